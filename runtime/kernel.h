@@ -1,0 +1,91 @@
+// What a compiled kernel says about itself: constant tables written by the generators, read by dispatch.
+// The only place where the build-time half (dsl, schedules, generators) and the run-time half meet.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "runtime/device.h"
+#include "runtime/dtype.h"
+#include "runtime/shape.h"
+
+namespace ashlar {
+
+/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C.
+enum class CodeTarget : uint8_t { cpu, cpu_avx2, opencl, cuda };
+inline constexpr int kCodeTargets = 4;
+
+/// How a public call is brought into the shape its kernel was compiled for (see runtime/forms/).
+enum class Form : uint8_t {
+  plain,        ///< tensors as declared, made dense first
+  pointwise,    ///< all tensors of one shape, seen as dense rank 1
+  broadcast,    ///< inputs broadcast against each other, seen as strided rank 4
+  rows,         ///< one axis is reduced or normalised, the rest are rows: dense [rows, columns]
+  reduction,    ///< strided [outer, reduced, inner] to dense [outer, parts, inner]
+  contraction,  ///< strided batched matrices
+  movement,     ///< fill, copy, cast: by the runtime itself
+};
+
+/// One parameter of a kernel, in the order of its definition.
+struct Argument {
+  enum class Role : uint8_t { input, scalar, output, scratch };
+  const char* name;
+  Role role;
+  int8_t element;      ///< index into KernelKey::elements, or -1 when the dtype is fixed
+  DType dtype;         ///< the fixed dtype where element is -1
+  int8_t rank;
+  int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
+};
+
+/// Which compiled instance of a kernel: its element types and its comptime values (mixed radix, first fastest).
+struct KernelKey {
+  std::array<DType, 2> elements{DType::f32, DType::f32};
+  uint8_t variant = 0;
+  constexpr uint32_t packed() const {
+    return static_cast<uint32_t>(elements[0]) | static_cast<uint32_t>(elements[1]) << 8 | uint32_t{variant} << 16;
+  }
+};
+
+/// One compiled function, called the Halide way: addresses of the user context, then of each argument.
+struct KernelInstance {
+  uint32_t key;  ///< KernelKey::packed()
+  int (*function)(void** arguments);
+  const char* symbol;
+};
+
+/// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.
+struct TargetTable {
+  const KernelInstance* instances = nullptr;
+  int count = 0;
+};
+
+/// A comptime parameter: its name and its values' names.
+struct ComptimeInfo {
+  const char* name;
+  std::span<const char* const> values;
+};
+
+/// A kernel's constant self-description.
+struct KernelInfo {
+  const char* name;
+  const char* formula;  ///< one line, the mathematics
+  Form form;
+  std::span<const Argument> arguments;
+  std::span<const ComptimeInfo> comptimes;
+  int element_count;
+  /// Checks the inputs' shapes against each other and writes the outputs' and then the scratch buffers' shapes.
+  /// Returns nullptr, or the violated rule as text ("gain[0] == x[1]"). Null where the form gives the shapes.
+  const char* (*shape_rule)(const Shape* inputs, Shape* outputs);
+  /// Floating-point operations and bytes moved by one call, for the roofline. Shapes: inputs, then outputs.
+  double (*flops)(const Shape* shapes);
+  std::array<const TargetTable*, kCodeTargets> targets;
+
+  int count(Argument::Role role) const {
+    int n = 0;
+    for (const Argument& a : arguments) n += a.role == role;
+    return n;
+  }
+};
+
+}  // namespace ashlar

@@ -1,0 +1,35 @@
+// The gate between tensors and compiled kernels: finds the instance, checks, binds, calls, reports.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/kernel.h"
+#include "runtime/tensor.h"
+
+namespace ashlar {
+
+/// A scalar argument, held wide; the gate narrows it to what the kernel declares.
+struct Scalar {
+  double real = 0;
+  int64_t integer = 0;
+  Scalar(double value) : real(value), integer(static_cast<int64_t>(value)) {}
+  Scalar(float value) : Scalar(static_cast<double>(value)) {}
+  Scalar(int64_t value) : real(static_cast<double>(value)), integer(value) {}
+  Scalar(int value) : Scalar(static_cast<int64_t>(value)) {}
+};
+
+/// Runs one instance of `kernel` on the current stream of the tensors' device. Inputs, scalars and outputs stand in
+/// the order of the kernel's arguments of that role, already in canonical form: ranks as declared, inputs with any
+/// non-negative strides, outputs with innermost stride 1. Scratch is taken from the pool. Outputs get their version
+/// bumped. Does nothing when every output is empty.
+///
+/// Throws DeviceError (mixed devices), DTypeError (a tensor's dtype isn't the instance's), MissingKernel,
+/// ShapeError (rank, or over 2^31 - 1 elements in one argument), OutOfMemory, DriverError, KernelError.
+void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
+            std::span<const Tensor> outputs);
+
+/// True when `kernel` has this instance for the device's kind of processor (and this CPU's features).
+bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
+
+}  // namespace ashlar

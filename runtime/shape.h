@@ -1,0 +1,55 @@
+// Shape: a short list of 64-bit sizes (or strides, or axes) without heap memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+namespace ashlar {
+
+inline constexpr int kMaxRank = 8;
+
+/// Up to kMaxRank integers, outermost dimension first. Throws ShapeError when more are given.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<int64_t> sizes);
+  static Shape filled(int rank, int64_t value);
+
+  int rank() const { return rank_; }
+  bool empty() const { return rank_ == 0; }
+  int64_t& operator[](int i) { return sizes_[i]; }
+  int64_t operator[](int i) const { return sizes_[i]; }
+  int64_t back() const { return sizes_[rank_ - 1]; }
+  const int64_t* begin() const { return sizes_.data(); }
+  const int64_t* end() const { return sizes_.data() + rank_; }
+  int64_t* begin() { return sizes_.data(); }
+  int64_t* end() { return sizes_.data() + rank_; }
+
+  void push_back(int64_t size);
+  void insert(int position, int64_t size);
+  void erase(int position);
+
+  /// Product of the sizes; 1 for rank 0.
+  int64_t numel() const;
+  /// "[2, 3, 5]"
+  std::string str() const;
+
+  friend bool operator==(const Shape& a, const Shape& b);
+
+ private:
+  std::array<int64_t, kMaxRank> sizes_{};
+  int rank_ = 0;
+};
+
+/// Row-major strides, in elements, of a dense tensor of this shape.
+Shape dense_strides(const Shape& shape);
+
+/// Result of broadcasting by NumPy's rule. Throws ShapeError naming `operation`.
+Shape broadcast(const char* operation, const Shape& a, const Shape& b);
+
+/// Axis counted from the end when negative. Throws IndexError naming `operation`.
+int normalize_axis(const char* operation, int64_t axis, int rank);
+
+}  // namespace ashlar

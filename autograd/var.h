@@ -1,0 +1,74 @@
+// Var: a tensor that remembers how it was computed, so that backward() can find gradients.
+#pragma once
+
+#include <memory>
+
+#include "runtime/tensor.h"
+
+namespace ashlar {
+
+class Node;
+
+namespace detail {
+
+/// What copies of one Var share.
+struct VarState {
+  Tensor value;
+  bool requires_grad = false;
+  std::shared_ptr<Node> node;  ///< the operation that made the value; null for a leaf
+  Tensor grad;                 ///< leaf only; undefined until backward() reaches it
+  Tensor grad_slot;            ///< leaf only; where its gradient must be stored (an arena's view), if anywhere
+};
+
+}  // namespace detail
+
+/// A value in a computation that may be differentiated. Copies share value, gradient and history. A Var made from a
+/// Tensor is a leaf; one made by an ashlar::ad function points to the operation that made it. A default-constructed
+/// Var is undefined; every call on it but defined() throws ValueError.
+///
+/// Thread safety as for std::shared_ptr: different threads may use different Vars, and may read one Var together;
+/// two threads must not run backward() into the same leaf at once.
+class Var {
+ public:
+  Var() = default;
+  /// A leaf. Throws AutogradError when requires_grad is asked of a tensor that isn't floating point.
+  Var(Tensor value, bool requires_grad = false);  // NOLINT(google-explicit-constructor): constants mix with Vars
+
+  bool defined() const { return state_ != nullptr; }
+  const Tensor& value() const;
+  const Shape& shape() const { return value().shape(); }
+  DType dtype() const { return value().dtype(); }
+  Device device() const { return value().device(); }
+
+  /// True when backward() would propagate through (or into) this Var.
+  bool requires_grad() const;
+  bool is_leaf() const;
+  /// Turns gradients of a leaf on or off. Throws AutogradError on a computed Var or a dtype that isn't floating.
+  void set_requires_grad(bool requires_grad) const;
+
+  /// The gradient collected by backward() since the last clear_grad(); undefined when there's none. Only leaves
+  /// that require gradients collect one.
+  const Tensor& grad() const;
+  /// Forgets the gradient. Memory given by set_grad_slot stays reserved, its contents are stale.
+  void clear_grad() const;
+
+  /// Replaces a leaf's value (same meaning, other place or dtype: how a parameter moves into an arena or to another
+  /// device). Forgets the gradient and its slot. Throws AutogradError on a computed Var.
+  void set_value(Tensor value) const;
+  /// From now on the gradient is written into `slot`, a dense view of the value's shape and dtype.
+  void set_grad_slot(Tensor slot) const;
+  const Tensor& grad_slot() const;
+
+  /// The same value without history: a new leaf that requires no gradient and shares the storage.
+  Var detach() const;
+
+  // ---- for the tape -------------------------------------------------------------------------------------------
+  const std::shared_ptr<detail::VarState>& state() const { return state_; }
+  static Var computed(Tensor value, std::shared_ptr<Node> node);
+
+ private:
+  detail::VarState& checked(const char* call) const;
+  std::shared_ptr<detail::VarState> state_;
+};
+
+}  // namespace ashlar

@@ -56,7 +56,7 @@ class SavedTensor {
 
 /// Keeps `tensor` (which may be undefined: an absent optional input) for a backward function.
 inline SavedTensor save(const Tensor& tensor) { return SavedTensor(tensor); }
-/// Not for temporaries' sake but for Vars: saves the value.
+/// Keeps the value of `var`, if any.
 inline SavedTensor save(const Var& var) { return SavedTensor(var.defined() ? var.value() : Tensor()); }
 
 /// dL/dy to dL/dinputs, one tensor per input of record(); an undefined one stands for "none". Made from a callable
@@ -97,6 +97,7 @@ class Node {
     std::shared_ptr<detail::VarState> leaf;  ///< the leaf that it is; both null when no gradient is needed
     Shape shape;
     DType dtype = DType::f32;
+    Device device;
     bool needed() const { return node != nullptr || leaf != nullptr; }
   };
 
@@ -107,9 +108,11 @@ class Node {
 
   const char* operation() const { return operation_; }
   const std::vector<Edge>& edges() const { return edges_; }
-  bool freed() const { return freed_; }
+  /// Throws AutogradError when free() was called.
+  void require_alive() const;
 
-  /// One gradient per edge; checks count, shapes and dtypes. Throws AutogradError when freed or when a check fails.
+  /// One gradient per edge; checks count, shapes, dtypes and devices. Throws AutogradError when freed or when a check
+  /// fails.
   std::vector<Tensor> apply(const Tensor& dy) const;
   /// Drops edges and saved tensors.
   void free();

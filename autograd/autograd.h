@@ -1,0 +1,9 @@
+// Everything that records and differentiates, except the operators themselves (ashlar/ad.h).
+#pragma once
+
+#include "autograd/backward.h"
+#include "autograd/grad_mode.h"
+#include "autograd/linear.h"
+#include "autograd/node.h"
+#include "autograd/var.h"
+#include "autograd/views.h"

@@ -1,0 +1,50 @@
+#include "autograd/recipes/matmul.h"
+
+#include "ashlar/ops.h"
+#include "autograd/recipes/broadcast.h"
+
+namespace ashlar::recipes {
+namespace {
+
+/// g·h per batch, summed over the batch axes that `shape` lacks.
+Tensor multiply_to_shape(const Tensor& g, bool transpose_g, const Tensor& h, bool transpose_h, const Shape& shape) {
+  return sum_to_shape(matmul(g, h, {.transpose_a = transpose_g, .transpose_b = transpose_h}), shape);
+}
+
+/// [batch…, rows, columns] as [batch · rows, columns].
+Tensor flattened(const Tensor& x) {
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.rank(); i++) rows *= x.shape()[i];
+  return x.reshape({rows, x.shape().back()});
+}
+
+}  // namespace
+
+std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
+                                const MatmulOptions& options, Needs needs) {
+  const Tensor dz = options.activation == Activation::relu ? relu_grad(dy, y) : dy;
+  // Rank-1 operands: a is one row, b one column; transposing a vector changes nothing.
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  const bool transpose_a = options.transpose_a && !row, transpose_b = options.transpose_b && !column;
+  const Tensor a2 = row ? a.unsqueeze(0) : a, b2 = column ? b.unsqueeze(1) : b;
+  Tensor g = column ? dz.unsqueeze(-1) : dz;
+  if (row) g = g.unsqueeze(-2);
+
+  std::vector<Tensor> gradients(options.bias.has_value() ? 3 : 2);
+  if (needs(0)) {  // dA = g·Bᵀ, or its transpose B·gᵀ where a was given transposed
+    const Tensor da = transpose_a ? multiply_to_shape(b2, transpose_b, g, true, a2.shape())
+                                  : multiply_to_shape(g, false, b2, !transpose_b, a2.shape());
+    gradients[0] = da.reshape(a.shape());
+  }
+  if (needs(1)) {  // dB = Aᵀ·g, or its transpose gᵀ·A; one matrix for all batches: the sum over them is in the product
+    const bool one_matrix = b2.rank() == 2 && a2.rank() > 2 && !transpose_a;
+    const Tensor left = one_matrix ? flattened(a2) : a2, right = one_matrix ? flattened(g) : g;
+    const Tensor db = transpose_b ? multiply_to_shape(right, true, left, transpose_a, b2.shape())
+                                  : multiply_to_shape(left, !transpose_a, right, false, b2.shape());
+    gradients[1] = db.reshape(b.shape());
+  }
+  if (options.bias.has_value() && needs(2)) gradients[2] = sum_to_shape(g, options.bias->shape());
+  return gradients;
+}
+
+}  // namespace ashlar::recipes

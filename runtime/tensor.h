@@ -17,8 +17,9 @@ namespace ashlar {
 namespace detail { class Storage; }
 
 /// Rank up to kMaxRank, sizes in elements, row-major (outermost dimension first), at most 2^31 - 1 elements in one
-/// kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined;
-/// every call on it but defined() throws ValueError. Calls from several threads are safe on different tensors.
+/// kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined:
+/// shape(), strides(), rank() and the like say what an empty view would, str() says "undefined", and every call that
+/// needs elements or makes a view throws ValueError. Calls from several threads are safe on different tensors.
 class Tensor {
  public:
   Tensor() = default;
@@ -36,7 +37,12 @@ class Tensor {
   }
   template <Storable T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
-    return from(std::span<const T>(values), shape, device);
+    if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
+      const std::vector<uint8_t> bytes(values.begin(), values.end());
+      return from_bytes(bytes.data(), bytes.size(), DType::boolean, shape, device);
+    } else {
+      return from(std::span<const T>(values), shape, device);
+    }
   }
   /// A view of host memory that the caller keeps alive; `data` may have any alignment its type allows.
   template <Storable T>
@@ -51,7 +57,7 @@ class Tensor {
   Device device() const;
   int rank() const { return shape_.rank(); }
   int64_t size(int64_t axis) const;                     ///< negative axes count from the end
-  int64_t numel() const { return shape_.numel(); }
+  int64_t numel() const { return defined() ? shape_.numel() : 0; }
   int64_t bytes() const { return numel() * size_of(dtype_); }
   bool is_contiguous() const;                           ///< dense and row-major
   std::string str() const;                              ///< "f32[2, 3] on cuda:0"
@@ -61,11 +67,14 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;             ///< one size may be -1; copies only when strides force it
   Tensor permute(const Shape& axes) const;
   Tensor transpose(int64_t a, int64_t b) const;
-  Tensor slice(int64_t axis, int64_t start, int64_t stop, int64_t step = 1) const;
-  Tensor select(int64_t axis, int64_t index) const;     ///< drops the axis
+  /// Every step-th index of [start, stop), step ≥ 1. As in Python: negative bounds count from the end, and bounds
+  /// outside are moved to the nearest inside. kEnd as stop means to the end.
+  Tensor slice(int64_t axis, int64_t start, int64_t stop = kEnd, int64_t step = 1) const;
+  static constexpr int64_t kEnd = INT64_MAX;
+  Tensor select(int64_t axis, int64_t index) const;     ///< drops the axis; a negative index counts from the end
   Tensor flip(int64_t axis) const;
-  Tensor squeeze(int64_t axis) const;
-  Tensor unsqueeze(int64_t axis) const;
+  Tensor squeeze(int64_t axis) const;                   ///< drops an axis of size 1, else ShapeError
+  Tensor unsqueeze(int64_t axis) const;                 ///< a new axis of size 1, before `axis`
   Tensor broadcast_to(const Shape& shape) const;
   /// Any view of the same storage, checked to lie inside it.
   Tensor as_strided(const Shape& shape, const Shape& strides, int64_t offset) const;
@@ -75,16 +84,25 @@ class Tensor {
   Tensor clone() const;                                 ///< always a dense copy on the same device
   Tensor to(Device device) const;                       ///< itself when already there
   Tensor to(DType dtype) const;                         ///< element-wise cast; itself when already so
-  /// Overwrites this view with `source` (same shape and dtype, any device and strides).
+  /// Overwrites this view with `source` (same shape and dtype, any device and strides; the two may overlap).
+  /// Throws ValueError when elements of this view share memory with each other.
   void copy_(const Tensor& source) const;
+  /// Overwrites every element with `value`, rounded to the dtype. Throws ValueError when an integer dtype can't hold
+  /// it, or when elements share memory.
   void fill_(double value) const;
 
   /// All elements, row-major, on the host. Throws DTypeError when T isn't the dtype.
   template <Storable T>
   std::vector<T> to_vector() const {
-    std::vector<T> values(static_cast<size_t>(numel()));
-    read_bytes(values.data(), dtype_of<T>);
-    return values;
+    if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
+      std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
+      read_bytes(bytes.data(), DType::boolean);
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> values(static_cast<size_t>(numel()));
+      read_bytes(values.data(), dtype_of<T>);
+      return values;
+    }
   }
   /// The only element as a double, whatever the dtype. Throws ShapeError unless numel() == 1.
   double item() const;
@@ -103,6 +121,10 @@ class Tensor {
   static Tensor from_bytes(const void* data, size_t count, DType dtype, const Shape& shape, Device device);
   static Tensor borrow_bytes(void* data, DType dtype, const Shape& shape);
   void read_bytes(void* data, DType dtype) const;
+  void check_defined(const char* operation) const;
+  Tensor view(const Shape& shape, const Shape& strides, int64_t offset) const {
+    return Tensor(storage_, shape, strides, offset, dtype_);
+  }
 
   std::shared_ptr<detail::Storage> storage_;
   Shape shape_;

@@ -1,0 +1,116 @@
+#include "runtime/forms/collapse.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace ashlar::forms {
+
+Loops collapse(const Shape& sizes, std::vector<Shape> strides) {
+  Loops loops{{}, std::vector<Shape>(strides.size())};
+  for (int i = 0; i < sizes.rank(); i++) {
+    if (sizes[i] == 1) continue;
+    const int last = loops.sizes.rank() - 1;
+    bool merges = last >= 0;
+    for (size_t o = 0; merges && o < strides.size(); o++) {
+      merges = loops.strides[o][last] == sizes[i] * strides[o][i];
+    }
+    if (merges) {
+      loops.sizes[last] *= sizes[i];
+    } else {
+      loops.sizes.push_back(sizes[i]);
+    }
+    for (size_t o = 0; o < strides.size(); o++) {
+      if (merges) {
+        loops.strides[o][last] = strides[o][i];
+      } else {
+        loops.strides[o].push_back(strides[o][i]);
+      }
+    }
+  }
+  return loops;
+}
+
+void sort_by_first(Loops& loops) {
+  const int rank = loops.sizes.rank();
+  std::array<int, kMaxRank> order{};
+  std::iota(order.begin(), order.begin() + rank, 0);
+  std::stable_sort(order.begin(), order.begin() + rank,
+                   [&](int a, int b) { return loops.strides[0][a] > loops.strides[0][b]; });
+  const auto reorder = [&](Shape& values) {
+    const Shape before = values;
+    for (int i = 0; i < rank; i++) values[i] = before[order[i]];
+  };
+  reorder(loops.sizes);
+  for (Shape& strides : loops.strides) reorder(strides);
+}
+
+bool is_injective(const Shape& sizes, const Shape& strides) {
+  Shape steps = strides;
+  for (int64_t& step : steps) step = std::abs(step);
+  Loops loops{sizes, {steps}};
+  sort_by_first(loops);
+  int64_t reach = 0;  // of the dimensions inside
+  for (int i = sizes.rank() - 1; i >= 0; i--) {
+    if (loops.sizes[i] == 0) return true;
+    if (loops.sizes[i] == 1) continue;
+    if (loops.strides[0][i] <= reach) return false;
+    reach += (loops.sizes[i] - 1) * loops.strides[0][i];
+  }
+  return true;
+}
+
+namespace {
+
+using Piece = std::function<void(const Loops&, const std::vector<int64_t>&)>;
+
+void cut(const Loops& loops, int rank, std::vector<int64_t> offsets, const Piece& run) {
+  const int64_t numel = loops.sizes.numel();
+  if (numel == 0) return;
+  if (loops.sizes.rank() <= rank && numel <= kMaxElements) return run(loops, offsets);
+  const int64_t size = loops.sizes[0], inside = numel / size;
+  Loops piece = loops;
+  int64_t step = 1;
+  if (loops.sizes.rank() > rank || inside > kMaxElements) {
+    piece.sizes.erase(0);
+    for (Shape& strides : piece.strides) strides.erase(0);
+  } else {
+    step = kMaxElements / inside;
+    if (step > 1024) step -= step % 1024;  // keeps the pieces as well aligned as the whole
+  }
+  for (int64_t start = 0; start < size; start += step) {
+    if (piece.sizes.rank() == loops.sizes.rank()) piece.sizes[0] = std::min(step, size - start);
+    cut(piece, rank, offsets, run);
+    for (size_t o = 0; o < offsets.size(); o++) offsets[o] += step * loops.strides[o][0];
+  }
+}
+
+}  // namespace
+
+void for_each_piece(const Loops& loops, int rank, const Piece& run) {
+  cut(loops, rank, std::vector<int64_t>(loops.strides.size(), 0), run);
+}
+
+Tensor piece_of(const Tensor& tensor, const Loops& piece, int operand, int64_t offset, int rank) {
+  Shape sizes = piece.sizes, strides = piece.strides[operand];
+  while (sizes.rank() < rank) {
+    // As if dense, so that a schedule's "rows follow each other" test holds; a stride must fit 32 bits.
+    const int64_t step = sizes.empty() ? 1 : sizes[0] * strides[0];
+    strides.insert(0, step <= kMaxElements ? step : 0);
+    sizes.insert(0, 1);
+  }
+  return Tensor(tensor.storage(), sizes, strides, tensor.offset() + offset, tensor.dtype());
+}
+
+Tensor without_negative_strides(const Tensor& tensor) {
+  for (int i = 0; i < tensor.rank(); i++) {
+    if (tensor.shape()[i] > 1 && tensor.strides()[i] < 0) return tensor.contiguous();
+  }
+  return tensor;
+}
+
+Tensor dense_as(const Tensor& tensor, const Shape& shape) {
+  const Tensor dense = tensor.contiguous();
+  return Tensor(dense.storage(), shape, dense_strides(shape), dense.offset(), dense.dtype());
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,159 @@
+#include "runtime/forms/movement.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "runtime/error.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/launch.h"
+#include "runtime/storage.h"
+#include "runtime/transfer.h"
+
+namespace ashlar::forms {
+
+namespace {
+
+/// The dtype that stands for all of its width: moving a bfloat16 is moving a float16.
+DType carrier(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return DType::u8;
+    case 2: return DType::f16;
+    case 4: return DType::i32;
+    default: return DType::i64;
+  }
+}
+
+Tensor as_carrier(const Tensor& x) {
+  return Tensor(x.storage(), x.shape(), x.strides(), x.offset(), carrier(x.dtype()));
+}
+
+template <class Integer>
+int64_t integer_bits(double value, DType dtype) {
+  // The bounds are powers of two, so exact in double; the upper one is the first value that doesn't fit.
+  const double low = static_cast<double>(std::numeric_limits<Integer>::min());
+  const double high = std::ldexp(1.0, std::numeric_limits<Integer>::digits);
+  if (!(std::trunc(value) >= low && std::trunc(value) < high)) {
+    throw ValueError("fill", std::to_string(value) + " for a tensor of " + std::string(name_of(dtype)),
+                     "a value that the dtype can hold", "Choose another value or convert with to(DType::f32)");
+  }
+  return static_cast<int64_t>(static_cast<Integer>(value));
+}
+
+/// The bit pattern of `value` as an element of `dtype`.
+int64_t bits_of(double value, DType dtype) {
+  switch (dtype) {
+    case DType::f32: return std::bit_cast<int32_t>(static_cast<float>(value));
+    case DType::f16: return Half(static_cast<float>(value)).bits;
+    case DType::bf16: return BFloat16(static_cast<float>(value)).bits;
+    case DType::f64: return std::bit_cast<int64_t>(value);
+    case DType::i32: return integer_bits<int32_t>(value, dtype);
+    case DType::i64: return integer_bits<int64_t>(value, dtype);
+    case DType::u8: return integer_bits<uint8_t>(value, dtype);
+    case DType::boolean: return value != 0;
+  }
+  return 0;
+}
+
+void check_injective(const char* operation, const Tensor& destination) {
+  if (!is_injective(destination.shape(), destination.strides())) {
+    throw ValueError(operation, destination.str() + " with strides " + destination.strides().str(),
+                     "a destination whose elements don't share memory", "Write to a clone() of the view");
+  }
+}
+
+/// Loops over `destination` (operand 0) and `source` in the order of the destination's memory. Where the destination
+/// runs backwards both are turned round.
+struct CopyPlan {
+  Loops loops;
+  Tensor destination, source;  ///< with the offsets that belong to `loops`
+};
+
+CopyPlan plan_copy(const Tensor& source, const Tensor& destination) {
+  Shape to = destination.strides(), from = source.strides();
+  int64_t to_offset = destination.offset(), from_offset = source.offset();
+  for (int i = 0; i < to.rank(); i++) {
+    if (to[i] >= 0) continue;
+    const int64_t last = destination.shape()[i] - 1;
+    to_offset += last * to[i];
+    from_offset += last * from[i];
+    to[i] = -to[i];
+    from[i] = -from[i];
+  }
+  Loops loops{destination.shape(), {to, from}};
+  sort_by_first(loops);
+  const auto at = [](const Tensor& x, int64_t offset) {
+    return Tensor(x.storage(), x.shape(), x.strides(), offset, x.dtype());
+  };
+  return {collapse(loops.sizes, loops.strides), at(destination, to_offset), at(source, from_offset)};
+}
+
+bool is_one_run(const Shape& strides) { return strides.empty() || (strides.rank() == 1 && strides[0] == 1); }
+
+}  // namespace
+
+void fill(const Tensor& destination, double value) {
+  const int64_t bits = bits_of(value, destination.dtype());
+  if (destination.numel() == 0) return;
+  check_injective("fill", destination);
+  const CopyPlan plan = plan_copy(destination, destination);
+  const KernelKey key{.elements = {carrier(destination.dtype())}};
+  const std::array<Scalar, 1> scalars{Scalar(bits)};
+  if (is_one_run(plan.loops.strides[0])) {
+    const Tensor run = as_carrier(plan.destination);
+    for_each_piece(plan.loops, 1, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+      const std::array<Tensor, 1> outputs{piece_of(run, piece, 0, offsets[0], 1)};
+      launch(kernels::fill, key, {}, scalars, outputs);
+    });
+    return;
+  }
+  // The fill kernel knows only runs: spread one filled element.
+  const Tensor element = Tensor::empty({1}, destination.dtype(), destination.device());
+  const std::array<Tensor, 1> outputs{as_carrier(element)};
+  launch(kernels::fill, key, {}, scalars, outputs);
+  copy(element.broadcast_to(destination.rank() == 0 ? Shape{1} : destination.shape()), destination);
+}
+
+void copy(const Tensor& source, const Tensor& destination) {
+  if (destination.numel() == 0) return;
+  check_injective("copy", destination);
+  CopyPlan plan = plan_copy(source, destination);
+  const int64_t width = size_of(destination.dtype());
+  if (is_one_run(plan.loops.strides[0]) && is_one_run(plan.loops.strides[1])) {
+    detail::copy_bytes(*destination.storage(), plan.destination.offset() * width, *source.storage(),
+                       plan.source.offset() * width, destination.bytes());
+    destination.bump_version();
+    return;
+  }
+  const Tensor to = as_carrier(plan.destination), from = as_carrier(plan.source);
+  const KernelKey key{.elements = {to.dtype()}};
+  // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.
+  const Shape& strides = plan.loops.strides[0];
+  const bool needs_unit = strides.empty() || strides.back() != 1;
+  for_each_piece(plan.loops, needs_unit ? 3 : 4, [&](Loops piece, const std::vector<int64_t>& offsets) {
+    if (needs_unit) {
+      piece.sizes.push_back(1);
+      for (Shape& steps : piece.strides) steps.push_back(1);
+    }
+    const std::array<Tensor, 1> outputs{piece_of(to, piece, 0, offsets[0], 4)};
+    const std::array<Tensor, 1> inputs{piece_of(from, piece, 1, offsets[1], 4)};
+    launch(kernels::copy, key, inputs, {}, outputs);
+  });
+}
+
+Tensor cast(const Tensor& source, DType dtype) {
+  const Tensor result = Tensor::empty(source.shape(), dtype, source.device());
+  if (result.numel() == 0) return result;
+  const Tensor dense = dense_as(source, {source.numel()}), flat = result.reshape({result.numel()});
+  const KernelKey key{.elements = {source.dtype(), dtype}};
+  for_each_piece({flat.shape(), {flat.strides(), dense.strides()}}, 1,
+                 [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+                   const std::array<Tensor, 1> outputs{piece_of(flat, piece, 0, offsets[0], 1)};
+                   const std::array<Tensor, 1> inputs{piece_of(dense, piece, 1, offsets[1], 1)};
+                   launch(kernels::cast, key, inputs, {}, outputs);
+                 });
+  return result;
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,130 @@
+# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda])
+#
+# Compiles kernel files ahead of time. Each becomes a generator executable, which is then run for the typed functions, for
+# their gradients, and once for each code target. Makes the libraries
+#   NAME             typed functions ("ashlar/ops/<file>.h") and the kernels behind them
+#   NAME_gradients   their differentiable versions ("ashlar/ad/<file>.h")
+#   NAME_kernels_cpu, _opencl, _cuda, _absent   the compiled kernels; NAME links them
+#
+# A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
+# only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
+set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
+set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
+set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
+
+# The code targets behind a target that users name: on the CPU one is chosen at run time.
+set(_ashlar_code_targets_cpu cpu cpu_avx2)
+set(_ashlar_code_targets_opencl opencl)
+set(_ashlar_code_targets_cuda cuda)
+
+function(ashlar_add_kernels name)
+  cmake_parse_arguments(arg "" "" "SOURCES;TARGETS" ${ARGN})
+  if(NOT arg_SOURCES)
+    message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
+  endif()
+  if(NOT arg_TARGETS)
+    set(arg_TARGETS cpu opencl cuda)
+  endif()
+  # In an installed package the libraries are called ashlar::…
+  set(prefix ashlar_)
+  if(TARGET ashlar::dsl)
+    set(prefix ashlar::)
+  endif()
+
+  set(root ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(operator_sources "")
+  set(gradient_sources "")
+  set(absent_objects "")
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(GET source STEM stem)
+    set(generator ${name}_${stem}_generator)
+    add_executable(${generator} ${source})
+    target_link_libraries(${generator} PRIVATE ${prefix}dsl)
+    set_target_properties(${generator} PROPERTIES ASHLAR_BUILD_TOOL ON
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
+    if(prefix STREQUAL "ashlar_")
+      target_precompile_headers(${generator} REUSE_FROM ashlar_dsl)
+    endif()
+
+    foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
+      set(emitted ${root}/include/ashlar/${folder})
+      add_custom_command(
+        OUTPUT ${emitted}/${stem}.h ${emitted}/${stem}.cpp
+        COMMAND ${generator} ${kind} ${stem} ${emitted}
+        DEPENDS ${generator}
+        COMMENT "Writing the ${kind} of ${stem}" VERBATIM)
+    endforeach()
+    list(APPEND operator_sources ${root}/include/ashlar/ops/${stem}.cpp)
+    list(APPEND gradient_sources ${root}/include/ashlar/ad/${stem}.cpp)
+
+    foreach(target IN LISTS arg_TARGETS)
+      foreach(code_target IN LISTS _ashlar_code_targets_${target})
+        _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target})
+        list(APPEND objects_${target} ${root}/${stem}_${code_target}/${stem}_${code_target}.o)
+      endforeach()
+    endforeach()
+    _ashlar_absent_command(${generator} ${root}/${stem}_absent)
+    foreach(code_target IN ITEMS cpu cpu_avx2 opencl cuda)
+      list(APPEND absent_objects ${root}/${stem}_absent/${code_target}.o)
+    endforeach()
+  endforeach()
+
+  _ashlar_object_library(${name}_kernels_absent "${absent_objects}")
+  foreach(target IN LISTS arg_TARGETS)
+    _ashlar_object_library(${name}_kernels_${target} "${objects_${target}}")
+    # Empty tables stand last on the link line: they serve only what no real table has served.
+    target_link_libraries(${name}_kernels_${target} PUBLIC ${name}_kernels_absent)
+  endforeach()
+
+  add_library(${name} STATIC ${operator_sources})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(${name} PUBLIC ${prefix}runtime)
+  set(chosen $<TARGET_PROPERTY:ASHLAR_TARGETS>)
+  foreach(target IN LISTS arg_TARGETS)
+    target_link_libraries(${name} INTERFACE
+      $<$<OR:$<STREQUAL:${chosen},>,$<IN_LIST:${target},${chosen}>>:${name}_kernels_${target}>)
+  endforeach()
+  target_link_libraries(${name} INTERFACE ${name}_kernels_absent)
+  target_link_options(${name} INTERFACE -Wl,--gc-sections)
+
+  add_library(${name}_gradients STATIC ${gradient_sources})
+  target_link_libraries(${name}_gradients PUBLIC ${name} ${prefix}autograd)
+  set_target_properties(${name} ${name}_gradients PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  set_property(TARGET ${name} PROPERTY ASHLAR_KERNEL_FOLDER ${root})
+endfunction()
+
+set(_ashlar_emitted_kinds operators gradients)
+set(_ashlar_emitted_folders ops ad)
+
+# One relocatable object of all instances for one code target. Sections stay apart, so that the linker drops what a
+# program doesn't reach.
+function(_ashlar_compile_command generator code_target folder)
+  cmake_path(GET folder FILENAME base)
+  add_custom_command(
+    OUTPUT ${folder}/${base}.o
+    COMMAND ${CMAKE_COMMAND} -DGENERATOR=$<TARGET_FILE:${generator}> -DCODE_TARGET=${code_target}
+      -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} -DFOLDER=${folder} -DOUTPUT=${folder}/${base}.o
+      -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
+      -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
+    DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
+    COMMENT "Compiling kernels: ${base}" VERBATIM)
+endfunction()
+
+function(_ashlar_absent_command generator folder)
+  set(outputs "")
+  foreach(code_target IN ITEMS cpu cpu_avx2 opencl cuda)
+    list(APPEND outputs ${folder}/${code_target}.o)
+  endforeach()
+  add_custom_command(
+    OUTPUT ${outputs}
+    COMMAND ${generator} absent ${folder}
+    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_CXX_COMPILER} -x c -c -fPIC cpu.c cpu_avx2.c opencl.c cuda.c
+    DEPENDS ${generator} VERBATIM)
+endfunction()
+
+function(_ashlar_object_library name objects)
+  set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  add_library(${name} STATIC ${objects})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()

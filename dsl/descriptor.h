@@ -1,0 +1,92 @@
+// A kernel's description of itself, filled in by its members' constructors and read by the generators' main.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dsl/value.h"
+#include "runtime/kernel.h"
+
+namespace ashlar::dsl {
+
+/// A symbolic size: as text of the generated C++ ("in[0][1]") and as an expression of the compiled kernel.
+struct Size {
+  std::string text;
+  std::function<Expr()> expr;
+  bool is_free() const { return text.empty(); }
+};
+inline Size operator+(const Size& a, const Size& b) {
+  return {"(" + a.text + " + " + b.text + ")", [a, b] { return a.expr() + b.expr(); }};
+}
+inline Size operator*(const Size& a, const Size& b) {
+  return {"(" + a.text + " * " + b.text + ")", [a, b] { return a.expr() * b.expr(); }};
+}
+inline Size operator/(const Size& a, const Size& b) {
+  return {"(" + a.text + " / " + b.text + ")", [a, b] { return a.expr() / b.expr(); }};
+}
+inline Size constant(int value) { return {std::to_string(value), [value] { return Expr(value); }}; }
+/// A size that the caller chooses.
+inline const Size any_size{};
+
+/// The sizes of a tensor, outermost first.
+using Sizes = std::vector<Size>;
+
+struct ArgumentDescription {
+  std::string name;
+  Argument::Role role;
+  DType dtype;
+  int element;             ///< index into the kernel's element types, -1 for a fixed dtype
+  int rank;
+  Sizes sizes = {};        ///< empty: unconstrained
+  int in_place_of = -1;    ///< index among the inputs
+};
+
+struct ParameterDescription {
+  std::string name;
+  std::vector<std::string> values;  ///< the first is the default
+  bool is_comptime;                 ///< changes what is computed; a tunable changes only how fast
+  std::function<std::string()> current;
+};
+
+/// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and `dy`; for kAllInputs, an
+/// expression that gives the list of all of them (`needs(i)` tells which are wanted).
+inline constexpr const char* kAllInputs = "*";
+struct GradientRule {
+  std::string input;
+  std::string expression;
+};
+
+struct Descriptor {
+  std::string formula;
+  Form form = Form::plain;
+  std::vector<DType> elements;
+  std::vector<ArgumentDescription> arguments;
+  std::vector<ParameterDescription> parameters;
+  std::vector<GradientRule> gradients;
+  std::string flops;  ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
+  std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
+
+  int element_index(DType dtype) const {
+    for (size_t i = 0; i < elements.size(); i++) {
+      if (elements[i] == dtype) return static_cast<int>(i);
+    }
+    return -1;
+  }
+  int input_index(const std::string& name) const {
+    int index = 0;
+    for (const ArgumentDescription& a : arguments) {
+      if (a.role != Argument::Role::input) continue;
+      if (a.name == name) return index;
+      index++;
+    }
+    return -1;
+  }
+
+  /// The kernel under construction on this thread: members report to it.
+  static inline thread_local Descriptor* current = nullptr;
+  /// The target it is being built for.
+  static inline thread_local Halide::Target target;
+};
+
+}  // namespace ashlar::dsl

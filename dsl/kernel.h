@@ -1,0 +1,158 @@
+// Kernel: the base class of every kernel, and its registration. A kernel file includes this and a schedule family.
+//
+//   template <ElementType T>
+//   class Scale : public Kernel<Scale<T>> {
+//    public:
+//     In<T, 1> x{"x"};
+//     Scalar<float> factor{"factor"};
+//     Out<T, 1> y{"y", shape_of(x)};
+//     Scale() { this->formula("y[i] = factor x[i]").gradient("x", "scale(dy, factor)"); }
+//     void algorithm() { y(i) = x(i) * factor; }
+//     void schedule(auto target) { elementwise(target, y.func(), i); }
+//    private:
+//     Var i{"i"};
+//   };
+//   const bool registered = register_kernel<Scale, f32, f16, bf16>("scale");
+#pragma once
+
+#include "dsl/arguments.h"
+#include "dsl/checks.h"
+#include "dsl/registry.h"
+#include "dsl/tunable.h"
+
+namespace ashlar::dsl {
+
+using Halide::Var;
+
+// What schedule(target) is called with. A family has one overload for each.
+struct Cpu {};
+struct OpenCL {};
+struct Cuda {};
+
+template <class K>
+concept HasAlgorithm = requires(K& kernel) { kernel.algorithm(); };
+template <class K, class Target>
+concept HasSchedule = requires(K& kernel, Target target) { kernel.schedule(target); };
+
+/// CRTP base of a kernel class: `Derived` has algorithm() and schedule(target) for Cpu, OpenCL and Cuda.
+template <class Derived>
+class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
+ public:
+  /// Only there because Halide::Generator insists on one; build_pipeline below calls the two halves itself.
+  void generate() {}
+
+  Descriptor& descriptor() override { return descriptor_; }
+  Halide::Internal::AbstractGenerator& generator() override { return *this; }
+
+ protected:
+  Kernel() { Descriptor::current = &descriptor_; }
+
+  /// One line of mathematics, shown in headers, errors and the reference page.
+  Kernel& formula(std::string text) {
+    descriptor_.formula = std::move(text);
+    return *this;
+  }
+  Kernel& form(Form form) {
+    descriptor_.form = form;
+    return *this;
+  }
+  /// The gradient of one input, a C++ expression over tensors named as the arguments, over `dy` and over every operator
+  /// of the library. Whatever tensors it names are saved; `x.shape()` saves only the shape.
+  Kernel& gradient(std::string input, std::string expression) {
+    descriptor_.gradients.push_back({std::move(input), std::move(expression)});
+    return *this;
+  }
+  /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).
+  Kernel& flops(std::string expression) {
+    descriptor_.flops = std::move(expression);
+    return *this;
+  }
+
+  // A derived schedule(auto) hides Halide's schedule(), which then finds none and compiles the kernel unscheduled
+  // without a word. So neither half is left to Halide.
+  Halide::Pipeline build_pipeline() override {
+    static_assert(HasAlgorithm<Derived>, "a kernel class needs `void algorithm()`: the mathematics, without a device");
+    static_assert(HasSchedule<Derived, Cpu>, "a kernel class needs schedule(Cpu), or `void schedule(auto target)`");
+    static_assert(HasSchedule<Derived, OpenCL>, "a kernel class needs schedule(OpenCL), or `void schedule(auto target)`");
+    static_assert(HasSchedule<Derived, Cuda>, "a kernel class needs schedule(Cuda), or `void schedule(auto target)`");
+    auto& kernel = *static_cast<Derived*>(this);
+    const Halide::Target target = this->get_target();
+    Descriptor::current = &descriptor_;
+    Descriptor::target = target;
+    this->ensure_configure_has_been_called();
+    check_parameters();
+    this->pre_generate();
+    kernel.algorithm();
+    this->post_generate();
+    this->pre_schedule();
+    for (const auto& constrain : descriptor_.constraints) constrain();
+    if (target.has_feature(Halide::Target::CUDA)) kernel.schedule(Cuda{});
+    else if (target.has_feature(Halide::Target::OpenCL)) kernel.schedule(OpenCL{});
+    else kernel.schedule(Cpu{});
+    this->post_schedule();
+    Halide::Pipeline pipeline = this->get_pipeline();
+    check_scheduled(this->name(), pipeline.outputs(), target);
+    check_tuple_updates(this->name(), pipeline.outputs());
+    return pipeline;
+  }
+
+ private:
+  void check_parameters() {
+    for (const ParameterDescription& parameter : descriptor_.parameters) {
+      const std::string value = parameter.current();
+      if (std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end()) continue;
+      std::string allowed;
+      for (const std::string& text : parameter.values) allowed += (allowed.empty() ? "" : ", ") + text;
+      throw Halide::CompileError("kernel " + this->name() + ": " + parameter.name + " = " + value +
+                                 " is not among its values (" + allowed + ")");
+    }
+  }
+  Descriptor descriptor_;
+};
+
+// ---- registration ----------------------------------------------------------------------------------------------------
+
+namespace detail {
+template <class K, class... Bind>
+Instance make_instance(std::vector<DType> elements, Bind... bind) {
+  return {elements, [elements, bind...](const Halide::GeneratorContext& context) -> std::unique_ptr<DescribedKernel> {
+            std::unique_ptr<K> kernel = K::create(context);
+            kernel->descriptor().elements = elements;
+            (bind(*kernel), ...);
+            return kernel;
+          }};
+}
+}  // namespace detail
+
+/// Registers a kernel class for each element type. Returns true, so that a namespace-scope constant can call it.
+template <template <class> class K, ElementType... T>
+bool register_kernel(const std::string& name) {
+  return add_kernel({name, {detail::make_instance<K<T>>({Element<T>::dtype})...}});
+}
+
+/// A pair of element types, for kernels with two.
+template <ElementType A, ElementType B>
+struct Pair {};
+
+namespace detail {
+template <template <class, class> class K, class P> struct PairInstance;
+template <template <class, class> class K, class A, class B>
+struct PairInstance<K, Pair<A, B>> {
+  static Instance make() { return make_instance<K<A, B>>({Element<A>::dtype, Element<B>::dtype}); }
+};
+}  // namespace detail
+
+/// The same for a kernel class with two element types.
+template <template <class, class> class K, class... Pairs>
+bool register_kernel_pairs(const std::string& name) {
+  return add_kernel({name, {detail::PairInstance<K, Pairs>::make()...}});
+}
+
+/// Registers kernels that share one class and differ in a value, such as the operator of an element-wise function:
+/// `bind(kernel)` is called on every new instance. One class for twenty operators compiles five times quicker.
+template <template <class> class K, ElementType... T, class Bind>
+bool register_bound_kernel(const std::string& name, Bind bind) {
+  return add_kernel({name, {detail::make_instance<K<T>>({Element<T>::dtype}, bind)...}});
+}
+
+}  // namespace ashlar::dsl

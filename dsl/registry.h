@@ -1,0 +1,35 @@
+// The kernels of one generator executable.
+#pragma once
+
+#include <memory>
+
+#include "dsl/descriptor.h"
+
+namespace ashlar::dsl {
+
+/// What the generators' main sees of a kernel object.
+class DescribedKernel {
+ public:
+  virtual ~DescribedKernel() = default;
+  virtual Descriptor& descriptor() = 0;
+  virtual Halide::Internal::AbstractGenerator& generator() = 0;
+};
+
+/// One combination of element types of a kernel.
+struct Instance {
+  std::vector<DType> elements;
+  std::function<std::unique_ptr<DescribedKernel>(const Halide::GeneratorContext&)> create;
+};
+
+struct KernelEntry {
+  std::string name;
+  std::vector<Instance> instances;
+};
+
+/// All kernels registered so far, in order.
+std::vector<KernelEntry>& kernels();
+
+/// Adds one; throws Halide::CompileError when the name is taken.
+bool add_kernel(KernelEntry entry);
+
+}  // namespace ashlar::dsl

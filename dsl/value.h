@@ -1,0 +1,126 @@
+// Value: what a kernel computes with. A thin wrapper over Halide::Expr that owns the operations whose Halide versions
+// lose NaN on some target (max, min, clamp, relu): argument-dependent look-up finds these and never Halide's.
+#pragma once
+
+#include <Halide.h>
+
+#include <optional>
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+
+/// A number in a kernel: an expression, or a constant that takes the type of what it meets.
+class Value {
+ public:
+  Value(Expr expr) : expr_(std::move(expr)) {}
+  Value(const Halide::Var& index) : expr_(index) {}
+  Value(const Halide::RVar& index) : expr_(index) {}
+  Value(float constant) : Value(static_cast<double>(constant)) {}
+  Value(double constant) : constant_(constant), expr_(static_cast<float>(constant)) {}
+  Value(int constant) : constant_(constant), expr_(constant) {}
+
+  const Expr& expr() const { return expr_; }
+  operator Expr() const { return expr_; }
+  Halide::Type type() const { return expr_.type(); }
+  /// This value in `type`; a constant is made in it, anything else is cast.
+  Expr as(Halide::Type type) const {
+    return constant_ ? Halide::Internal::make_const(type, *constant_) : Halide::cast(type, expr_);
+  }
+  bool is_constant() const { return constant_.has_value(); }
+
+ private:
+  std::optional<double> constant_;
+  Expr expr_;
+};
+
+namespace detail {
+/// Both operands in the type of the one that is not a constant.
+inline std::pair<Expr, Expr> matched(const Value& a, const Value& b) {
+  if (a.is_constant() && !b.is_constant()) return {a.as(b.type()), b.expr()};
+  if (b.is_constant() && !a.is_constant()) return {a.expr(), b.as(a.type())};
+  return {a.expr(), b.expr()};
+}
+/// NaN seen by its bits: comparisons of floats with themselves are folded away on some targets.
+inline Expr is_nan_bits(const Expr& x) {
+  if (!x.type().is_float()) return Halide::Internal::const_false();
+  if (x.type().bits() == 64) {
+    return (Halide::reinterpret<uint64_t>(x) & Expr(uint64_t{0x7fffffffffffffff})) > Expr(uint64_t{0x7ff0000000000000});
+  }
+  return (Halide::reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u);
+}
+}  // namespace detail
+
+inline Value operator+(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x + y; }
+inline Value operator-(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x - y; }
+inline Value operator*(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x * y; }
+inline Value operator/(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x / y; }
+inline Value operator-(const Value& a) { return -a.expr(); }
+inline Value operator<(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x < y; }
+inline Value operator>(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x > y; }
+inline Value operator<=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x <= y; }
+inline Value operator>=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x >= y; }
+inline Value operator==(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x == y; }
+inline Value operator!=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x != y; }
+inline Value operator&&(const Value& a, const Value& b) { return a.expr() && b.expr(); }
+inline Value operator||(const Value& a, const Value& b) { return a.expr() || b.expr(); }
+inline Value operator!(const Value& a) { return !a.expr(); }
+
+/// condition ? yes : no, without arithmetic on the branch not taken.
+inline Value select(const Value& condition, const Value& yes, const Value& no) {
+  auto [x, y] = detail::matched(yes, no);
+  return Halide::select(condition.expr(), x, y);
+}
+
+inline Value is_nan(const Value& x) { return detail::is_nan_bits(x); }
+
+// max(a, b) = a if a > b or a is NaN, else b;  NaN in either operand comes through.
+inline Value max(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  if (!x.type().is_float()) return Halide::max(x, y);
+  return Halide::strict_float(Halide::select(x > y || detail::is_nan_bits(x), x, y));
+}
+// min(a, b) = a if a < b or a is NaN, else b
+inline Value min(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  if (!x.type().is_float()) return Halide::min(x, y);
+  return Halide::strict_float(Halide::select(x < y || detail::is_nan_bits(x), x, y));
+}
+inline Value clamp(const Value& x, const Value& low, const Value& high) { return min(max(x, low), high); }
+// relu(x) = 0 if x < 0, else x;  keeps NaN
+inline Value relu(const Value& x) {
+  return Halide::strict_float(Halide::select(x.expr() < Value(0).as(x.type()), Value(0).as(x.type()), x.expr()));
+}
+inline Value abs(const Value& x) { return Halide::abs(x.expr()); }
+inline Value square(const Value& x) { return x * x; }
+inline Value sqrt(const Value& x) { return Halide::sqrt(x.expr()); }
+inline Value rsqrt(const Value& x) { return 1.0 / sqrt(x); }
+inline Value exp(const Value& x) { return Halide::exp(x.expr()); }
+inline Value log(const Value& x) { return Halide::log(x.expr()); }
+inline Value pow(const Value& x, const Value& y) { auto [a, b] = detail::matched(x, y); return Halide::pow(a, b); }
+inline Value erf(const Value& x) { return Halide::erf(x.expr()); }
+inline Value sin(const Value& x) { return Halide::sin(x.expr()); }
+inline Value cos(const Value& x) { return Halide::cos(x.expr()); }
+
+// sigmoid(x) = 1 / (1 + e^-|x|) for x >= 0, e^-|x| / (1 + e^-|x|) below: no overflow on either side
+inline Value sigmoid(const Value& x) {
+  const Value e = exp(-abs(x));
+  return select(x >= 0, 1.0, e) / (1.0 + e);
+}
+// tanh(x) = sign(x) (1 - e^-2|x|) / (1 + e^-2|x|);  near 0, where that cancels, an odd polynomial of degree 9
+inline Value tanh(const Value& x) {
+  const Value magnitude = abs(x), e = exp(-2.0 * magnitude), s = x * x;
+  const Value far = (1.0 - e) / (1.0 + e);
+  // Taylor: x - x³/3 + 2x⁵/15 - 17x⁷/315 + 62x⁹/2835;  below 0.25 the next term is under 1e-8 of the result.
+  const Value near = x + x * s * (-1.0 / 3 + s * (2.0 / 15 + s * (-17.0 / 315 + s * (62.0 / 2835))));
+  return select(magnitude < 0.25, near, select(x < 0, -far, far));
+}
+// silu(x) = x · sigmoid(x)
+inline Value silu(const Value& x) { return x * sigmoid(x); }
+// gelu(x) = x/2 (1 + erf(x/√2)), the exact form (Hendrycks & Gimpel 2016)
+inline Value gelu(const Value& x) { return 0.5 * x * (1.0 + erf(x * 0.70710678118654752)); }
+
+/// A float of `x`, for indices and counts.
+inline Value to_float(const Value& x) { return Halide::cast<float>(x.expr()); }
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,95 @@
+// Element-wise functions of one tensor: a line each. The gradient comes from the same line, called with a Dual.
+#include "dsl/dual.h"
+#include "schedules/elementwise.h"
+
+namespace ashlar::dsl {
+
+struct UnaryOperator {
+  std::string name;
+  std::string formula;
+  Value (*value)(Value);
+  Dual (*dual)(Dual);
+};
+
+// y[i] = f(x[i])
+template <ElementType T>
+class Unary : public Kernel<Unary<T>> {
+ public:
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
+
+  void bind(const UnaryOperator& op) {
+    operator_ = op;
+    this->formula(op.name + "(x)[i] = " + op.formula).form(Form::pointwise);
+    this->gradient("x", op.name + "_grad(dy, x)");
+  }
+  void algorithm() { y(i) = operator_.value(x(i)); }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  UnaryOperator operator_;
+  Var i{"i"};
+};
+
+// dx[i] = dy[i] f'(x[i])
+template <ElementType T>
+class UnaryGradient : public Kernel<UnaryGradient<T>> {
+ public:
+  In<T, 1> dy{"dy"}, x{"x"};
+  Out<T, 1> dx{"dx", shape_of(x)};
+
+  void bind(const UnaryOperator& op) {
+    operator_ = op;
+    this->formula(op.name + "_grad(dy, x)[i] = dy[i] (d/dx " + op.name + ")(x[i])").form(Form::pointwise);
+  }
+  void algorithm() { dx(i) = dy(i) * operator_.dual(Dual(x(i), 1.0)).d; }
+  void schedule(auto target) { elementwise(target, dx.func(), i); }
+
+ private:
+  UnaryOperator operator_;
+  Var i{"i"};
+};
+
+template <class F>
+bool add_unary(const std::string& name, const std::string& formula, F f) {
+  const UnaryOperator op{name, formula, [](Value x) -> Value { return F{}(x); }, [](Dual x) -> Dual { return F{}(x); }};
+  static_cast<void>(f);
+  const auto bind = [op](auto& kernel) { kernel.bind(op); };
+  return register_bound_kernel<Unary, f32, f16, bf16>(name, bind) &&
+         register_bound_kernel<UnaryGradient, f32, f16, bf16>(name + "_grad", bind);
+}
+
+const bool registered =
+    add_unary("neg", "-x", [](auto x) { return -x; }) &&
+    add_unary("exp", "e^x", [](auto x) { return exp(x); }) &&
+    add_unary("log", "ln x", [](auto x) { return log(x); }) &&
+    add_unary("sqrt", "√x", [](auto x) { return sqrt(x); }) &&
+    add_unary("rsqrt", "1/√x", [](auto x) { return rsqrt(x); }) &&
+    add_unary("tanh", "tanh x", [](auto x) { return tanh(x); }) &&
+    add_unary("sigmoid", "1 / (1 + e^-x)", [](auto x) { return sigmoid(x); }) &&
+    add_unary("relu", "max(x, 0)", [](auto x) { return relu(x); }) &&
+    add_unary("gelu", "x/2 (1 + erf(x/√2))", [](auto x) { return gelu(x); }) &&
+    add_unary("silu", "x sigmoid(x)", [](auto x) { return silu(x); });
+
+// y[i] = scale x[i] + shift
+template <ElementType T>
+class Affine : public Kernel<Affine<T>> {
+ public:
+  In<T, 1> x{"x"};
+  Scalar<float> scale{"scale"}, shift{"shift"};
+  Out<T, 1> y{"y", shape_of(x)};
+
+  Affine() {
+    this->formula("affine(x, scale, shift)[i] = scale x[i] + shift").form(Form::pointwise);
+    this->gradient("x", "affine(dy, scale, 0.0)");
+  }
+  void algorithm() { y(i) = x(i) * scale + shift; }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
+const bool affine_registered = register_kernel<Affine, f32, f16, bf16>("affine");
+
+}  // namespace ashlar::dsl

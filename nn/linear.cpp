@@ -1,0 +1,33 @@
+#include "nn/linear.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/linear.h"
+#include "runtime/error.h"
+
+namespace ashlar::nn {
+namespace {
+
+Tensor uniform(const Shape& shape, float bound, Generator& generator) {
+  std::vector<float> values(static_cast<size_t>(shape.numel()));
+  for (float& value : values) value = generator.uniform(-bound, bound);
+  return Tensor::from(values, shape);
+}
+
+}  // namespace
+
+Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) {
+  if (in <= 0 || out <= 0) {
+    throw ValueError("Linear", std::to_string(in) + " inputs and " + std::to_string(out) + " outputs",
+                     "positive numbers of both", "Pass the last dimension of x as `in`");
+  }
+  const float bound = 1.0F / std::sqrt(static_cast<float>(in));
+  weight_ = register_parameter("weight", uniform({out, in}, bound, generator));
+  if (with_bias) bias_ = register_parameter("bias", uniform({out}, bound, generator));
+}
+
+Var Linear::forward(const Var& x, Activation activation) const { return ad::linear(x, weight_, bias_, activation); }
+
+}  // namespace ashlar::nn

@@ -1,0 +1,38 @@
+// Reader and writer of safetensors files (https://github.com/huggingface/safetensors): eight bytes of header length,
+// a JSON header, then the tensors' bytes, little-endian and row-major.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/tensor.h"
+
+namespace ashlar::nn {
+
+using Metadata = std::map<std::string, std::string>;
+
+struct SafetensorsFile {
+  std::vector<std::pair<std::string, Tensor>> tensors;  ///< on the CPU, in the order of their bytes in the file
+  Metadata metadata;
+};
+
+/// Dtypes F32, F16, BF16, F64, I32, I64, U8 and BOOL. Throws DataError when the file can't be read or breaks a rule of
+/// the format: header length, JSON, duplicate names, unknown dtypes, negative or overflowing sizes, byte ranges that
+/// overlap, leave holes, leave the file or disagree with shape and dtype, truth values other than 0 and 1.
+SafetensorsFile read_safetensors(const std::filesystem::path& file);
+
+/// The same from memory; `name` stands in messages.
+SafetensorsFile parse_safetensors(std::span<const uint8_t> bytes, const std::string& name);
+
+/// Writes tensors (of any device and strides). The file appears under its name only when it is complete: it is written
+/// beside it, flushed to disk and renamed. Throws DataError when that fails, ValueError on a repeated name, the name
+/// "__metadata__" or text that isn't UTF-8.
+void write_safetensors(const std::filesystem::path& file, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                       const Metadata& metadata = {});
+
+}  // namespace ashlar::nn

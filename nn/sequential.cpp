@@ -1,0 +1,29 @@
+#include "nn/sequential.h"
+
+#include <string>
+
+namespace ashlar::nn {
+
+Sequential& Sequential::add(std::shared_ptr<Module> module) {
+  register_child(std::to_string(steps_.size()), module);
+  auto* linear = dynamic_cast<Linear*>(module.get());
+  const bool is_relu = dynamic_cast<ReLU*>(module.get()) != nullptr;
+  steps_.push_back({std::move(module), linear, is_relu});
+  return *this;
+}
+
+Var Sequential::forward(const Var& x) {
+  Var y = x;
+  for (size_t i = 0; i < steps_.size(); i++) {
+    const Step& step = steps_[i];
+    if (step.linear != nullptr && i + 1 < steps_.size() && steps_[i + 1].is_relu) {
+      y = step.linear->forward(y, Activation::relu);
+      i++;
+    } else {
+      y = step.module->forward(y);
+    }
+  }
+  return y;
+}
+
+}  // namespace ashlar::nn

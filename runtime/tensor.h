@@ -14,7 +14,9 @@
 
 namespace ashlar {
 
-namespace detail { class Storage; }
+namespace detail {
+class Storage;
+}
 
 /// Rank up to kMaxRank, sizes in elements, row-major (outermost dimension first), at most 2^31 - 1 elements in one
 /// kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined:
@@ -46,44 +48,46 @@ class Tensor {
   }
   /// A view of host memory that the caller keeps alive; `data` may have any alignment its type allows.
   template <Storable T>
-  static Tensor borrow(T* data, const Shape& shape) { return borrow_bytes(data, dtype_of<T>, shape); }
+  static Tensor borrow(T* data, const Shape& shape) {
+    return borrow_bytes(data, dtype_of<T>, shape);
+  }
 
   // ---- asking -----------------------------------------------------------------------------------------------
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
-  const Shape& strides() const { return strides_; }     ///< in elements; 0 where broadcast, negative where flipped
-  int64_t offset() const { return offset_; }            ///< of element [0, …, 0] from the storage's base, in elements
+  const Shape& strides() const { return strides_; }  ///< in elements; 0 where broadcast, negative where flipped
+  int64_t offset() const { return offset_; }         ///< of element [0, …, 0] from the storage's base, in elements
   DType dtype() const { return dtype_; }
   Device device() const;
   int rank() const { return shape_.rank(); }
-  int64_t size(int64_t axis) const;                     ///< negative axes count from the end
+  int64_t size(int64_t axis) const;  ///< negative axes count from the end
   int64_t numel() const { return defined() ? shape_.numel() : 0; }
   int64_t bytes() const { return numel() * size_of(dtype_); }
-  bool is_contiguous() const;                           ///< dense and row-major
-  std::string str() const;                              ///< "f32[2, 3] on cuda:0"
-  uint64_t version() const;                             ///< grows whenever the storage is written in place
+  bool is_contiguous() const;  ///< dense and row-major
+  std::string str() const;     ///< "f32[2, 3] on cuda:0"
+  uint64_t version() const;    ///< grows whenever the storage is written in place
 
   // ---- views: share the storage, copy nothing -----------------------------------------------------------------
-  Tensor reshape(const Shape& shape) const;             ///< one size may be -1; copies only when strides force it
+  Tensor reshape(const Shape& shape) const;  ///< one size may be -1; copies only when strides force it
   Tensor permute(const Shape& axes) const;
   Tensor transpose(int64_t a, int64_t b) const;
   /// Every step-th index of [start, stop), step ≥ 1. As in Python: negative bounds count from the end, and bounds
   /// outside are moved to the nearest inside. kEnd as stop means to the end.
   Tensor slice(int64_t axis, int64_t start, int64_t stop = kEnd, int64_t step = 1) const;
   static constexpr int64_t kEnd = INT64_MAX;
-  Tensor select(int64_t axis, int64_t index) const;     ///< drops the axis; a negative index counts from the end
+  Tensor select(int64_t axis, int64_t index) const;  ///< drops the axis; a negative index counts from the end
   Tensor flip(int64_t axis) const;
-  Tensor squeeze(int64_t axis) const;                   ///< drops an axis of size 1, else ShapeError
-  Tensor unsqueeze(int64_t axis) const;                 ///< a new axis of size 1, before `axis`
+  Tensor squeeze(int64_t axis) const;    ///< drops an axis of size 1, else ShapeError
+  Tensor unsqueeze(int64_t axis) const;  ///< a new axis of size 1, before `axis`
   Tensor broadcast_to(const Shape& shape) const;
   /// Any view of the same storage, checked to lie inside it.
   Tensor as_strided(const Shape& shape, const Shape& strides, int64_t offset) const;
 
   // ---- moving -----------------------------------------------------------------------------------------------
-  Tensor contiguous() const;                            ///< itself when dense, else a dense copy
-  Tensor clone() const;                                 ///< always a dense copy on the same device
-  Tensor to(Device device) const;                       ///< itself when already there
-  Tensor to(DType dtype) const;                         ///< element-wise cast; itself when already so
+  Tensor contiguous() const;       ///< itself when dense, else a dense copy
+  Tensor clone() const;            ///< always a dense copy on the same device
+  Tensor to(Device device) const;  ///< itself when already there
+  Tensor to(DType dtype) const;    ///< element-wise cast; itself when already so
   /// Overwrites this view with `source` (same shape and dtype, any device and strides; the two may overlap).
   /// Throws ValueError when elements of this view share memory with each other.
   void copy_(const Tensor& source) const;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/error.h"
+#include "runtime/forms/check.h"
 #include "runtime/forms/movement.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
@@ -35,14 +36,22 @@ double to_double(const void* element, DType dtype) {
     return value;
   };
   switch (dtype) {
-    case DType::f32: return read(float{});
-    case DType::f16: return static_cast<float>(read(Half{}));
-    case DType::bf16: return static_cast<float>(read(BFloat16{}));
-    case DType::f64: return read(double{});
-    case DType::i32: return read(int32_t{});
-    case DType::i64: return static_cast<double>(read(int64_t{}));
-    case DType::u8: return read(uint8_t{});
-    case DType::boolean: return read(uint8_t{}) != 0;
+    case DType::f32:
+      return read(float{});
+    case DType::f16:
+      return static_cast<float>(read(Half{}));
+    case DType::bf16:
+      return static_cast<float>(read(BFloat16{}));
+    case DType::f64:
+      return read(double{});
+    case DType::i32:
+      return read(int32_t{});
+    case DType::i64:
+      return static_cast<double>(read(int64_t{}));
+    case DType::u8:
+      return read(uint8_t{});
+    case DType::boolean:
+      return read(uint8_t{}) != 0;
   }
   return 0;
 }
@@ -83,7 +92,7 @@ void Tensor::copy_(const Tensor& source) const {
   }
   if (source.dtype_ != dtype_) {
     throw DTypeError("Tensor::copy_", source.str() + " into " + str(), "tensors of one dtype",
-                     "Convert the source with to(DType::" + std::string(name_of(dtype_)) + ")");
+                     "Convert the source with " + forms::conversion(dtype_));
   }
   if (numel() == 0) return;
   if (source.device() == device()) {
@@ -108,7 +117,7 @@ void Tensor::read_bytes(void* data, DType dtype) const {
   check_defined("Tensor::to_vector");
   if (dtype != dtype_) {
     throw DTypeError("Tensor::to_vector", str(), "elements of " + std::string(name_of(dtype)),
-                     "Convert the tensor with to(DType::" + std::string(name_of(dtype)) + ")");
+                     "Convert the tensor with " + forms::conversion(dtype));
   }
   if (numel() == 0) return;
   const Tensor dense = contiguous();

@@ -124,7 +124,8 @@ Tensor Tensor::select(int64_t axis, int64_t index) const {
   const int i = normalize_axis("Tensor::select", axis, rank());
   const int64_t size = shape_[i];
   if (index < -size || index >= size) {
-    throw IndexError("Tensor::select", "index " + std::to_string(index) + " on axis " + std::to_string(i) + " of " + str(),
+    throw IndexError("Tensor::select",
+                     "index " + std::to_string(index) + " on axis " + std::to_string(i) + " of " + str(),
                      size == 0 ? "an axis with elements" : std::to_string(-size) + " to " + std::to_string(size - 1),
                      "Check the index against size(axis)");
   }
@@ -203,10 +204,11 @@ Tensor Tensor::as_strided(const Shape& shape, const Shape& strides, int64_t offs
   const int64_t begin = storage_->begin() / size_of(dtype_), end = storage_->bytes() / size_of(dtype_);
   fits = fits && lowest >= begin && (is_empty ? highest <= end : highest < end);
   if (!fits) {
-    throw IndexError("Tensor::as_strided",
-                     "shape " + shape.str() + " with strides " + strides.str() + " from element " + std::to_string(offset),
-                     "elements " + std::to_string(begin) + " to " + std::to_string(end - 1) + " of the storage",
-                     "Keep offset + sum of (size - 1) * stride inside the storage");
+    throw IndexError(
+        "Tensor::as_strided",
+        "shape " + shape.str() + " with strides " + strides.str() + " from element " + std::to_string(offset),
+        "elements " + std::to_string(begin) + " to " + std::to_string(end - 1) + " of the storage",
+        "Keep offset + sum of (size - 1) * stride inside the storage");
   }
   return view(shape, strides, offset);
 }

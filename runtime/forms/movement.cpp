@@ -18,10 +18,14 @@ namespace {
 /// The dtype that stands for all of its width: moving a bfloat16 is moving a float16.
 DType carrier(DType dtype) {
   switch (size_of(dtype)) {
-    case 1: return DType::u8;
-    case 2: return DType::f16;
-    case 4: return DType::i32;
-    default: return DType::i64;
+    case 1:
+      return DType::u8;
+    case 2:
+      return DType::f16;
+    case 4:
+      return DType::i32;
+    default:
+      return DType::i64;
   }
 }
 
@@ -44,14 +48,22 @@ int64_t integer_bits(double value, DType dtype) {
 /// The bit pattern of `value` as an element of `dtype`.
 int64_t bits_of(double value, DType dtype) {
   switch (dtype) {
-    case DType::f32: return std::bit_cast<int32_t>(static_cast<float>(value));
-    case DType::f16: return Half(static_cast<float>(value)).bits;
-    case DType::bf16: return BFloat16(static_cast<float>(value)).bits;
-    case DType::f64: return std::bit_cast<int64_t>(value);
-    case DType::i32: return integer_bits<int32_t>(value, dtype);
-    case DType::i64: return integer_bits<int64_t>(value, dtype);
-    case DType::u8: return integer_bits<uint8_t>(value, dtype);
-    case DType::boolean: return value != 0;
+    case DType::f32:
+      return std::bit_cast<int32_t>(static_cast<float>(value));
+    case DType::f16:
+      return Half(static_cast<float>(value)).bits;
+    case DType::bf16:
+      return BFloat16(static_cast<float>(value)).bits;
+    case DType::f64:
+      return std::bit_cast<int64_t>(value);
+    case DType::i32:
+      return integer_bits<int32_t>(value, dtype);
+    case DType::i64:
+      return integer_bits<int64_t>(value, dtype);
+    case DType::u8:
+      return integer_bits<uint8_t>(value, dtype);
+    case DType::boolean:
+      return value != 0;
   }
   return 0;
 }

@@ -1,0 +1,33 @@
+// Form::broadcast: inputs broadcast against each other, all dimensions collapsed together to at most four.
+#include "runtime/error.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::forms {
+
+Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) {
+  constexpr int kRank = 4;
+  const KernelKey key = key_of(kernel, inputs);
+  Shape shape;
+  for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());
+
+  const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
+  const Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
+  if (result.numel() == 0) return result;
+
+  std::vector<Tensor> operands{result};
+  for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));
+  std::vector<Shape> strides;
+  for (const Tensor& x : operands) strides.push_back(x.strides());
+  for_each_piece(collapse(shape, strides), kRank, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+    std::vector<Tensor> views;
+    for (size_t o = 0; o < operands.size(); o++) {
+      views.push_back(piece_of(operands[o], piece, static_cast<int>(o), offsets[o], kRank));
+    }
+    launch(kernel, key, std::span(views).subspan(1), scalars, std::span(views).first(1));
+  });
+  return result;
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,85 @@
+#include "runtime/forms/check.h"
+
+#include <array>
+
+namespace ashlar::forms {
+
+std::string conversion(DType dtype) {
+  return "to(DType::" + std::string(dtype == DType::boolean ? "boolean" : name_of(dtype)) + ")";
+}
+
+const Argument& argument_of(const KernelInfo& kernel, Argument::Role role, int index) {
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role == role && index-- == 0) return argument;
+  }
+  throw ValueError(kernel.name, "more arguments than it has", "the arguments it declares", "Check the call");
+}
+
+std::string describe(const KernelInfo& kernel, std::span<const Tensor> inputs) {
+  std::string text;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    if (i > 0) text += ", ";
+    text += argument_of(kernel, Argument::Role::input, static_cast<int>(i)).name;
+    text += ": " + inputs[i].str();
+  }
+  return text;
+}
+
+ShapeError shape_error(const KernelInfo& kernel, std::span<const Tensor> inputs, std::string_view needed,
+                       std::string_view remedy) {
+  return ShapeError(kernel.name, describe(kernel, inputs), needed, remedy);
+}
+
+DType dtype_in(const Argument& argument, KernelKey key) {
+  return argument.element < 0 ? argument.dtype : key.elements[static_cast<size_t>(argument.element)];
+}
+
+KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint8_t variant, int optional) {
+  const int expected = kernel.count(Argument::Role::input);
+  const int given = static_cast<int>(inputs.size());
+  if (given > expected || given < expected - optional) {
+    throw ValueError(kernel.name, std::to_string(given) + " tensors", std::to_string(expected),
+                     "Give one tensor for each input");
+  }
+  KernelKey key{.variant = variant};
+  std::array<bool, 2> is_known{};
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const Tensor& x = inputs[i];
+    if (!x.defined()) {
+      throw ValueError(kernel.name, describe(kernel, inputs), "tensors with elements",
+                       "Make them with Tensor::empty(), Tensor::from() or an operator first");
+    }
+    if (x.device() != inputs[0].device()) {
+      const std::string device = inputs[0].device().str();
+      throw DeviceError(kernel.name, describe(kernel, inputs), "all tensors on one device",
+                        "Copy with to(Device), here to(Device::parse(\"" + device + "\"))");
+    }
+    const Argument& argument = argument_of(kernel, Argument::Role::input, static_cast<int>(i));
+    if (argument.element >= 0 && !is_known[static_cast<size_t>(argument.element)]) {
+      is_known[static_cast<size_t>(argument.element)] = true;
+      key.elements[static_cast<size_t>(argument.element)] = x.dtype();
+    }
+    const DType needed = dtype_in(argument, key);
+    if (x.dtype() != needed) {
+      throw DTypeError(kernel.name, describe(kernel, inputs),
+                       std::string(argument.name) + " of " + std::string(name_of(needed)),
+                       "Convert it with " + conversion(needed));
+    }
+  }
+  return key;
+}
+
+std::vector<Shape> output_shapes(const KernelInfo& kernel, std::span<const Tensor> inputs,
+                                 std::span<const Tensor> canonical) {
+  std::vector<Shape> given;
+  for (const Tensor& x : canonical) given.push_back(x.shape());
+  const int outputs = kernel.count(Argument::Role::output);
+  std::vector<Shape> result(static_cast<size_t>(outputs + kernel.count(Argument::Role::scratch)));
+  if (const char* broken = kernel.shape_rule(given.data(), result.data())) {
+    throw shape_error(kernel, inputs, broken, "Reshape or slice the inputs to fit");
+  }
+  result.resize(static_cast<size_t>(outputs));
+  return result;
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,38 @@
+// What every form asks of its operands before it touches them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/launch.h"
+
+namespace ashlar::forms {
+
+/// "to(DType::f32)": how a remedy names a conversion.
+std::string conversion(DType dtype);
+
+/// "x: f32[2, 3] on cpu, gain: f16[3] on cpu"
+std::string describe(const KernelInfo& kernel, std::span<const Tensor> inputs);
+
+/// The index-th argument of a role.
+const Argument& argument_of(const KernelInfo& kernel, Argument::Role role, int index);
+
+/// Checks that there is one defined tensor for each input (the last `optional` ones may be missing), all on one device,
+/// of the dtypes that the kernel fixes, and equal where the kernel says equal. Returns the instance they ask for;
+/// element types that no input has stay f32. Throws ValueError, DeviceError, DTypeError.
+KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint8_t variant = 0, int optional = 0);
+
+/// The dtype of an output in the instance `key`.
+DType dtype_in(const Argument& argument, KernelKey key);
+
+/// Sizes of the outputs by the kernel's rule for inputs of these sizes. Throws ShapeError with the rule they break.
+std::vector<Shape> output_shapes(const KernelInfo& kernel, std::span<const Tensor> inputs,
+                                 std::span<const Tensor> canonical);
+
+/// A ShapeError (to throw) that shows all inputs.
+ShapeError shape_error(const KernelInfo& kernel, std::span<const Tensor> inputs, std::string_view needed,
+                       std::string_view remedy);
+
+}  // namespace ashlar::forms

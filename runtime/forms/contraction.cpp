@@ -1,0 +1,133 @@
+// Form::contraction: batched matrices with any strides. A transpose is a pair of strides, a broadcast batch a stride of
+// 0; one unit stride per matrix is what the kernels ask for.
+#include <array>
+
+#include "runtime/error.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::forms {
+
+namespace {
+
+/// What happens to the sums before they are stored, in the order of the kernel's comptime values.
+enum Epilogue : uint8_t { kNone, kBias, kBiasRelu };
+
+/// The first `rank - dropped` sizes or strides.
+Shape leading(Shape shape, int dropped) {
+  for (int i = 0; i < dropped; i++) shape.erase(shape.rank() - 1);
+  return shape;
+}
+
+/// Batched matrices ready for the kernels: strides of the last two dimensions non-negative and one of them 1, where
+/// a dimension of size 1 counts as having the stride that suits.
+Tensor with_unit_stride(const Tensor& x) {
+  const Tensor positive = without_negative_strides(x);
+  const int rows = x.rank() - 2, columns = x.rank() - 1;
+  Shape strides = positive.strides();
+  const auto is_unit = [&](int i) { return strides[i] == 1 || x.shape()[i] == 1; };
+  if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(positive.contiguous());
+  if (x.shape()[columns] == 1) strides[columns] = strides[rows] == 1 ? x.shape()[rows] : 1;
+  if (x.shape()[rows] == 1) strides[rows] = strides[columns] == 1 ? x.shape()[columns] : 1;
+  return Tensor(positive.storage(), x.shape(), strides, positive.offset(), x.dtype());
+}
+
+/// One call's operands, with a = [batch…, m, k], b = [batch…, k, n] and the result y = [batch…, m, n], dense.
+struct Product {
+  const KernelInfo& kernel;
+  KernelKey key;
+  Tensor a, b, bias, y;
+
+  Tensor matrices(const Tensor& x, const Shape& batch, const Shape& batch_strides, int64_t offset) const {
+    const int rank = x.rank();
+    return Tensor(x.storage(), {batch.numel(), x.shape()[rank - 2], x.shape()[rank - 1]},
+                  {batch.empty() ? 0 : batch_strides[0], x.strides()[rank - 2], x.strides()[rank - 1]},
+                  x.offset() + offset, x.dtype());
+  }
+
+  void run() const {
+    const Shape batch = leading(y.shape(), 2);
+    const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));
+    const Loops loops =
+        collapse(batch, {leading(y.strides(), 2), leading(all_a.strides(), 2), leading(all_b.strides(), 2)});
+    const auto launch_one = [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+      const std::array<Tensor, 3> inputs{matrices(a, piece.sizes, piece.strides[1], offsets[1]),
+                                         matrices(b, piece.sizes, piece.strides[2], offsets[2]), bias};
+      const std::array<Tensor, 1> outputs{matrices(y, piece.sizes, piece.strides[0], offsets[0])};
+      launch(kernel, key, inputs, {}, outputs);
+    };
+    for_each_piece(loops, 1, launch_one);
+  }
+
+  static Shape with_matrix(Shape batch, const Tensor& x) {
+    batch.push_back(x.shape()[x.rank() - 2]);
+    batch.push_back(x.shape()[x.rank() - 1]);
+    return batch;
+  }
+};
+
+/// Where b is one matrix for the whole batch, a's batch and rows are just more rows: y[batch · m, n].
+void fold_batch(Product& product) {
+  const Tensor &a = product.a, &b = product.b;
+  if (a.rank() == 2 || leading(b.shape(), 2).numel() != 1) return;
+  const Loops rows = collapse(leading(a.shape(), 1), {leading(a.strides(), 1)});
+  const Loops batch = collapse(leading(a.shape(), 2), {leading(a.strides(), 2)});
+  if (rows.sizes.rank() > 1 && batch.sizes.rank() <= 1) return;  // a batched call will do
+  const int64_t k = a.shape().back(), n = b.shape().back(), m = leading(a.shape(), 1).numel();
+  product.a = with_unit_stride(a.reshape({m, k}));
+  product.b =
+      Tensor(b.storage(), {k, n}, {b.strides()[b.rank() - 2], b.strides()[b.rank() - 1]}, b.offset(), b.dtype());
+  product.y = product.y.reshape({m, n});
+}
+
+}  // namespace
+
+Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options) {
+  const bool has_bias = options.bias.has_value();
+  std::vector<Tensor> shown{a, b};
+  if (has_bias) shown.push_back(*options.bias);
+  KernelKey key = key_of(kernel, shown, 0, 1);
+  if (a.rank() == 0 || b.rank() == 0) {
+    throw shape_error(kernel, shown, "operands of rank 1 or more", "Use mul() for scalars");
+  }
+  // As in NumPy, a vector is a row on the left and a column on the right, and its extra axis vanishes again.
+  const auto transposed = [](const Tensor& x) { return x.transpose(-1, -2); };
+  const Tensor left = a.rank() == 1 ? a.unsqueeze(0) : options.transpose_a ? transposed(a) : a;
+  const Tensor right = b.rank() == 1 ? b.unsqueeze(1) : options.transpose_b ? transposed(b) : b;
+  const int64_t m = left.size(-2), k = left.size(-1), n = right.size(-1);
+  if (right.size(-2) != k) {
+    throw shape_error(kernel, shown, "a[..., m, k] and b[..., k, n] (after transposing) with equal k",
+                      "Set transpose_a or transpose_b, or reshape()");
+  }
+  if (has_bias && options.bias->shape() != Shape{n}) {
+    throw shape_error(kernel, shown, "a bias of shape " + Shape{n}.str(), "Use reshape()");
+  }
+  const Shape batch = ashlar::broadcast(kernel.name, leading(left.shape(), 2), leading(right.shape(), 2));
+  Shape full = batch, result_shape = batch;
+  full.push_back(m);
+  full.push_back(n);
+  if (a.rank() > 1) result_shape.push_back(m);
+  if (b.rank() > 1) result_shape.push_back(n);
+  const Tensor y = Tensor::empty(full, a.dtype(), a.device());
+  if (y.numel() == 0) return y.reshape(result_shape);
+
+  const bool has_relu = options.activation == Activation::relu;
+  key.variant = has_relu ? kBiasRelu : has_bias ? kBias : kNone;
+  Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
+  if (has_relu && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
+
+  Product product{kernel, key, left, right, bias, y};
+  if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
+    product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
+    product.b = Tensor::zeros({1, n}, a.dtype(), a.device());
+  }
+  product.a = with_unit_stride(product.a);
+  product.b = with_unit_stride(product.b);
+  if (!bias.defined()) product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
+  fold_batch(product);
+  product.run();
+  return y.reshape(result_shape);
+}
+
+}  // namespace ashlar::forms

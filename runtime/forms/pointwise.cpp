@@ -1,0 +1,64 @@
+// Form::pointwise: all tensors of one shape, seen as dense rank 1.
+#include "runtime/error.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::forms {
+
+std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> inputs,
+                              std::span<const Scalar> scalars) {
+  const KernelKey key = key_of(kernel, inputs);
+  // Inputs declared with rank 0 are parameters, not operands: one element for the whole call.
+  std::vector<Tensor> flat;
+  const Tensor* first = nullptr;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const Tensor& x = inputs[i];
+    if (argument_of(kernel, Argument::Role::input, static_cast<int>(i)).rank == 0) {
+      if (x.numel() != 1) throw shape_error(kernel, inputs, "one element in each parameter", "Take one with select()");
+      flat.push_back(dense_as(x, {}));
+      continue;
+    }
+    if (first == nullptr) first = &x;
+    if (x.shape() != first->shape()) {
+      throw shape_error(kernel, inputs, "tensors of one shape", "Use broadcast_to() or reshape()");
+    }
+    flat.push_back(dense_as(x, {x.numel()}));
+  }
+  if (first == nullptr) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
+
+  const int count = kernel.count(Argument::Role::output);
+  const int64_t numel = first->numel();
+  std::vector<Tensor> results, written;
+  for (int o = 0; o < count; o++) {
+    const Argument& argument = argument_of(kernel, Argument::Role::output, o);
+    if (argument.in_place_of >= 0) {
+      results.push_back(inputs[static_cast<size_t>(argument.in_place_of)]);
+      written.push_back(flat[static_cast<size_t>(argument.in_place_of)]);
+    } else {
+      results.push_back(Tensor::empty(first->shape(), dtype_in(argument, key), first->device()));
+      written.push_back(dense_as(results.back(), {numel}));
+    }
+  }
+  if (numel <= kMaxElements) {
+    launch(kernel, key, flat, scalars, written);
+  } else {
+    const auto part = [](std::vector<Tensor> tensors, int64_t start, int64_t stop) {
+      for (Tensor& x : tensors) {
+        if (x.rank() == 1) x = x.slice(0, start, stop);
+      }
+      return tensors;
+    };
+    for_each_piece({{numel}, {{1}}}, 1, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+      const int64_t start = offsets[0], stop = start + piece.sizes[0];
+      launch(kernel, key, part(flat, start, stop), scalars, part(written, start, stop));
+    });
+  }
+  for (int o = 0; o < count; o++) {
+    const Tensor& result = results[static_cast<size_t>(o)];
+    if (!result.is_contiguous()) result.copy_(dense_as(written[static_cast<size_t>(o)], result.shape()));
+  }
+  return results;
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,141 @@
+// Form::reduction: any axes of any strided tensor, brought to [outer, reduced, inner].
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "runtime/error.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::forms {
+
+namespace {
+
+/// x[outer, reduced, inner]: where each of the three steps through memory.
+struct Canonical {
+  Shape sizes = Shape::filled(3, 1);
+  Shape strides = Shape::filled(3, 1);
+};
+
+/// Loops over the kept and over the reduced axes, each collapsed on its own: their elements' order is kept.
+struct Split {
+  Loops kept, reduced;
+};
+
+Split split_axes(const Tensor& x, unsigned reduced_axes) {
+  Shape sizes[2], strides[2];
+  for (int i = 0; i < x.rank(); i++) {
+    const int side = static_cast<int>(reduced_axes >> i & 1);
+    sizes[side].push_back(x.shape()[i]);
+    strides[side].push_back(x.strides()[i]);
+  }
+  return {collapse(sizes[0], {strides[0]}), collapse(sizes[1], {strides[1]})};
+}
+
+/// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy.
+Canonical canonical_of(const Split& split) {
+  Canonical result;
+  const auto place = [&result](int position, const Loops& loops, int i) {
+    result.sizes[position] = loops.sizes[i];
+    result.strides[position] = loops.strides[0][i];
+  };
+  if (split.reduced.sizes.rank() == 1) place(1, split.reduced, 0);
+  if (split.kept.sizes.rank() == 2) {
+    place(0, split.kept, 0);
+    place(2, split.kept, 1);
+  } else if (split.kept.sizes.rank() == 1) {
+    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps.
+    place(split.kept.strides[0][0] < result.strides[1] ? 2 : 0, split.kept, 0);
+  }
+  return result;
+}
+
+/// How many elements one part reduces, by shape and kind of device alone, so that results don't depend on the load.
+int64_t chunk_for(int64_t results, int64_t reduced, DeviceKind kind) {
+  const bool is_cpu = kind == DeviceKind::cpu;
+  const int64_t wanted_parts = is_cpu ? 16 : 1024, least_chunk = is_cpu ? 65536 : 4096;
+  const int64_t parts = std::min(wanted_parts / results, reduced / least_chunk);
+  if (parts <= 1) return reduced;
+  const int64_t chunk = (reduced + parts - 1) / parts;
+  return (chunk + 1023) / 1024 * 1024;
+}
+
+/// Runs the kernel once: x[outer, reduced, inner] → y[outer, ⌈reduced / chunk⌉, inner].
+Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_t chunk, double scale) {
+  const int64_t parts = (x.shape()[1] + chunk - 1) / chunk;
+  const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
+  const std::array<Tensor, 1> outputs{Tensor::empty({x.shape()[0], parts, x.shape()[2]}, dtype, x.device())};
+  std::vector<Scalar> scalars{Scalar(chunk)};
+  if (kernel.count(Argument::Role::scalar) > 1) scalars.push_back(Scalar(scale));
+  launch(kernel, key, std::span(&x, 1), scalars, outputs);
+  return outputs[0];
+}
+
+}  // namespace
+
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim) {
+  const std::span<const Tensor> inputs(&x, 1);
+  KernelKey key = key_of(kernel, inputs);
+  const Argument& output = argument_of(kernel, Argument::Role::output, 0);
+  // Elements are {input, accumulator}; one of a fixed dtype (argmax) has no accumulator.
+  const DType accumulator = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  if (output.element == 1) key.elements[1] = accumulator;
+
+  unsigned reduced_axes = 0;
+  for (int64_t axis : axes) {
+    const unsigned bit = 1u << normalize_axis(kernel.name, axis, x.rank());
+    if (reduced_axes & bit) {
+      throw ValueError(kernel.name, "axes " + axes.str(), "each axis at most once", "Remove the repeated axis");
+    }
+    reduced_axes |= bit;
+  }
+  if (axes.empty()) reduced_axes = (1u << x.rank()) - 1;
+
+  Shape shape;
+  int64_t count = 1;
+  for (int i = 0; i < x.rank(); i++) {
+    const bool is_reduced = reduced_axes >> i & 1;
+    if (is_reduced) count *= x.shape()[i];
+    if (!is_reduced || keepdim) shape.push_back(is_reduced ? 1 : x.shape()[i]);
+  }
+  const DType result_dtype = output.element < 0 ? output.dtype : x.dtype();
+  const int64_t results = shape.numel();
+
+  if (count == 0) {
+    // The empty sum is 0 and the empty mean 0 / 0; a maximum of nothing breaks the kernel's own rule.
+    const std::array<Tensor, 1> nothing{Tensor::empty({results, 0, 1}, x.dtype(), x.device())};
+    if (kernel.shape_rule != nullptr && results > 0) output_shapes(kernel, inputs, nothing);
+    const bool is_mean = kernel.count(Argument::Role::scalar) > 1;
+    return Tensor::full(shape, is_mean ? std::numeric_limits<double>::quiet_NaN() : 0, result_dtype, x.device());
+  }
+  if (results == 0) return Tensor::empty(shape, result_dtype, x.device());
+
+  Tensor source = without_negative_strides(x);
+  Split split = split_axes(source, reduced_axes);
+  if (split.kept.sizes.rank() > 2 || split.reduced.sizes.rank() > 1) {
+    Shape kept_first;
+    for (unsigned side : {0u, 1u}) {
+      for (int i = 0; i < x.rank(); i++) {
+        if ((reduced_axes >> i & 1) == side) kept_first.push_back(i);
+      }
+    }
+    const int kept = x.rank() - __builtin_popcount(reduced_axes);
+    source = source.permute(kept_first).contiguous();
+    split = split_axes(source, (1u << x.rank()) - (1u << kept));
+  }
+  const Canonical canonical = canonical_of(split);
+  const Tensor view(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
+
+  const double scale = 1.0 / static_cast<double>(count);
+  const bool has_parts = output.element >= 0;
+  const int64_t chunk = has_parts ? chunk_for(results, count, x.device().kind) : count;
+  Tensor y = run_pass(kernel, key, view, chunk, chunk == count ? scale : 1.0);
+  if (chunk < count) {
+    key.elements[0] = accumulator;
+    y = run_pass(kernel, key, y, y.shape()[1], scale);
+  }
+  return y.reshape(shape).to(result_dtype);
+}
+
+}  // namespace ashlar::forms

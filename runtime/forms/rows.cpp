@@ -1,0 +1,92 @@
+// Form::rows: one axis is the columns, all others together are the rows: dense [rows, columns].
+#include "runtime/error.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/collapse.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::forms {
+
+namespace {
+
+/// The permutation that moves `axis` to the end, and the one that moves it back.
+std::pair<Shape, Shape> to_last(int axis, int rank) {
+  Shape there, back;
+  for (int i = 0; i < rank; i++) {
+    if (i != axis) there.push_back(i);
+  }
+  there.push_back(axis);
+  for (int i = 0; i < rank; i++) back.push_back(i < axis ? i : i == axis ? rank - 1 : i - 1);
+  return {there, back};
+}
+
+}  // namespace
+
+std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
+                         std::span<const Scalar> scalars) {
+  const KernelKey key = key_of(kernel, inputs);
+  const Tensor& x = inputs[0];
+  const int rank = x.rank();
+  const int at = normalize_axis(kernel.name, axis, rank);
+  const auto [there, back] = to_last(at, rank);
+  Shape row_shape = x.shape();
+  row_shape.erase(at);
+  const int64_t row_count = row_shape.numel();
+
+  std::vector<Tensor> canonical;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const Argument& argument = argument_of(kernel, Argument::Role::input, static_cast<int>(i));
+    const Tensor& input = inputs[i];
+    if (argument.rank == 0) {
+      if (input.numel() != 1) {
+        throw shape_error(kernel, inputs, std::string(argument.name) + " of one element", "Take one with select()");
+      }
+      canonical.push_back(dense_as(input, {}));
+    } else if (argument.rank == 1) {
+      if (input.shape() != row_shape) {
+        throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + row_shape.str(),
+                          "Reshape it to one element per row");
+      }
+      canonical.push_back(dense_as(input, {row_count}));
+    } else {
+      // The columns may differ only where the kernel has a rule of its own about them.
+      Shape expected = x.shape();
+      if (kernel.shape_rule != nullptr && input.rank() == rank) expected[at] = input.shape()[at];
+      if (input.shape() != expected) {
+        throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + expected.str(), "Use reshape()");
+      }
+      canonical.push_back(dense_as(input.permute(there), {row_count, expected[at]}));
+    }
+  }
+
+  const int count = kernel.count(Argument::Role::output);
+  std::vector<Shape> shapes;
+  if (kernel.shape_rule != nullptr) shapes = output_shapes(kernel, inputs, canonical);
+  std::vector<Tensor> written, results;
+  for (int o = 0; o < count; o++) {
+    const Argument& argument = argument_of(kernel, Argument::Role::output, o);
+    const bool is_per_row = argument.rank == 1;
+    Shape shape = is_per_row ? Shape{row_count} : canonical[0].shape();
+    if (!shapes.empty()) shape = shapes[static_cast<size_t>(o)];
+    if (row_count > 0 && x.shape()[at] == 0 && shape.numel() > 0) {
+      throw shape_error(kernel, inputs, "at least one column", "Skip the call for empty rows");
+    }
+    written.push_back(argument.in_place_of >= 0 ? canonical[static_cast<size_t>(argument.in_place_of)]
+                                                : Tensor::empty(shape, dtype_in(argument, key), x.device()));
+    Shape shown = row_shape;
+    if (!is_per_row) shown.push_back(shape[1]);
+    const Tensor result = written.back().reshape(shown);
+    results.push_back(is_per_row ? result : result.permute(back));
+  }
+  launch(kernel, key, canonical, scalars, written);
+  for (int o = 0; o < count; o++) {
+    const int input = argument_of(kernel, Argument::Role::output, o).in_place_of;
+    if (input < 0) continue;
+    const Tensor& original = inputs[static_cast<size_t>(input)];
+    Tensor& result = results[static_cast<size_t>(o)];
+    if (result.storage() != original.storage()) original.copy_(result);
+    result = original;
+  }
+  return results;
+}
+
+}  // namespace ashlar::forms

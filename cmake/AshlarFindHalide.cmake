@@ -2,7 +2,7 @@
 # site-packages of the python3 on PATH, else wherever CMAKE_PREFIX_PATH or Halide_DIR says.
 # Exactly 21.0.0: schedules and lowering lean on this release's behaviour, and so do the checked results.
 #
-# Sets Halide_DIR, HalideHelpers_DIR, ASHLAR_SITE_PACKAGES (may be empty) and ASHLAR_PTXAS (may be NOTFOUND).
+# Sets Halide_FOUND, Halide_DIR, HalideHelpers_DIR, ASHLAR_SITE_PACKAGES (may be empty) and ASHLAR_PTXAS (may be NOTFOUND).
 set(_ashlar_python "")
 foreach(root IN ITEMS ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_LIST_DIR}/.. $ENV{VIRTUAL_ENV})
   foreach(candidate IN ITEMS ${root}/.venv/bin/python3 ${root}/bin/python3)
@@ -27,9 +27,6 @@ find_package(HalideHelpers 21.0.0 EXACT QUIET CONFIG
   HINTS ${ASHLAR_SITE_PACKAGES}/halide/lib64/cmake/HalideHelpers)
 find_package(Halide 21.0.0 EXACT QUIET CONFIG COMPONENTS shared
   HINTS ${ASHLAR_SITE_PACKAGES}/halide/lib64/cmake/Halide)
-if(NOT Halide_FOUND)
-  message(FATAL_ERROR "Halide 21.0.0 isn't there. Run ./dev setup, or pip install halide==21.0.0, or set Halide_DIR")
-endif()
 
 # The assembler checks PTX in the tests; nothing that is built or installed needs it.
 find_program(ASHLAR_PTXAS ptxas HINTS ${ASHLAR_SITE_PACKAGES}/nvidia/cuda_nvcc/bin)

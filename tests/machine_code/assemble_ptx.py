@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Assembles with ptxas every PTX module found inside archives, objects or .ptx files, for several architectures.
+"""Assembles with ptxas every PTX module found inside archives, objects, .ptx files or folders of such.
 
-    assemble_ptx.py --ptxas .venv/.../ptxas --arch sm_80 --arch sm_90 --report build/ptx.md build/*/*.a
+    assemble_ptx.py --ptxas .venv/.../ptxas --arch sm_80 --arch sm_90 --report build/ptx.md --names build/... build/*.a
 
 Fails when a module doesn't assemble, when a kernel spills registers to memory, or when there is no PTX at all: then
 the check would say nothing. The report is a Markdown table, one line per GPU function and architecture.
 """
 import argparse
 import concurrent.futures
-import hashlib
 import os
 import re
 import subprocess
@@ -32,11 +31,15 @@ def modules(files):
     for file in files:
         for name, content in members(file):
             for match in MODULE.finditer(content):
-                text = match.group(0)
-                digest = hashlib.sha256(text).digest()
-                if digest not in seen:
-                    seen.add(digest)
+                text = match.group(0).rstrip()
+                if text not in seen:
+                    seen.add(text)
                     yield name.removesuffix(".o"), text
+
+
+def names_of(folder):
+    """PTX → the instance that it belongs to, from the .ptx files that the build leaves beside the objects."""
+    return {text: file.stem for file in folder.rglob("*.ptx") for _, text in modules([file])} if folder else {}
 
 
 def assemble(ptxas, module, text, architecture):
@@ -67,10 +70,13 @@ def main():
     parser.add_argument("--ptxas", required=True)
     parser.add_argument("--arch", action="append", required=True, help="e.g. sm_80; may be given more than once")
     parser.add_argument("--report", type=Path, help="where the table goes")
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("--names", type=Path, help="folder with .ptx files, to tell the modules of one object apart")
+    parser.add_argument("files", nargs="+", type=Path)
     arguments = parser.parse_args()
 
-    work = [(module, text, arch) for module, text in modules(arguments.files) for arch in arguments.arch]
+    files = [inner for file in arguments.files for inner in (sorted(file.rglob("*.ptx")) if file.is_dir() else [file])]
+    names = names_of(arguments.names)
+    work = [(names.get(text, module), text, arch) for module, text in modules(files) for arch in arguments.arch]
     rows, errors = [], []
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for found, error in pool.map(lambda item: assemble(arguments.ptxas, *item), work):
@@ -80,7 +86,7 @@ def main():
     rows.sort()
     errors += [f"{row[0]}, {row[1]}, {row[2]}: {row[5]} bytes of register spills" for row in rows if row[5]]
     if not work:
-        errors.append(f"no PTX in {len(arguments.files)} files")
+        errors.append(f"no PTX in {len(files)} files")
     if arguments.report:
         table = ["| object | GPU function | architecture | registers | shared memory, bytes | spills, bytes | stack, bytes |",
                  "|---|---|---|---|---|---|---|"]

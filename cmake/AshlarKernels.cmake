@@ -10,6 +10,8 @@
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
 set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
 set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
+set(ASHLAR_GENERATORS_FROM "" CACHE PATH
+  "Another build folder of this checkout: generators that are there are run, not built again (used by the sanitizers)")
 set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
 
 # The code targets behind a target that users name: on the CPU one is chosen at run time.
@@ -38,12 +40,17 @@ function(ashlar_add_kernels name)
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     set(generator ${name}_${stem}_generator)
-    add_executable(${generator} ${source})
-    target_link_libraries(${generator} PRIVATE ${prefix}dsl)
-    set_target_properties(${generator} PROPERTIES ASHLAR_BUILD_TOOL ON
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
-    if(prefix STREQUAL "ashlar_")
-      target_precompile_headers(${generator} REUSE_FROM ashlar_dsl)
+    if(EXISTS ${ASHLAR_GENERATORS_FROM}/generators/${generator})
+      add_executable(${generator} IMPORTED)
+      set_target_properties(${generator} PROPERTIES IMPORTED_LOCATION ${ASHLAR_GENERATORS_FROM}/generators/${generator})
+    else()
+      add_executable(${generator} ${source})
+      target_link_libraries(${generator} PRIVATE ${prefix}dsl)
+      set_target_properties(${generator} PROPERTIES ASHLAR_BUILD_TOOL ON
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
+      if(prefix STREQUAL "ashlar_")
+        target_precompile_headers(${generator} REUSE_FROM ashlar_dsl)
+      endif()
     endif()
 
     foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
@@ -82,7 +89,7 @@ function(ashlar_add_kernels name)
   set(chosen $<TARGET_PROPERTY:ASHLAR_TARGETS>)
   foreach(target IN LISTS arg_TARGETS)
     target_link_libraries(${name} INTERFACE
-      $<$<OR:$<STREQUAL:${chosen},>,$<IN_LIST:${target},${chosen}>>:${name}_kernels_${target}>)
+      $<$<OR:$<STREQUAL:${chosen},>,$<IN_LIST:${target},${chosen}>>:$<TARGET_NAME:${name}_kernels_${target}>>)
   endforeach()
   target_link_libraries(${name} INTERFACE ${name}_kernels_absent)
   target_link_options(${name} INTERFACE -Wl,--gc-sections)

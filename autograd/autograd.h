@@ -3,7 +3,6 @@
 
 #include "autograd/backward.h"
 #include "autograd/grad_mode.h"
-#include "autograd/linear.h"
 #include "autograd/node.h"
 #include "autograd/var.h"
 #include "autograd/views.h"

@@ -112,7 +112,10 @@ std::vector<Tensor> Node::apply(const Tensor& dy) const {
 
   const RunningOperation running(operation_);
   std::vector<Tensor> gradients = backward_(dy, Needs(mask));
-  if (gradients.size() != edges_.size()) {
+  // More than one per input is fine where the rest is undefined: an optional input that wasn't given.
+  bool surplus = false;
+  for (size_t i = edges_.size(); i < gradients.size(); i++) surplus = surplus || gradients[i].defined();
+  if (gradients.size() < edges_.size() || surplus) {
     throw AutogradError(backward_of(operation_), std::to_string(gradients.size()) + " gradients",
                         "one for each of " + std::to_string(edges_.size()) + " inputs",
                         "Return an undefined Tensor for an input without gradient");

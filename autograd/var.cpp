@@ -15,6 +15,11 @@ void require_floating(const char* call, DType dtype) {
                       "Cast it with to(DType::f32) first");
 }
 
+void require_like(const char* call, const Tensor& given, const Tensor& value) {
+  if (given.shape() == value.shape() && given.dtype() == value.dtype() && given.device() == value.device()) return;
+  throw AutogradError(call, given.str(), value.str() + ", like the value", "Match shape, dtype and device of the value");
+}
+
 }  // namespace
 
 Var::Var(Tensor value, bool requires_grad) {
@@ -73,13 +78,22 @@ void Var::set_value(Tensor value) const {
   state.grad_slot = Tensor();
 }
 
+void Var::set_grad(Tensor grad) const {
+  detail::VarState& state = checked("Var::set_grad");
+  require_like("Var::set_grad", grad, state.value);
+  if (state.grad_slot.defined()) {
+    state.grad_slot.copy_(grad);
+    state.grad = state.grad_slot;
+  } else {
+    state.grad = std::move(grad);
+  }
+}
+
 void Var::set_grad_slot(Tensor slot) const {
   detail::VarState& state = checked("Var::set_grad_slot");
-  const Tensor& value = state.value;
-  if (slot.shape() != value.shape() || slot.dtype() != value.dtype() || slot.device() != value.device() ||
-      !slot.is_contiguous()) {
-    throw AutogradError("Var::set_grad_slot", slot.str(), "a dense " + value.str(),
-                        "Give the slot the shape, dtype and device of the value");
+  require_like("Var::set_grad_slot", slot, state.value);
+  if (!slot.is_contiguous()) {
+    throw AutogradError("Var::set_grad_slot", "a strided " + slot.str(), "a dense tensor", "Pass a dense view");
   }
   state.grad = Tensor();
   state.grad_slot = std::move(slot);

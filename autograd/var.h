@@ -55,7 +55,10 @@ class Var {
   /// Replaces a leaf's value (same meaning, other place or dtype: how a parameter moves into an arena or to another
   /// device). Forgets the gradient and its slot. Throws AutogradError on a computed Var.
   void set_value(Tensor value) const;
-  /// From now on the gradient is written into `slot`, a dense view of the value's shape and dtype.
+  /// Replaces the gradient: copied into the slot where there is one, else shared. Throws AutogradError unless it has
+  /// the value's shape, dtype and device.
+  void set_grad(Tensor grad) const;
+  /// From now on the gradient is written into `slot`, a dense view of the value's shape and dtype. Forgets the gradient.
   void set_grad_slot(Tensor slot) const;
   const Tensor& grad_slot() const;
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/linear.h"
+#include "ashlar/ad.h"
 #include "runtime/error.h"
 
 namespace ashlar::nn {
@@ -28,6 +28,8 @@ Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) {
   if (with_bias) bias_ = register_parameter("bias", uniform({out}, bound, generator));
 }
 
-Var Linear::forward(const Var& x, Activation activation) const { return ad::linear(x, weight_, bias_, activation); }
+Var Linear::forward(const Var& x, Activation activation) const {
+  return ad::matmul(x, weight_, {.transpose_b = true, .activation = activation}, bias_);
+}
 
 }  // namespace ashlar::nn

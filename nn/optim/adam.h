@@ -1,0 +1,48 @@
+// Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019).
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "nn/optim/optimizer.h"
+
+namespace ashlar::nn {
+
+struct AdamOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  std::optional<double> weight_decay = {};  ///< default: 0 for Adam, 0.01 for AdamW, as in PyTorch
+};
+
+/// As torch.optim.Adam, in step t:
+///   g = gradient + weight_decay · w
+///   m = beta1 · m + (1 - beta1) · g,  v = beta2 · v + (1 - beta2) · g²
+///   w = w - learning_rate · (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
+class Adam : public Optimizer {
+ public:
+  /// Throws ValueError on a beta outside of [0, 1), or another negative option.
+  explicit Adam(std::vector<Var> parameters, const AdamOptions& options = {})
+      : Adam(std::move(parameters), options, options.weight_decay.value_or(0.0), /*decoupled=*/false) {}
+
+ protected:
+  Adam(std::vector<Var> parameters, const AdamOptions& options, double weight_decay, bool decoupled);
+  void update(const Group& group) override;
+
+ private:
+  AdamOptions options_;
+  double weight_decay_;
+  bool decoupled_;
+};
+
+/// Adam with decoupled weight decay: instead of entering the gradient, it shrinks the weight by
+/// learning_rate · weight_decay · w.
+class AdamW : public Adam {
+ public:
+  explicit AdamW(std::vector<Var> parameters, const AdamOptions& options = {})
+      : Adam(std::move(parameters), options, options.weight_decay.value_or(0.01), /*decoupled=*/true) {}
+};
+
+}  // namespace ashlar::nn

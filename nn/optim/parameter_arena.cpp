@@ -1,0 +1,62 @@
+#include "nn/optim/parameter_arena.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/error.h"
+
+namespace ashlar::nn {
+namespace {
+
+constexpr const char* kName = "ParameterArena";
+constexpr int64_t kAlignment = 512;  // bytes
+
+}  // namespace
+
+ParameterArena::ParameterArena(std::vector<Var> parameters) : parameters_(std::move(parameters)) {
+  if (parameters_.empty()) throw ValueError(kName, "no parameters", "at least one", "Pass module.parameters()");
+  const Device device = parameters_[0].device();
+  const DType dtype = parameters_[0].dtype();
+  const int64_t step = kAlignment / size_of(dtype);
+  int64_t total = 0;
+  for (const Var& parameter : parameters_) {
+    if (!parameter.requires_grad() || parameter.device() != device || parameter.dtype() != dtype) {
+      throw ValueError(kName, "a parameter " + parameter.value().str() + " beside " + parameters_[0].value().str(),
+                       "leaves that require gradients, of one device and dtype", "Make one arena for each kind");
+    }
+    offsets_.push_back(total);
+    shapes_.push_back(parameter.shape());
+    total += (parameter.value().numel() + step - 1) / step * step;
+  }
+  values_ = Tensor::zeros({total}, dtype, device);
+  gradients_ = Tensor::zeros({total}, dtype, device);
+  for (size_t i = 0; i < parameters_.size(); i++) {
+    const Tensor view = part(values_, i), gradient = parameters_[i].grad();
+    view.copy_(parameters_[i].value());
+    parameters_[i].set_value(view);
+    parameters_[i].set_grad_slot(part(gradients_, i));
+    if (gradient.defined()) parameters_[i].set_grad(gradient);
+  }
+}
+
+Tensor ParameterArena::part(const Tensor& flat, size_t i) const {
+  return flat.slice(0, offsets_[i], offsets_[i] + shapes_[i].numel()).reshape(shapes_[i]);
+}
+
+bool ParameterArena::holds_parameters() const {
+  return std::ranges::all_of(parameters_, [this](const Var& parameter) {
+    return parameter.value().storage() == values_.storage() && parameter.grad_slot().defined() &&
+           parameter.grad_slot().storage() == gradients_.storage();
+  });
+}
+
+bool ParameterArena::complete_gradients() const {
+  const auto reached = [](const Var& parameter) { return parameter.grad().defined(); };
+  if (std::ranges::none_of(parameters_, reached)) return false;
+  for (const Var& parameter : parameters_) {
+    if (!reached(parameter)) parameter.grad_slot().fill_(0);
+  }
+  return true;
+}
+
+}  // namespace ashlar::nn

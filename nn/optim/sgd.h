@@ -1,0 +1,28 @@
+// Stochastic gradient descent with momentum.
+#pragma once
+
+#include "nn/optim/optimizer.h"
+
+namespace ashlar::nn {
+
+struct SgdOptions {
+  double learning_rate = 0.1;
+  double momentum = 0;
+  double weight_decay = 0;  ///< L2: added to the gradient as weight_decay · w
+};
+
+/// As torch.optim.SGD without dampening:
+///   g = gradient + weight_decay · w,  v = momentum · v + g,  w = w - learning_rate · v
+class SGD : public Optimizer {
+ public:
+  /// Throws ValueError on a negative option.
+  explicit SGD(std::vector<Var> parameters, const SgdOptions& options = {});
+
+ protected:
+  void update(const Group& group) override;
+
+ private:
+  SgdOptions options_;
+};
+
+}  // namespace ashlar::nn

@@ -1,0 +1,63 @@
+// Training and evaluating a classifier of images.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "nn/data/dataset.h"
+#include "nn/data/loader.h"
+#include "nn/module.h"
+#include "nn/optim/optimizer.h"
+#include "nn/trainer/meter.h"
+
+namespace ashlar::nn {
+
+/// Bytes that steady training steps moved between host and device, beside what they had to move.
+struct TransferReport {
+  int64_t steps = 0;          ///< steps counted: all but the first few, which set things up
+  int64_t batch_bytes = 0;    ///< of their images and labels
+  int64_t bytes_in = 0;       ///< host → device during these steps
+  int64_t bytes_out = 0;      ///< device → host during these steps
+  int64_t allocations = 0;    ///< asked of driver or system during these steps
+  /// Only the batch went in and nothing came out.
+  bool is_clean() const { return bytes_in == batch_bytes && bytes_out == 0; }
+};
+
+/// The model reads pixels as (pixel / 255 - mean) / deviation, [batch, pixels], and answers with logits
+/// [batch, classes]. Batches go to the device as bytes and are converted there. Nothing comes back but the scores, when
+/// they are asked for.
+class Trainer {
+ public:
+  /// Model and optimiser must outlive the trainer; the model is moved to `device`.
+  Trainer(Module& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics);
+
+  /// Called after each step with the samples done so far; scores() may be asked then.
+  using Observer = std::function<void(int64_t done)>;
+  /// One pass over `data`, with updates. Returns the mean scores during it.
+  Scores train(BatchLoader& data, uint64_t epoch, const Observer& observer = {});
+  /// One pass over `data` without updates.
+  Scores evaluate(BatchLoader& data);
+
+  /// Of the pass that runs: waits for the device and copies two numbers.
+  Scores scores() const { return meter_.read(); }
+  const TransferReport& transfers() const { return transfers_; }
+
+ private:
+  struct DeviceBatch {
+    Tensor pixels;  // f32 [batch, pixels], normalised
+    Tensor labels;  // i64 [batch]
+  };
+  DeviceBatch move(const Batch& batch) const;
+  void step(const Batch& batch);
+
+  Module& model_;
+  Optimizer& optimizer_;
+  Device device_;
+  double scale_;  // pixel · scale + shift
+  double shift_;
+  Meter meter_;
+  TransferReport transfers_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace ashlar::nn

@@ -1,0 +1,32 @@
+#include "tests/conformance/case.h"
+
+#include <set>
+
+#include "runtime/error.h"
+
+namespace ashlar::conformance {
+namespace {
+
+std::vector<Case>& list() {
+  static std::vector<Case> cases;
+  return cases;
+}
+
+}  // namespace
+
+void add_case(Case item) {
+  static std::set<std::string> names;
+  const std::string name = item.kernel + "/" + item.name;
+  if (item.kernel.empty() || item.name.empty() || !item.call || !item.reference || item.dtypes.empty()) {
+    throw ValueError("add_case", "an incomplete case '" + name + "'", "kernel, name, dtypes, call and reference",
+                     "Fill them in");
+  }
+  if (!names.insert(name).second) {
+    throw ValueError("add_case", "a second case '" + name + "'", "one of each name", "Rename it");
+  }
+  list().push_back(std::move(item));
+}
+
+const std::vector<Case>& cases() { return list(); }
+
+}  // namespace ashlar::conformance

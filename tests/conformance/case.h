@@ -1,0 +1,114 @@
+// A conformance case: one use of one kernel, told once and read four times: by the correctness test, the gradient
+// test, the benchmark and the support table.
+//
+// To add one, write a function that calls add_case() and call it from your program before run_conformance():
+//
+//   Case{.kernel = "exp",
+//        .name = "1023",
+//        .inputs = {{.shape = {1023}}},
+//        .call = [](Tensors x) { return std::vector{ashlar::exp(x[0])}; },
+//        .reference = [](HostTensors x) { return pointwise(x, [](double v) { return std::exp(v); }); },
+//        .tolerance = ulps(4),
+//        .differentiable = [](Vars x) { return ad::exp(x[0]); }}
+//
+// Ready-made references are in reference.h; cases/unary.cpp is the shortest complete example.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/var.h"
+#include "runtime/tensor.h"
+#include "tests/conformance/values.h"
+
+namespace ashlar::conformance {
+
+/// How an input lies in its storage. What lies between its elements is NaN (or the integers' maximum).
+enum class Layout : uint8_t {
+  dense,
+  offset,           ///< dense, but beginning at element 3
+  transposed,       ///< the last two axes swapped; rank 1: as stepped
+  stepped,          ///< every second element along the last axis, beginning at the second
+  flipped,          ///< backwards along the last axis
+  broadcast_first,  ///< stride 0 along the first axis
+  broadcast_last,   ///< stride 0 along the last axis
+};
+
+struct Input {
+  Shape shape;
+  Values values = {};
+  Layout layout = Layout::dense;
+  std::optional<DType> dtype = {};  ///< where it isn't the test's
+};
+
+/// A dense row-major array of doubles, each representable in `dtype`.
+struct HostTensor {
+  Shape shape;
+  std::vector<double> values;
+  DType dtype = DType::f32;
+};
+
+/// What an output must be.
+struct Expected {
+  Shape shape;
+  std::vector<double> values;
+  /// What the error of each element is measured against; empty: the values. For sums and contractions Σ|terms|.
+  std::vector<double> magnitudes = {};
+  std::optional<DType> dtype = {};  ///< where it isn't the test's
+  /// Which elements `values` are, in row-major order; empty: all of them. For results too large to work out in double.
+  std::vector<int64_t> positions = {};
+};
+
+using Tensors = std::span<const Tensor>;
+using HostTensors = std::span<const HostTensor>;
+using Vars = std::span<const Var>;
+
+/// How far a result may lie from its reference, before the result is rounded to its storage type.
+struct Tolerance {
+  enum class Kind : uint8_t {
+    bits,   ///< the reference's value rounded once, with the sign of zero
+    ulp,    ///< bound × ulp of the arithmetic type (f32, or f64 for f64) at the magnitude
+    terms,  ///< bound × magnitude; for f64, bound × 2^-24 × magnitude
+  };
+  Kind kind = Kind::bits;
+  double bound = 0;
+};
+
+inline constexpr Tolerance kExact{};
+constexpr Tolerance ulps(double bound) { return {Tolerance::Kind::ulp, bound}; }
+constexpr Tolerance terms(double bound = 1e-5) { return {Tolerance::Kind::terms, bound}; }
+
+struct Case {
+  std::string kernel;         ///< KernelInfo::name
+  std::string name;           ///< what is particular about it, unique for its kernel
+  std::vector<Input> inputs;
+  std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
+
+  /// The public function. An in-place one returns what it has changed.
+  std::function<std::vector<Tensor>(Tensors)> call;
+  /// The same in double, by straight loops. One Expected per tensor that `call` returns.
+  std::function<std::vector<Expected>(HostTensors)> reference;
+  Tolerance tolerance = kExact;
+  bool in_place = false;      ///< inputs may change
+
+  /// The recording function, when gradients are to be checked against finite differences of `reference`.
+  std::function<Var(Vars)> differentiable = {};
+  std::vector<int> differentiated{0};  ///< the inputs that get gradients
+  std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
+
+  /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.
+  bool benchmark = false;
+  /// Floating-point operations of one call; 0: the case is limited by memory, and its bytes count.
+  double flops = 0;
+};
+
+/// Adds a case to this process's list. Throws ValueError when the case is incomplete or its name is taken.
+void add_case(Case item);
+
+/// All cases so far, in the order they were added.
+const std::vector<Case>& cases();
+
+}  // namespace ashlar::conformance

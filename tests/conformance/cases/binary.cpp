@@ -1,0 +1,97 @@
+// y = f(a, b) with broadcasting
+#include <cmath>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Function {
+  const char* name;
+  Tensor (*call)(const Tensor&, const Tensor&);
+  Var (*record)(const Var&, const Var&);  // null: not differentiable
+  double (*exact)(double, double);
+  double ulps;
+  bool has_f64;
+};
+
+const Function kFunctions[] = {
+    {"add", add, ad::add, [](double a, double b) { return a + b; }, 1, true},
+    {"sub", sub, ad::sub, [](double a, double b) { return a - b; }, 1, true},
+    {"mul", mul, ad::mul, [](double a, double b) { return a * b; }, 1, true},
+    {"div", div, ad::div, [](double a, double b) { return a / b; }, 3, true},
+    {"maximum", maximum, ad::maximum, max_of, 0, false},
+    {"minimum", minimum, ad::minimum, min_of, 0, false},
+    {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, false},
+};
+
+Case example(const Function& f, std::string name, Input a, Input b) {
+  Case item{.kernel = f.name,
+            .name = std::move(name),
+            .inputs = {std::move(a), std::move(b)},
+            .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1])}; },
+            .reference = [&f](HostTensors x) { return std::vector{broadcasted(x[0], x[1], f.exact)}; },
+            .tolerance = ulps(f.ulps)};
+  if (f.has_f64) item.dtypes.push_back(DType::f64);
+  return item;
+}
+
+// Operands without ties and, for the divisor, away from 0: differences of the reference are smooth there.
+Case differentiable_example(const Function& f, std::string name, Input a, Input b) {
+  a.values = {Pattern::distinct, -2, 2};
+  b.values = {Pattern::distinct, 0.5, 3};
+  Case item = example(f, std::move(name), std::move(a), std::move(b));
+  if (f.record) item.differentiable = [&f](Vars x) { return f.record(x[0], x[1]); };
+  item.differentiated = {0, 1};
+  return item;
+}
+
+// Both operands with the same shape, values and layout, but different elements.
+Case same(const Function& f, std::string name, Input input) { return example(f, std::move(name), input, input); }
+
+void add_function(const Function& f) {
+  for (const int64_t n : {0, 1, 3, 15, 16, 17, 33, 127, 128, 129, 257, 1023, 1024, 1025, 100003}) {
+    add_case(same(f, std::to_string(n), {.shape = {n}}));
+  }
+  add_case(same(f, "integers", {{1021}, {Pattern::integers, -3, 3}}));
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal},
+                                     {"huge", Pattern::huge}, {"tiny", Pattern::tiny}}) {
+    add_case(same(f, name, {{515}, {pattern}}));
+  }
+  for (const auto& [name, layout] :
+       {std::pair{"offset", Layout::offset}, {"transposed", Layout::transposed}, {"stepped", Layout::stepped},
+        {"flipped", Layout::flipped}, {"broadcast_first", Layout::broadcast_first},
+        {"broadcast_last", Layout::broadcast_last}}) {
+    const Input view{.shape = {6, 35}, .layout = layout};
+    add_case(example(f, std::string("6x35_left_") + name, view, {.shape = {6, 35}}));
+    add_case(example(f, std::string("6x35_right_") + name, {.shape = {6, 35}}, view));
+  }
+  // Broadcasting: rows, columns, scalars, both ways, and more axes than a kernel has.
+  struct Pair {
+    const char* name;
+    Shape a, b;
+  };
+  for (const Pair& p : {Pair{"row", {5, 33}, {33}}, {"left_row", {33}, {5, 33}}, {"column", {5, 33}, {5, 1}},
+                        {"outer", {7, 1}, {1, 9}}, {"scalar", {5, 33}, {}}, {"left_scalar", {}, {129}},
+                        {"one_element", {3, 17}, {1, 1}}, {"middle", {2, 3, 4}, {2, 1, 4}}, {"rank0", {}, {}}}) {
+    add_case(differentiable_example(f, p.name, {.shape = p.a}, {.shape = p.b}));
+  }
+  add_case(example(f, "rank4", {.shape = {2, 1, 5, 1}}, {.shape = {1, 3, 1, 7}}));
+  add_case(example(f, "rank6", {.shape = {2, 1, 3, 1, 2, 1}}, {.shape = {1, 2, 1, 3, 1, 5}}));
+  add_case(example(f, "empty_row", {.shape = {0, 4}}, {.shape = {4}}));
+  add_case(example(f, "wide_row", {.shape = {129, 1030}}, {.shape = {1030}}));
+  Case bench = same(f, "16M", {.shape = {int64_t{1} << 24}});
+  bench.benchmark = true;
+  add_case(bench);
+}
+
+}  // namespace
+
+void add_binary_cases() {
+  for (const Function& f : kFunctions) add_function(f);
+}
+
+}  // namespace ashlar::conformance

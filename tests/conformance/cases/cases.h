@@ -1,0 +1,26 @@
+// The cases of the library's own kernels, one function per group.
+#pragma once
+
+namespace ashlar::conformance {
+
+void add_movement_cases();
+void add_unary_cases();
+void add_binary_cases();
+void add_reduction_cases();
+void add_row_cases();
+void add_cross_entropy_cases();
+void add_matmul_cases();
+void add_optimizer_cases();
+
+inline void add_all_cases() {
+  add_movement_cases();
+  add_unary_cases();
+  add_binary_cases();
+  add_reduction_cases();
+  add_row_cases();
+  add_cross_entropy_cases();
+  add_matmul_cases();
+  add_optimizer_cases();
+}
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,78 @@
+// loss[r] = log Σ_k e^logits[r,k] − logits[r, label[r]]
+#include <cmath>
+#include <limits>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+// NaN where the label is no class. The terms: max − x_label, the logarithm, and 1 for the error of its sum.
+Expected exact(HostTensors x) {
+  const int64_t rows = x[0].shape[0];
+  const int64_t classes = x[0].shape[1];
+  Expected loss{{rows}, {}, {}, DType::f32};
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* logits = x[0].values.data() + r * classes;
+    const double label = x[1].values[r];
+    double largest = -std::numeric_limits<double>::infinity();
+    for (int64_t k = 0; k < classes; ++k) largest = max_of(largest, logits[k]);
+    double sum = 0;
+    for (int64_t k = 0; k < classes; ++k) sum += std::exp(logits[k] - largest);
+    const bool valid = label >= 0 && label < static_cast<double>(classes);
+    const double chosen = valid ? logits[static_cast<int64_t>(label)] : std::numeric_limits<double>::quiet_NaN();
+    loss.values.push_back(std::log(sum) - (chosen - largest));
+    loss.magnitudes.push_back(std::abs(chosen - largest) + std::log(sum) + 1);
+  }
+  return loss;
+}
+
+Case example(std::string name, Input logits, double low_label, double high_label) {
+  const int64_t rows = logits.shape[0];
+  return {.kernel = "cross_entropy",
+          .name = std::move(name),
+          .inputs = {std::move(logits),
+                     {.shape = {rows}, .values = {Pattern::integers, low_label, high_label}, .dtype = DType::i64}},
+          .call = [](Tensors x) { return std::vector{cross_entropy(x[0], x[1])}; },
+          .reference = [](HostTensors x) { return std::vector{exact(x)}; },
+          .tolerance = terms()};
+}
+
+Case differentiable_example(std::string name, Input logits) {
+  const auto classes = static_cast<double>(logits.shape[1]);
+  Case item = example(std::move(name), std::move(logits), 0, classes - 1);
+  item.differentiable = [](Vars x) { return ad::cross_entropy(x[0], x[1].value()); };
+  return item;
+}
+
+}  // namespace
+
+void add_cross_entropy_cases() {
+  for (const int64_t classes : {1, 2, 10, 15, 16, 17, 31, 32, 33, 127, 128, 129, 1000, 1023, 1024, 1025, 50257}) {
+    add_case(example("classes_" + std::to_string(classes), {{5, classes}, {.low = -8, .high = 8}}, 0,
+                     static_cast<double>(classes - 1)));
+  }
+  for (const int64_t rows : {0, 1, 16, 17, 257, 4099}) {
+    add_case(example(std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}, 0, 9));
+  }
+  add_case(example("labels_out_of_range", {.shape = {129, 10}}, -4, 13));
+  add_case(example("far", {{9, 130}, {.low = -200, .high = 200}}, 0, 129));
+  add_case(example("special", {{70, 5}, {Pattern::special}}, 0, 4));
+  add_case(example("integers", {{33, 10}, {Pattern::integers, -1, 1}}, 0, 9));
+  add_case(example("offset", {.shape = {9, 33}, .layout = Layout::offset}, 0, 32));
+  add_case(example("transposed", {.shape = {9, 33}, .layout = Layout::transposed}, 0, 32));
+  add_case(example("stepped", {.shape = {9, 33}, .layout = Layout::stepped}, 0, 32));
+
+  add_case(differentiable_example("gradient_10_classes", {.shape = {6, 10}}));
+  add_case(differentiable_example("gradient_1025_classes", {.shape = {3, 1025}}));
+  add_case(differentiable_example("gradient_far", {{5, 9}, {.low = -100, .high = 100}}));
+
+  Case bench = example("16384x1024", {.shape = {16384, 1024}}, 0, 1023);
+  bench.benchmark = true;
+  add_case(bench);
+}
+
+}  // namespace ashlar::conformance

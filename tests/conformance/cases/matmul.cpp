@@ -1,0 +1,164 @@
+// c[…, m, n] = activation(Σ_k a[…, m, k] · b[…, k, n] + bias[n])
+#include <utility>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Fused {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool bias = false;  // a third input
+  bool relu = false;
+};
+
+Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_values = {}) {
+  std::vector<Input> inputs{std::move(a), std::move(b)};
+  if (fused.bias) {
+    const Shape& shape = inputs[1].shape;
+    inputs.push_back({.shape = {shape[shape.rank() - (fused.transpose_b ? 2 : 1)]}, .values = bias_values});
+  }
+  return {.kernel = "matmul",
+          .name = std::move(name),
+          .inputs = std::move(inputs),
+          .call =
+              [fused](Tensors x) {
+                MatmulOptions options{.transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b};
+                if (fused.bias) options.bias = x[2];
+                if (fused.relu) options.activation = Activation::relu;
+                return std::vector{matmul(x[0], x[1], options)};
+              },
+          .reference =
+              [fused](HostTensors x) {
+                return std::vector{contracted(x[0], x[1], fused.transpose_a, fused.transpose_b,
+                                              fused.bias ? &x[2] : nullptr, fused.relu)};
+              },
+          .tolerance = terms()};
+}
+
+Case plain(int64_t m, int64_t k, int64_t n) {
+  return example(std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), {.shape = {m, k}},
+                 {.shape = {k, n}});
+}
+
+Case differentiable_example(std::string name, Shape a, Shape b, Fused fused = {}) {
+  Case item = example(std::move(name), {.shape = a}, {.shape = b}, fused);
+  item.differentiable = [fused](Vars x) {
+    return ad::matmul(x[0], x[1], {.transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b});
+  };
+  item.differentiated = {0, 1};
+  return item;
+}
+
+// The fully connected layer: x · weightᵀ + bias, one kernel forward.
+Case linear_example(std::string name, Shape x, Shape weight, bool relu) {
+  Case item = example(std::move(name), {.shape = x}, {.shape = weight}, {.transpose_b = true, .bias = true, .relu = relu});
+  item.differentiable = [relu](Vars v) {
+    return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = relu ? Activation::relu : Activation::none}, v[2]);
+  };
+  item.differentiated = {0, 1, 2};
+  return item;
+}
+
+void add_shapes() {
+  for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {2, 3, 4}, {1, 129, 65}, {65, 129, 1}, {5, 1, 7}, {16, 16, 16},
+                               {17, 19, 23}, {31, 32, 33}, {63, 64, 65}, {64, 63, 127}, {96, 16, 129}, {127, 33, 64},
+                               {128, 128, 128}, {129, 127, 130}, {255, 17, 257}, {1, 1025, 3}, {3, 1025, 1},
+                               {256, 256, 256}, {33, 1000, 10}, {200, 513, 100}, {7, 2049, 9}}) {
+    add_case(plain(m, k, n));
+  }
+  for (const auto& [m, k, n] : {std::tuple{0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) add_case(plain(m, k, n));
+  add_case(example("no_terms_but_a_bias", {.shape = {3, 0}}, {.shape = {0, 5}}, {.bias = true, .relu = true}));
+}
+
+void add_layouts() {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const auto& [m, k, n] : {std::tuple{33, 65, 47}, {128, 64, 128}, {1, 40, 70}, {70, 40, 1}}) {
+        add_case(example(std::string("transposes_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) + "x" +
+                             std::to_string(k) + "x" + std::to_string(n),
+                         {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));
+      }
+    }
+  }
+  for (const auto& [name, layout] :
+       {std::pair{"offset", Layout::offset}, {"transposed", Layout::transposed}, {"stepped", Layout::stepped},
+        {"flipped", Layout::flipped}, {"broadcast_first", Layout::broadcast_first},
+        {"broadcast_last", Layout::broadcast_last}}) {
+    add_case(example(std::string("left_") + name, {.shape = {33, 40}, .layout = layout}, {.shape = {40, 29}}));
+    add_case(example(std::string("right_") + name, {.shape = {33, 40}}, {.shape = {40, 29}, .layout = layout}));
+  }
+}
+
+void add_batches() {
+  add_case(example("batch", {.shape = {3, 17, 9}}, {.shape = {3, 9, 21}}));
+  add_case(example("batch_transposed", {.shape = {3, 9, 17}}, {.shape = {3, 21, 9}}, {true, true}));
+  add_case(example("batch_of_left", {.shape = {3, 17, 9}}, {.shape = {9, 21}}));
+  add_case(example("batch_of_right", {.shape = {17, 9}}, {.shape = {3, 9, 21}}));
+  add_case(example("batch_broadcast", {.shape = {2, 1, 5, 9}}, {.shape = {3, 9, 7}}));
+  add_case(example("batch_rank5", {.shape = {2, 1, 2, 5, 9}}, {.shape = {1, 3, 1, 9, 7}}, {.bias = true}));
+  add_case(example("batch_of_none", {.shape = {0, 17, 9}}, {.shape = {9, 21}}));
+  add_case(example("batch_of_40", {.shape = {40, 8, 6}}, {.shape = {40, 6, 5}}));
+  add_case(example("vector_matrix", {.shape = {9}}, {.shape = {9, 21}}));
+  add_case(example("matrix_vector", {.shape = {17, 9}}, {.shape = {9}}));
+  add_case(example("vector_vector", {.shape = {129}}, {.shape = {129}}));
+}
+
+void add_epilogues() {
+  for (const auto& [m, k, n] : {std::tuple{17, 19, 23}, {1, 40, 129}, {128, 64, 64}, {65, 33, 130}}) {
+    const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
+    add_case(example("bias_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true}));
+    add_case(example("bias_relu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true, .relu = true}));
+    add_case(example("relu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.relu = true}));
+  }
+  const Values special{Pattern::special};
+  add_case(example("special", {{19, 3}, special}, {{3, 70}, special}));
+  add_case(example("special_left", {{70, 33}, {Pattern::special}}, {.shape = {33, 40}}));
+  add_case(example("special_bias_relu", {{19, 3}, special}, {{3, 70}, special}, {.bias = true, .relu = true}, special));
+  add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
+  add_case(example("integers", {{65, 40}, {Pattern::integers, -3, 3}}, {{40, 33}, {Pattern::integers, -3, 3}}));
+}
+
+void add_gradients() {
+  add_case(differentiable_example("gradient", {5, 4}, {4, 6}));
+  add_case(differentiable_example("gradient_tn", {4, 5}, {4, 6}, {true, false}));
+  add_case(differentiable_example("gradient_nt", {5, 4}, {6, 4}, {false, true}));
+  add_case(differentiable_example("gradient_tt", {4, 5}, {6, 4}, {true, true}));
+  add_case(differentiable_example("gradient_batch", {2, 1, 5, 4}, {3, 4, 6}));
+  add_case(differentiable_example("gradient_33x65x40", {33, 65}, {65, 40}));
+  add_case(linear_example("gradient_linear", {5, 4}, {6, 4}, false));
+  add_case(linear_example("gradient_linear_relu", {5, 4}, {6, 4}, true));
+  add_case(linear_example("gradient_linear_batch", {2, 3, 4}, {6, 4}, true));
+}
+
+void add_benchmarks() {
+  for (const int64_t n : {512, 1024, 2048, 4096}) {
+    Case bench = plain(n, n, n);
+    bench.benchmark = true;
+    bench.reference = [](HostTensors x) { return std::vector{contracted_sample(x[0], x[1], 4096)}; };
+    bench.flops = 2.0 * static_cast<double>(n * n * n);
+    add_case(bench);
+  }
+  Case layer = example("linear_256x784x512", {.shape = {256, 784}}, {.shape = {512, 784}},
+                       {.transpose_b = true, .bias = true, .relu = true});
+  layer.benchmark = true;
+  layer.flops = 2.0 * 256 * 784 * 512;
+  add_case(layer);
+}
+
+}  // namespace
+
+void add_matmul_cases() {
+  add_shapes();
+  add_layouts();
+  add_batches();
+  add_epilogues();
+  add_gradients();
+  add_benchmarks();
+}
+
+}  // namespace ashlar::conformance

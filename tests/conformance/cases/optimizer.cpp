@@ -1,0 +1,148 @@
+// One step of an optimiser over a flat arena, in place.
+#include <cmath>
+
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+// What a kernel reads as f32 scalars.
+constexpr double kMomentum = 0.9F;
+constexpr double kWeightDecay = 0.01F;
+constexpr double kOneMinusBeta1 = 0.1F;
+constexpr double kOneMinusBeta2 = 0.001F;
+constexpr double kEps = 1e-8F;
+
+Input constant(double value) { return {.shape = {}, .values = {.low = value, .high = value}, .dtype = DType::f32}; }
+
+// The updated parameters, in the test's dtype, and their state in f32, each with the sizes of its terms.
+struct Updated {
+  Expected param;
+  std::vector<Expected> state;
+  Updated(const Shape& shape, int states) : param{shape, {}, {}, {}, {}}, state(states, {shape, {}, {}, DType::f32, {}}) {}
+  void add_param(double value, double magnitude) {
+    param.values.push_back(value);
+    param.magnitudes.push_back(magnitude);
+  }
+  void add_state(int index, double value, double magnitude) {
+    state[index].values.push_back(value);
+    state[index].magnitudes.push_back(magnitude);
+  }
+  std::vector<Expected> all() const {
+    std::vector<Expected> outputs{param};
+    outputs.insert(outputs.end(), state.begin(), state.end());
+    return outputs;
+  }
+};
+
+// g = grad + decay p;  b' = momentum b + g;  p' = p − lr b'  (Nesterov: p − lr (g + momentum b'))
+std::vector<Expected> sgd(HostTensors x, bool nesterov) {
+  const double lr = x[3].values[0];
+  Updated updated(x[0].shape, 1);
+  for (size_t i = 0; i < x[0].values.size(); ++i) {
+    const double p = x[0].values[i];
+    const double g = x[1].values[i] + kWeightDecay * p;
+    const double g_size = std::abs(x[1].values[i]) + std::abs(kWeightDecay * p);
+    const double b = kMomentum * x[2].values[i] + g;
+    const double b_size = std::abs(kMomentum * x[2].values[i]) + g_size;
+    const double direction = nesterov ? g + kMomentum * b : b;
+    updated.add_param(p - lr * direction, std::abs(p) + lr * (nesterov ? g_size + kMomentum * b_size : b_size));
+    updated.add_state(0, b, b_size);
+  }
+  return updated.all();
+}
+
+// m' = m + (1−β1)(g − m);  v' = v + (1−β2)(g² − v);  p' = p − lr m'/(1−β1^t) / (√(v'/(1−β2^t)) + eps), with the decay
+// added to g (Adam) or multiplied onto p (AdamW)
+std::vector<Expected> adam(HostTensors x, bool decoupled) {
+  const double lr = x[4].values[0];
+  const double t = x[5].values[0];
+  const double correction1 = 1 - std::pow(1 - kOneMinusBeta1, t);
+  const double correction2 = 1 - std::pow(1 - kOneMinusBeta2, t);
+  Updated updated(x[0].shape, 2);
+  for (size_t i = 0; i < x[0].values.size(); ++i) {
+    const double p = x[0].values[i];
+    const double decay = decoupled ? 0 : kWeightDecay * p;
+    const double g = x[1].values[i] + decay;
+    const double g_size = std::abs(x[1].values[i]) + std::abs(decay);
+    const double m = x[2].values[i] + kOneMinusBeta1 * (g - x[2].values[i]);
+    const double m_size = std::abs(x[2].values[i]) + kOneMinusBeta1 * (g_size + std::abs(x[2].values[i]));
+    const double v = x[3].values[i] + kOneMinusBeta2 * (g * g - x[3].values[i]);
+    const double v_size = x[3].values[i] + kOneMinusBeta2 * (g_size * g_size + x[3].values[i]);
+    const double kept = decoupled ? p * (1 - lr * kWeightDecay) : p;
+    const double scale = lr / correction1 / (std::sqrt(v / correction2) + kEps);
+    updated.add_param(kept - scale * m, std::abs(p) + scale * m_size);
+    updated.add_state(0, m, m_size);
+    updated.add_state(1, v, v_size);
+  }
+  return updated.all();
+}
+
+Case sgd_case(std::string name, int64_t n, SgdStepKind kind) {
+  return {.kernel = "sgd_step",
+          .name = std::move(name),
+          .inputs = {{.shape = {n}}, {.shape = {n}}, {.shape = {n}, .dtype = DType::f32}, constant(0.1)},
+          .call =
+              [kind](Tensors x) {
+                sgd_step(x[0], x[1], x[2], x[3], kMomentum, kWeightDecay, kind);
+                return std::vector{x[0], x[2]};
+              },
+          .reference = [kind](HostTensors x) { return sgd(x, kind == SgdStepKind::nesterov); },
+          .tolerance = terms(2e-6),
+          .in_place = true};
+}
+
+Case adam_case(std::string name, int64_t n, double step, AdamStepDecay decay) {
+  const Input state{.shape = {n}, .dtype = DType::f32};
+  Input squares = state;
+  squares.values = {.low = 0, .high = 2};
+  return {.kernel = "adam_step",
+          .name = std::move(name),
+          .inputs = {{.shape = {n}}, {.shape = {n}}, state, squares, constant(0.01), constant(step)},
+          .call =
+              [decay](Tensors x) {
+                adam_step(x[0], x[1], x[2], x[3], x[4], x[5], kOneMinusBeta1, kOneMinusBeta2, kEps, kWeightDecay, decay);
+                return std::vector{x[0], x[2], x[3]};
+              },
+          .reference = [decay](HostTensors x) { return adam(x, decay == AdamStepDecay::decoupled); },
+          .tolerance = terms(5e-6),
+          .in_place = true};
+}
+
+// An arena's view that begins in the middle, as one layer's parameters do.
+Case in_the_middle(Case item) {
+  for (size_t i = 0; i < item.inputs.size(); ++i) {
+    if (item.inputs[i].shape.rank() == 1) item.inputs[i].layout = Layout::offset;
+  }
+  return item;
+}
+
+}  // namespace
+
+void add_optimizer_cases() {
+  for (const int64_t n : {0, 1, 15, 16, 17, 257, 1025, 100003}) {
+    const std::string size = std::to_string(n);
+    add_case(sgd_case("classic_" + size, n, SgdStepKind::classic));
+    add_case(sgd_case("nesterov_" + size, n, SgdStepKind::nesterov));
+    add_case(adam_case("adam_" + size, n, 3, AdamStepDecay::coupled));
+    add_case(adam_case("adamw_" + size, n, 3, AdamStepDecay::decoupled));
+  }
+  add_case(in_the_middle(sgd_case("offset", 130, SgdStepKind::classic)));
+  add_case(in_the_middle(adam_case("offset", 130, 2, AdamStepDecay::coupled)));
+  // The bias corrections at the first step and when they have died away.
+  add_case(adam_case("first_step", 257, 1, AdamStepDecay::decoupled));
+  add_case(adam_case("step_100000", 257, 100000, AdamStepDecay::decoupled));
+  for (Case item : {sgd_case("special", 515, SgdStepKind::classic), adam_case("special", 515, 2, AdamStepDecay::coupled)}) {
+    item.inputs[1].values.pattern = Pattern::special;
+    add_case(item);
+  }
+  for (Case item : {sgd_case("16M", int64_t{1} << 24, SgdStepKind::classic),
+                    adam_case("16M", int64_t{1} << 24, 3, AdamStepDecay::decoupled)}) {
+    item.benchmark = true;
+    add_case(item);
+  }
+}
+
+}  // namespace ashlar::conformance

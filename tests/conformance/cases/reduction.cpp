@@ -1,0 +1,149 @@
+// y = reduce(x, axes)
+#include <cmath>
+#include <limits>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+using Group = std::vector<double>;
+
+Reduced sum_of(const Group& x) {
+  Reduced r{0, 0};
+  for (double v : x) {
+    r.value += v;
+    r.magnitude += std::abs(v);
+  }
+  return r;
+}
+
+Reduced mean_of(const Group& x) {
+  const Reduced sum = sum_of(x);
+  const auto n = static_cast<double>(x.size());
+  return {sum.value / n, sum.magnitude / n};
+}
+
+Reduced maximum_of(const Group& x) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (double v : x) largest = max_of(largest, v);
+  return {largest, 0};
+}
+
+// The first of equals; a NaN counts as the largest, as in NumPy and PyTorch.
+Reduced position_of_maximum(const Group& x) {
+  size_t best = 0;
+  for (size_t i = 1; i < x.size() && !std::isnan(x[best]); ++i) {
+    if (x[i] > x[best] || std::isnan(x[i])) best = i;
+  }
+  return {static_cast<double>(best), 0};
+}
+
+struct Function {
+  const char* name;
+  Tensor (*call)(const Tensor&, const Axes&, bool);
+  Var (*record)(const Var&, const Axes&, bool);
+  Reduced (*exact)(const Group&);
+  Tolerance tolerance;
+  bool has_f64;
+  bool has_empty;  // an empty group has a result
+};
+
+const Function kFunctions[] = {
+    {"sum", sum, ad::sum, sum_of, terms(), true, true},
+    {"mean", mean, ad::mean, mean_of, terms(), false, true},
+    {"max", max, ad::max, maximum_of, ulps(0), false, false},
+    {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false},
+};
+
+Case example(const Function& f, std::string name, Input input, Axes axes = {}, bool keepdim = false) {
+  Case item{.kernel = f.name,
+            .name = std::move(name),
+            .inputs = {std::move(input)},
+            .call = [&f, axes, keepdim](Tensors x) { return std::vector{f.call(x[0], axes, keepdim)}; },
+            .reference =
+                [&f, axes, keepdim](HostTensors x) {
+                  Expected y = reduced(x[0], axes, keepdim, f.exact);
+                  if (f.exact == position_of_maximum) y.dtype = DType::i64;
+                  return std::vector{y};
+                },
+            .tolerance = f.tolerance};
+  if (f.has_f64) item.dtypes.push_back(DType::f64);
+  return item;
+}
+
+Case differentiable_example(const Function& f, std::string name, Input input, Axes axes, bool keepdim) {
+  input.values = {Pattern::distinct, -2, 2};
+  Case item = example(f, std::move(name), std::move(input), axes, keepdim);
+  if (f.record) item.differentiable = [&f, axes, keepdim](Vars x) { return f.record(x[0], axes, keepdim); };
+  return item;
+}
+
+void add_function(const Function& f) {
+  // Every subset of the axes of a rank-4 tensor.
+  for (int subset = 1; subset < 16; ++subset) {
+    Axes axes;
+    std::string name = "3x4x5x7_over_";
+    for (int axis = 0; axis < 4; ++axis) {
+      if (!(subset >> axis & 1)) continue;
+      axes.push_back(axis);
+      name += std::to_string(axis);
+    }
+    add_case(example(f, name, {.shape = {3, 4, 5, 7}}, axes, subset % 2 == 0));
+    add_case(example(f, name + "_transposed", {.shape = {3, 4, 5, 7}, .layout = Layout::transposed}, axes));
+  }
+  // Whole tensors and rows, around every lane, tile and block size; the long ones go in two passes.
+  for (const int64_t n : {1, 2, 10, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 257, 1000, 1023, 1024, 1025}) {
+    add_case(example(f, "rows_of_" + std::to_string(n), {.shape = {5, n}}, {-1}));
+    add_case(example(f, "columns_of_" + std::to_string(n), {.shape = {n, 5}}, {0}));
+  }
+  add_case(example(f, "rows_of_50257", {.shape = {3, 50257}}, {1}));
+  add_case(example(f, "columns_of_50257", {.shape = {50257, 3}}, {0}));
+  add_case(example(f, "1x1000000", {.shape = {1, 1'000'000}}, {1}));
+  add_case(example(f, "all_of_100003", {.shape = {100003}}));
+  add_case(example(f, "all_of_33x1025", {.shape = {33, 1025}}));
+  add_case(example(f, "all_of_rank0", {.shape = {}}));
+  add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));
+  add_case(example(f, "many_columns", {.shape = {3, 4099}}, {0}));
+  for (const auto& [name, layout] :
+       {std::pair{"offset", Layout::offset}, {"stepped", Layout::stepped}, {"flipped", Layout::flipped},
+        {"broadcast_first", Layout::broadcast_first}, {"broadcast_last", Layout::broadcast_last}}) {
+    const Input view{.shape = {9, 67}, .layout = layout};
+    add_case(example(f, std::string("9x67_rows_") + name, view, {1}));
+    add_case(example(f, std::string("9x67_columns_") + name, view, {0}));
+  }
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal},
+                                      {"tiny", Pattern::tiny}, {"integers", Pattern::integers}}) {
+    add_case(example(f, name, {{70, 33}, {pattern}}, {1}));
+  }
+  // Rows of one NaN or Inf among numbers, short and long.
+  add_case(example(f, "special_columns", {{9, 1025}, {Pattern::special}}, {0}));
+  add_case(example(f, "no_rows", {.shape = {0, 5}}, {1}));
+  if (f.has_empty) add_case(example(f, "empty_rows", {.shape = {5, 0}}, {1}));
+
+  add_case(differentiable_example(f, "gradient_all", {.shape = {3, 5, 4}}, {}, false));
+  add_case(differentiable_example(f, "gradient_middle", {.shape = {3, 5, 4}}, {1}, false));
+  add_case(differentiable_example(f, "gradient_outer_kept", {.shape = {3, 5, 4}}, {0, 2}, true));
+  add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
+
+  for (const auto& [name, shape, axis] : {std::tuple{"rows_16384x1024", Shape{16384, 1024}, 1},
+                                          {"columns_16384x1024", Shape{16384, 1024}, 0}}) {
+    Case bench = example(f, name, {.shape = shape}, {axis});
+    bench.benchmark = true;
+    add_case(bench);
+  }
+  Case bench = example(f, "all_of_16M", {.shape = {int64_t{1} << 24}});
+  bench.benchmark = true;
+  add_case(bench);
+}
+
+}  // namespace
+
+void add_reduction_cases() {
+  for (const Function& f : kFunctions) add_function(f);
+}
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,115 @@
+// Rows, each replaced: softmax and log_softmax
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+using Row = std::vector<double>;
+
+// softmax(x)_i = e^(x_i − max x) / Σ_k e^(x_k − max x); the error is relative to the result.
+void softmax_row(const Row& x, double* y, double* magnitude) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (double v : x) largest = max_of(largest, v);
+  double sum = 0;
+  for (double v : x) sum += std::exp(v - largest);
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = std::exp(x[i] - largest) / sum;
+    magnitude[i] = y[i];
+  }
+}
+
+// log_softmax(x)_i = (x_i − max x) − log Σ_k e^(x_k − max x). The terms: the difference, the logarithm, and 1 for the
+// relative error of the sum inside of it.
+void log_softmax_row(const Row& x, double* y, double* magnitude) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (double v : x) largest = max_of(largest, v);
+  double sum = 0;
+  for (double v : x) sum += std::exp(v - largest);
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = x[i] - largest - std::log(sum);
+    magnitude[i] = std::abs(x[i] - largest) + std::log(sum) + 1;
+  }
+}
+
+struct Function {
+  const char* name;
+  Tensor (*call)(const Tensor&, int64_t);
+  Var (*record)(const Var&, int64_t);
+  void (*exact)(const Row&, double*, double*);
+};
+
+const Function kFunctions[] = {{"softmax", softmax, ad::softmax, softmax_row},
+                               {"log_softmax", log_softmax, ad::log_softmax, log_softmax_row}};
+
+Case example(const Function& f, std::string name, Input input, int64_t axis = -1) {
+  return {.kernel = f.name,
+          .name = std::move(name),
+          .inputs = {std::move(input)},
+          .call = [&f, axis](Tensors x) { return std::vector{f.call(x[0], axis)}; },
+          .reference = [&f, axis](HostTensors x) { return std::vector{row_wise(x[0], axis, f.exact)}; },
+          .tolerance = terms()};
+}
+
+Case differentiable_example(const Function& f, std::string name, Input input, int64_t axis = -1) {
+  Case item = example(f, std::move(name), std::move(input), axis);
+  item.differentiable = [&f, axis](Vars x) { return f.record(x[0], axis); };
+  return item;
+}
+
+void add_function(const Function& f) {
+  for (const int64_t n : {1, 2, 3, 7, 8, 9, 10, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511,
+                          512, 513, 1000, 1023, 1024, 1025, 2047, 4099, 50257}) {
+    add_case(example(f, "rows_of_" + std::to_string(n), {{3, n}, {.low = -8, .high = 8}}));
+  }
+  for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
+    add_case(example(f, std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}));
+  }
+  const Shape shape{4, 5, 33};
+  add_case(example(f, "rank1", {.shape = {129}}));
+  add_case(example(f, "axis0", {.shape = shape}, 0));
+  add_case(example(f, "axis1", {.shape = shape}, 1));
+  add_case(example(f, "offset", {.shape = shape, .layout = Layout::offset}));
+  add_case(example(f, "transposed", {.shape = shape, .layout = Layout::transposed}));
+  add_case(example(f, "stepped", {.shape = shape, .layout = Layout::stepped}));
+  add_case(example(f, "flipped", {.shape = shape, .layout = Layout::flipped}));
+  add_case(example(f, "broadcast_first", {.shape = shape, .layout = Layout::broadcast_first}));
+  add_case(example(f, "equal_elements", {.shape = shape, .layout = Layout::broadcast_last}));
+  add_case(example(f, "no_rows", {.shape = {0, 7}}));
+  add_case(example(f, "empty_rows", {.shape = {7, 0}}));
+  // Differences beyond where exp under- and overflows; ties; rows with NaN and ±Inf.
+  add_case(example(f, "far", {{9, 130}, {.low = -200, .high = 200}}));
+  add_case(example(f, "huge", {{9, 130}, {Pattern::huge}}));
+  add_case(example(f, "tiny", {{9, 130}, {Pattern::tiny}}));
+  add_case(example(f, "denormal", {{9, 130}, {Pattern::denormal}}));
+  add_case(example(f, "integers", {{9, 130}, {Pattern::integers, -2, 2}}));
+  add_case(example(f, "special", {{70, 3}, {Pattern::special}}));
+  add_case(example(f, "special_long", {{9, 257}, {Pattern::special}}));
+
+  add_case(differentiable_example(f, "gradient_rows_of_1", {.shape = {5, 1}}));
+  add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
+  add_case(differentiable_example(f, "gradient_rows_of_1025", {.shape = {3, 1025}}));
+  add_case(differentiable_example(f, "gradient_axis1", {.shape = {3, 5, 4}}, 1));
+  add_case(differentiable_example(f, "gradient_far", {{4, 9}, {.low = -100, .high = 100}}));
+
+  for (const auto& [name, shape] : {std::pair{"131072x128", Shape{131072, 128}}, {"16384x1024", Shape{16384, 1024}},
+                                    {"4096x4096", Shape{4096, 4096}}}) {
+    Case bench = example(f, name, {.shape = shape});
+    bench.benchmark = true;
+    add_case(bench);
+  }
+}
+
+}  // namespace
+
+void add_row_cases() {
+  for (const Function& f : kFunctions) add_function(f);
+}
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,79 @@
+#include "tests/conformance/coverage.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "runtime/launch.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Launches {
+  std::mutex mutex;
+  std::set<std::tuple<const KernelInfo*, uint32_t, CodeTarget>> seen;
+};
+
+Launches& launches() {
+  static Launches all;
+  return all;
+}
+
+void note(const KernelInfo& kernel, KernelKey key, CodeTarget target) {
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  all.seen.emplace(&kernel, key.packed(), target);
+}
+
+// A kernel's instances for one target; none where it wasn't linked.
+std::span<const KernelInstance> instances(const KernelInfo& kernel, CodeTarget target) {
+  const TargetTable* table = kernel.targets[static_cast<int>(target)];
+  if (!table || !table->instances) return {};
+  return {table->instances, static_cast<size_t>(table->count)};
+}
+
+std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {
+  std::string text = kernel.name;
+  for (int i = 0; i < kernel.element_count; ++i) text += " " + std::string(name_of(static_cast<DType>(key >> 8 * i & 255)));
+  uint32_t variant = key >> 16;
+  for (const ComptimeInfo& comptime : kernel.comptimes) {
+    text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
+    variant /= static_cast<uint32_t>(comptime.values.size());
+  }
+  return text + " (" + std::string(name_of(target)) + ")";
+}
+
+}  // namespace
+
+std::string_view name_of(CodeTarget target) {
+  constexpr std::string_view names[kCodeTargets] = {"cpu", "cpu_avx2", "opencl", "cuda"};
+  return names[static_cast<int>(target)];
+}
+
+void watch_launches() { set_launch_observer(note); }
+
+CodeTarget code_target(DeviceKind device) {
+  if (device == DeviceKind::opencl) return CodeTarget::opencl;
+  if (device == DeviceKind::cuda) return CodeTarget::cuda;
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  const bool fast =
+      std::ranges::any_of(all.seen, [](const auto& one) { return std::get<CodeTarget>(one) == CodeTarget::cpu_avx2; });
+  return fast ? CodeTarget::cpu_avx2 : CodeTarget::cpu;
+}
+
+std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device) {
+  const CodeTarget target = code_target(device);
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::string> missed;
+  for (const KernelInfo* kernel : kernels) {
+    for (const KernelInstance& instance : instances(*kernel, target)) {
+      if (!all.seen.contains({kernel, instance.key, target})) missed.push_back(instance_text(*kernel, instance.key, target));
+    }
+  }
+  return missed;
+}
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,24 @@
+// Which compiled kernels the cases reach, seen by watching every launch.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/kernel.h"
+
+namespace ashlar::conformance {
+
+/// Watches launches from now on until the end of the process.
+void watch_launches();
+
+/// Instances of `kernels` for `device` that nothing has launched so far: "exp f16 (cuda)". On the CPU it's the
+/// instances of the instruction set in use that count. Kernels not linked for the device have none.
+std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device);
+
+/// The code that `device` runs: on the CPU, what the launches so far have used.
+CodeTarget code_target(DeviceKind device);
+
+std::string_view name_of(CodeTarget target);
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,123 @@
+#include "tests/conformance/report.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runtime/error.h"
+
+namespace ashlar::conformance {
+
+// In DeviceRun's own namespace, where the JSON library looks for it.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRun, target, description, driver, seconds, passed, failed, skipped,
+                                   skip_reasons, failures, kernels, gradients)
+
+namespace {
+
+constexpr const char* kTargets[] = {"cpu", "cpu_avx2", "opencl", "cuda"};
+constexpr const char* kHeadings[] = {"CPU (any x86-64)", "CPU (AVX2)", "OpenCL", "CUDA"};
+
+// "f32 f16 bf16" of one kernel in the runs of one target: what passed in at least one run and failed in none.
+std::string supported(const std::vector<DeviceRun>& runs, const std::string& target, const std::string& kernel) {
+  std::map<std::string, bool> dtypes;
+  for (const DeviceRun& run : runs) {
+    if (run.target != target || !run.kernels.contains(kernel)) continue;
+    for (const auto& [dtype, passed] : run.kernels.at(kernel)) {
+      const auto [at, fresh] = dtypes.emplace(dtype, passed);
+      at->second = at->second && passed;
+    }
+  }
+  std::string cell;
+  for (const char* dtype : {"f32", "f16", "bf16", "f64", "i32", "i64", "u8", "bool"}) {
+    if (dtypes.contains(dtype)) cell += (cell.empty() ? "" : " ") + std::string(dtypes[dtype] ? "" : "✗") + dtype;
+  }
+  return cell.empty() ? "–" : cell;
+}
+
+std::string gradient_cell(const std::vector<DeviceRun>& runs, const std::string& kernel) {
+  bool any = false;
+  for (const DeviceRun& run : runs) {
+    const auto found = run.gradients.find(kernel);
+    if (found == run.gradients.end()) continue;
+    if (!found->second) return "✗";
+    any = true;
+  }
+  return any ? "✓" : "–";
+}
+
+}  // namespace
+
+void DeviceRun::add(const std::string& kernel, const std::string& dtype, const std::string& test, bool gradient,
+                    Outcome outcome, const std::string& reason) {
+  if (outcome == Outcome::skipped) {
+    ++skipped;
+    ++skip_reasons[reason];
+    return;
+  }
+  const bool good = outcome == Outcome::passed;
+  ++(good ? passed : failed);
+  if (!good) failures.push_back(test);
+  const auto [cell, fresh] = kernels[kernel].emplace(dtype, good);
+  cell->second = cell->second && good;
+  if (!gradient) return;
+  const auto [check, first] = gradients.emplace(kernel, good);
+  check->second = check->second && good;
+}
+
+void write_results(const std::string& path, const std::vector<DeviceRun>& runs) {
+  std::ofstream file(path);
+  file << nlohmann::json(runs).dump(1) << '\n';
+  if (!file.flush()) throw DataError("write_results", path, "a file that can be written", "Check the path");
+}
+
+std::vector<DeviceRun> read_results(const std::string& path) {
+  std::ifstream file(path);
+  try {
+    return nlohmann::json::parse(file).get<std::vector<DeviceRun>>();
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("read_results", path + ": " + error.what(), "results written by --results",
+                    "Run the conformance program with --results first");
+  }
+}
+
+std::string support_table(const std::vector<DeviceRun>& runs) {
+  std::set<std::string> kernels;
+  for (const DeviceRun& run : runs) {
+    for (const auto& [kernel, dtypes] : run.kernels) kernels.insert(kernel);
+  }
+  std::vector<int> shown;
+  for (int i = 0; i < 4; ++i) {
+    if (std::ranges::any_of(runs, [&](const DeviceRun& run) { return run.target == kTargets[i]; })) shown.push_back(i);
+  }
+  std::string table = "| kernel |";
+  for (int i : shown) table += std::string(" ") + kHeadings[i] + " |";
+  table += " gradient |\n|---|";
+  for (size_t i = 0; i < shown.size(); ++i) table += "---|";
+  table += "---|\n";
+  for (const std::string& kernel : kernels) {
+    table += "| " + kernel + " |";
+    for (int i : shown) table += " " + supported(runs, kTargets[i], kernel) + " |";
+    table += " " + gradient_cell(runs, kernel) + " |\n";
+  }
+  return table;
+}
+
+std::string status_table(const std::vector<DeviceRun>& runs) {
+  std::string table = "| target | device | driver | passed | failed | skipped | seconds |\n|---|---|---|---|---|---|---|\n";
+  std::string notes;
+  for (const DeviceRun& run : runs) {
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.0f", run.seconds);
+    table += "| " + run.target + " | " + run.description + " | " + run.driver + " | " + std::to_string(run.passed) +
+             " | " + std::to_string(run.failed) + " | " + std::to_string(run.skipped) + " | " + seconds + " |\n";
+    for (const auto& [reason, count] : run.skip_reasons) {
+      notes += "- " + run.target + ": " + std::to_string(count) + " skipped: " + reason + "\n";
+    }
+    for (const std::string& test : run.failures) notes += "- " + run.target + ": failed: " + test + "\n";
+  }
+  return notes.empty() ? table : table + "\n" + notes;
+}
+
+}  // namespace ashlar::conformance

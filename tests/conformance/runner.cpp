@@ -1,0 +1,300 @@
+#include "tests/conformance/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "runtime/error.h"
+#include "tests/conformance/case.h"
+#include "tests/conformance/check.h"
+#include "tests/conformance/coverage.h"
+#include "tests/conformance/gradient.h"
+#include "tests/conformance/report.h"
+
+namespace ashlar::conformance {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kernels = std::span<const KernelInfo* const>;
+
+struct Options {
+  std::vector<std::string> devices;
+  std::vector<std::string> kernels;
+  std::string shard;
+  std::string results;
+  std::string support;
+  std::string status;
+  std::vector<std::string> from;
+  bool list = false;
+};
+
+// One test of one case: its result, or its gradient.
+struct Job {
+  const Case* item;
+  DType dtype;
+  Device device;
+  bool gradient;
+
+  std::string name() const {
+    return item->name + (gradient ? "/gradient/" : "/") + std::string(name_of(dtype)) + "/" +
+           std::string(name_of(device.kind));
+  }
+};
+
+class CaseTest : public testing::Test {
+ public:
+  explicit CaseTest(const Job& job) : job_(job) {}
+  void TestBody() override {
+    const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
+                                             : check_result(*job_.item, job_.dtype, job_.device);
+    if (!report.empty()) ADD_FAILURE() << report;
+  }
+
+ private:
+  Job job_;
+};
+
+// A device that was asked for and isn't there, or kernels that weren't built for it.
+class SkippedTest : public testing::Test {
+ public:
+  explicit SkippedTest(std::string reason) : reason_(std::move(reason)) {}
+  void TestBody() override { GTEST_SKIP() << reason_; }
+
+ private:
+  std::string reason_;
+};
+
+// The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
+std::string stem(std::string name) {
+  const size_t at = name.find("_grad");
+  return at == std::string::npos ? name : name.substr(0, at);
+}
+
+// Runs last: have the others reached everything?
+class CoverageTest : public testing::Test {
+ public:
+  CoverageTest(std::vector<const KernelInfo*> kernels, Device device) : kernels_(std::move(kernels)), device_(device) {}
+  void TestBody() override {
+    for (const std::string& missed : instances_not_launched(kernels_, device_.kind)) {
+      ADD_FAILURE() << "no case reaches the compiled instance " << missed;
+    }
+  }
+
+ private:
+  std::vector<const KernelInfo*> kernels_;
+  Device device_;
+};
+
+class HasCaseTest : public testing::Test {
+ public:
+  explicit HasCaseTest(std::vector<const KernelInfo*> kernels) : kernels_(std::move(kernels)) {}
+  void TestBody() override {
+    std::set<std::string> named;
+    for (const Case& item : cases()) {
+      named.insert(item.kernel);
+      if (item.differentiable) named.insert(item.kernel + "_grad");
+    }
+    for (const KernelInfo* kernel : kernels_) {
+      const std::string name = kernel->name;
+      const bool of_gradient = stem(name) != name && named.contains(stem(name) + "_grad");
+      EXPECT_TRUE(named.contains(name) || of_gradient)
+          << "kernel " << name << " has no case; add one (tests/conformance/case.h says how)";
+    }
+  }
+
+ private:
+  std::vector<const KernelInfo*> kernels_;
+};
+
+// Collects the results per device while GoogleTest runs.
+class Recorder : public testing::EmptyTestEventListener {
+ public:
+  explicit Recorder(const std::map<std::string, Job>& jobs) : jobs_(jobs) {}
+
+  void OnTestEnd(const testing::TestInfo& info) override {
+    const std::string name = std::string(info.test_suite_name()) + "." + info.name();
+    const auto job = jobs_.find(name);
+    if (job == jobs_.end()) return;
+    const testing::TestResult& result = *info.result();
+    std::string reason;
+    for (int i = 0; i < result.total_part_count(); ++i) {
+      if (result.GetTestPartResult(i).skipped()) reason = result.GetTestPartResult(i).message();
+    }
+    const Outcome outcome = result.Skipped()  ? Outcome::skipped
+                            : result.Failed() ? Outcome::failed
+                                              : Outcome::passed;
+    const Device device = job->second.device;
+    DeviceRun& run = runs_[device.str()];
+    if (run.description.empty() && device.is_available()) {
+      run.description = device.description();
+      run.driver = device.driver();
+    }
+    run.seconds += static_cast<double>(result.elapsed_time()) / 1000;
+    run.add(job->second.item->kernel, std::string(name_of(job->second.dtype)), name, job->second.gradient, outcome,
+            reason);
+    last_[device.str()] = device;
+  }
+
+  std::vector<DeviceRun> runs() {
+    std::vector<DeviceRun> all;
+    for (auto& [name, run] : runs_) {
+      run.target = std::string(name_of(code_target(last_[name].kind)));
+      all.push_back(run);
+    }
+    return all;
+  }
+
+ private:
+  const std::map<std::string, Job>& jobs_;
+  std::map<std::string, DeviceRun> runs_;
+  std::map<std::string, Device> last_;
+};
+
+// "" where `item` can run on `device`, else why not.
+std::string reason_to_skip(const Case& item, Device device, Kernels kernels) {
+  if (!device.is_available()) return "no " + device.str() + " device or driver on this machine";
+  const auto found = std::ranges::find(kernels, item.kernel, [](const KernelInfo* kernel) { return kernel->name; });
+  if (found == kernels.end()) return {};  // HasCaseTest's mirror image: the call itself fails with a clear error
+  const auto linked = [&](CodeTarget target) {
+    const TargetTable* table = (*found)->targets[static_cast<int>(target)];
+    return table && table->count > 0;
+  };
+  const bool here = device.kind == DeviceKind::cpu      ? linked(CodeTarget::cpu) || linked(CodeTarget::cpu_avx2)
+                    : device.kind == DeviceKind::opencl ? linked(CodeTarget::opencl)
+                                                        : linked(CodeTarget::cuda);
+  return here ? "" : "not built for " + std::string(name_of(device.kind));
+}
+
+void register_job(const Job& job, Kernels kernels) {
+  const std::string reason = reason_to_skip(*job.item, job.device, kernels);
+  testing::RegisterTest(job.item->kernel.c_str(), job.name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                        [job, reason]() -> testing::Test* {
+                          if (!reason.empty()) return new SkippedTest(reason);
+                          return new CaseTest(job);
+                        });
+}
+
+// Which shard of `count` runs a kernel and its gradient: by the order of the names.
+class Shard {
+ public:
+  explicit Shard(const std::string& text, Kernels kernels) {
+    for (const Case& item : cases()) stems_.insert(stem(item.kernel));
+    for (const KernelInfo* kernel : kernels) stems_.insert(stem(kernel->name));
+    if (text.empty()) return;
+    if (std::sscanf(text.c_str(), "%d/%d", &index_, &count_) != 2 || count_ < 1 || index_ < 0 || index_ >= count_) {
+      throw ValueError("--shard", text, "i/n with 0 <= i < n", "Give e.g. --shard 0/4");
+    }
+  }
+  bool has(const std::string& kernel) const {
+    return std::distance(stems_.begin(), stems_.find(stem(kernel))) % count_ == index_;
+  }
+
+ private:
+  std::set<std::string> stems_;
+  int index_ = 0;
+  int count_ = 1;
+};
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  if (!file.flush()) throw DataError("conformance", path, "a file that can be written", "Check the path");
+}
+
+void write_reports(const Options& options, const std::vector<DeviceRun>& runs) {
+  if (!options.results.empty()) write_results(options.results, runs);
+  if (!options.support.empty()) write_text(options.support, support_table(runs));
+  if (!options.status.empty()) write_text(options.status, status_table(runs));
+}
+
+int run_all(const Options& options, Kernels kernels) {
+  const Shard shard(options.shard, kernels);
+  const auto wanted = [&](const std::string& kernel) {
+    return shard.has(kernel) && (options.kernels.empty() ||
+                                 std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
+  };
+  std::vector<Device> devices;
+  for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
+  std::vector<const KernelInfo*> covered;
+  std::ranges::copy_if(kernels, std::back_inserter(covered), [&](const KernelInfo* k) { return wanted(k->name); });
+
+  std::map<std::string, Job> jobs;
+  for (const Device device : devices) {
+    for (const Case& item : cases()) {
+      if (item.benchmark || !wanted(item.kernel)) continue;
+      for (const DType dtype : item.dtypes) {
+        for (const bool gradient : {false, true}) {
+          if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
+          const Job job{&item, dtype, device, gradient};
+          jobs.emplace(item.kernel + "." + job.name(), job);
+          register_job(job, kernels);
+        }
+      }
+    }
+  }
+  testing::RegisterTest("coverage", "every_kernel_has_a_case", nullptr, nullptr, __FILE__, __LINE__,
+                        [covered]() -> testing::Test* { return new HasCaseTest(covered); });
+  // A part of the tests can't reach every instance.
+  if (testing::GTEST_FLAG(filter) == "*") {
+    for (const Device device : devices) {
+      if (!device.is_available()) continue;
+      const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
+      testing::RegisterTest("coverage", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [covered, device]() -> testing::Test* { return new CoverageTest(covered, device); });
+    }
+  }
+  watch_launches();
+  auto* recorder = new Recorder(jobs);
+  testing::UnitTest::GetInstance()->listeners().Append(recorder);
+  const int status = RUN_ALL_TESTS();
+  const std::vector<DeviceRun> runs = recorder->runs();
+  std::fputs(status_table(runs).c_str(), stdout);
+  write_reports(options, runs);
+  return status;
+}
+
+}  // namespace
+
+int run_conformance(int argc, char** argv, Kernels kernels) {
+  // Thousands of tests: only failures and the summary unless the user says otherwise.
+  testing::GTEST_FLAG(brief) = true;
+  testing::InitGoogleTest(&argc, argv);
+  Options options;
+  CLI::App app{"Runs every kernel's conformance cases and compares with references in double."};
+  app.add_option("--devices", options.devices, "cpu, opencl[:i], cuda[:i], separated by commas; default: all there are")
+      ->delimiter(',');
+  app.add_option("--kernels", options.kernels, "Only these kernels and their gradients")->delimiter(',');
+  app.add_option("--shard", options.shard, "i/n: only the i-th (from 0) of n parts, split by kernel");
+  app.add_option("--results", options.results, "Write what passed as JSON");
+  app.add_option("--support", options.support, "Write the support table (Markdown)");
+  app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
+  app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
+  app.add_flag("--list", options.list, "List the cases and exit");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (options.list) {
+      for (const Case& item : cases()) std::printf("%s/%s\n", item.kernel.c_str(), item.name.c_str());
+      return 0;
+    }
+    if (!options.from.empty()) {
+      std::vector<DeviceRun> runs;
+      for (const std::string& path : options.from) std::ranges::move(read_results(path), std::back_inserter(runs));
+      write_reports(options, runs);
+      return 0;
+    }
+    if (options.devices.empty()) {
+      for (const Device device : Device::available()) options.devices.push_back(device.str());
+    }
+    return run_all(options, kernels);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace ashlar::conformance

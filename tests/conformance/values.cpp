@@ -1,0 +1,181 @@
+#include "tests/conformance/values.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace ashlar::conformance {
+namespace {
+
+// A binary floating-point format: stored mantissa bits and the exponents of its normal numbers.
+struct Format {
+  int mantissa;
+  int lowest;
+  int highest;
+};
+
+Format format_of(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return {10, -14, 15};
+    case DType::bf16: return {7, -126, 127};
+    case DType::f32: return {23, -126, 127};
+    default: return {52, -1022, 1023};
+  }
+}
+
+double largest(DType dtype) {
+  const Format format = format_of(dtype);
+  return std::ldexp(2.0 - std::ldexp(1.0, -format.mantissa), format.highest);
+}
+
+double rounded_to_format(double value, DType dtype) {
+  if (dtype == DType::f64 || value == 0 || !std::isfinite(value)) return value;
+  const double unit = ulp(value, dtype);
+  const double nearest = std::nearbyint(value / unit) * unit;
+  if (std::abs(nearest) > largest(dtype)) return std::copysign(std::numeric_limits<double>::infinity(), value);
+  return nearest;
+}
+
+// Uniform in [0, 1).
+double fraction(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+
+double special_value(uint64_t bits) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kSpecials[] = {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity, 0.0, -0.0};
+  return kSpecials[bits % 5];
+}
+
+uint16_t half_bits(double value) {
+  const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  const double size = std::abs(value);
+  if (std::isnan(value)) return sign | 0x7e00;
+  if (std::isinf(value)) return sign | 0x7c00;
+  if (size < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::ldexp(size, 24)));
+  const int exponent = std::ilogb(size);
+  const auto mantissa = static_cast<uint16_t>(std::ldexp(size, 10 - exponent) - 1024);
+  return static_cast<uint16_t>(sign | (exponent + 15) << 10 | mantissa);
+}
+
+double half_value(uint16_t bits) {
+  const double sign = bits & 0x8000 ? -1 : 1;
+  const int exponent = bits >> 10 & 31;
+  const int mantissa = bits & 1023;
+  if (exponent == 31) return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+}
+
+template <class T>
+void put(T value, void* address) {
+  std::memcpy(address, &value, sizeof value);
+}
+
+template <class T>
+T get(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+uint64_t seed_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+uint64_t mix(uint64_t counter) {
+  uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+double ulp(double value, DType dtype) {
+  const Format format = format_of(dtype);
+  const int exponent = value == 0 ? format.lowest : std::clamp(std::ilogb(value), format.lowest, format.highest);
+  return std::ldexp(1.0, exponent - format.mantissa);
+}
+
+double smallest_normal(DType dtype) { return std::ldexp(1.0, format_of(dtype).lowest); }
+
+double rounded(double value, DType dtype) {
+  switch (dtype) {
+    case DType::i32:
+    case DType::i64:
+    case DType::u8: return std::trunc(value) + 0.0;  // no -0 among integers
+    case DType::boolean: return value != 0;
+    default: return rounded_to_format(value, dtype);
+  }
+}
+
+std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint64_t seed) {
+  const double range = values.high - values.low;
+  std::vector<int64_t> order;
+  if (values.pattern == Pattern::distinct) {
+    order.resize(static_cast<size_t>(count));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[mix(seed + i) % static_cast<uint64_t>(i + 1)]);
+  }
+  const bool integral = !is_floating(dtype);
+  const Format format = format_of(integral ? DType::f32 : dtype);
+  std::vector<double> result(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = mix(seed + static_cast<uint64_t>(i));
+    const uint64_t more = mix(bits);
+    const double sign = values.low < 0 && (more & 1) ? -1 : 1;
+    double x = values.low + fraction(bits) * range;
+    switch (values.pattern) {
+      case Pattern::uniform: break;
+      case Pattern::integers: x = values.low + std::floor(fraction(bits) * (range + 1)); break;
+      case Pattern::distinct: x = values.low + (static_cast<double>(order[i]) + 0.5) / count * range; break;
+      case Pattern::special:
+        if (!integral && (more & 1)) x = special_value(more >> 1);
+        break;
+      case Pattern::denormal: x = sign * std::ldexp(0.01 + 0.98 * fraction(bits), format.lowest); break;
+      case Pattern::huge: x = sign * std::ldexp(1 + fraction(bits), format.highest - static_cast<int>(bits % 4)); break;
+      case Pattern::tiny: x = sign * std::ldexp(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4)); break;
+    }
+    if (dtype == DType::u8) x = std::abs(x);
+    if (dtype == DType::boolean) x = more >> 1 & 1;
+    x = rounded(x, dtype);
+    // Rounding up to infinity is a special value, and only `special` asks for those.
+    if (std::isinf(x) && values.pattern != Pattern::special) x = std::copysign(largest(dtype), x);
+    result[i] = x;
+  }
+  return result;
+}
+
+void store(double value, DType dtype, void* address) {
+  switch (dtype) {
+    case DType::f32: return put(static_cast<float>(value), address);
+    case DType::f16: return put(half_bits(value), address);
+    case DType::bf16:
+      return put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16), address);
+    case DType::f64: return put(value, address);
+    case DType::i32: return put(static_cast<int32_t>(value), address);
+    case DType::i64: return put(static_cast<int64_t>(value), address);
+    case DType::u8: return put(static_cast<uint8_t>(value), address);
+    case DType::boolean: return put(static_cast<uint8_t>(value != 0), address);
+  }
+}
+
+double load(DType dtype, const void* address) {
+  switch (dtype) {
+    case DType::f32: return get<float>(address);
+    case DType::f16: return half_value(get<uint16_t>(address));
+    case DType::bf16: return std::bit_cast<float>(static_cast<uint32_t>(get<uint16_t>(address)) << 16);
+    case DType::f64: return get<double>(address);
+    case DType::i32: return get<int32_t>(address);
+    case DType::i64: return static_cast<double>(get<int64_t>(address));
+    case DType::u8:
+    case DType::boolean: break;
+  }
+  return get<uint8_t>(address);
+}
+
+}  // namespace ashlar::conformance

@@ -1,0 +1,89 @@
+#include "runtime/cpu/cpu_device.h"
+
+#include <cpuid.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/environment.h"
+#include "runtime/stream_state.h"
+
+namespace ashlar::detail {
+namespace {
+
+class CpuStream final : public StreamState {
+ public:
+  explicit CpuStream(DeviceState& owner) : StreamState(owner) {}
+
+  void synchronize() override {}
+  void wait(StreamState&) override {}
+
+  void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) override {
+    std::memmove(at(destination, offset), source, static_cast<size_t>(bytes));
+  }
+  void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
+    std::memmove(destination, at(source, offset), static_cast<size_t>(bytes));
+  }
+  void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,
+            int64_t bytes) override {
+    std::memmove(at(destination, destination_offset), at(source, source_offset), static_cast<size_t>(bytes));
+  }
+  void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
+                 int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) override {
+    for (int64_t row = 0; row < rows; ++row) {
+      copy(destination, destination_offset + row * destination_pitch, source, source_offset + row * source_pitch,
+           row_bytes);
+    }
+  }
+
+ private:
+  static char* at(uint64_t base, int64_t offset) { return reinterpret_cast<char*>(base) + offset; }
+};
+
+class CpuDevice final : public DeviceState {
+ public:
+  CpuDevice() : DeviceState(Device::cpu()) {}
+
+  uint64_t allocate(int64_t bytes) noexcept override {
+    return reinterpret_cast<uint64_t>(std::aligned_alloc(256, static_cast<size_t>(bytes)));
+  }
+  void release(uint64_t handle) noexcept override { std::free(reinterpret_cast<void*>(handle)); }
+  std::shared_ptr<StreamState> make_stream() override { return std::make_shared<CpuStream>(*this); }
+  int64_t output_alignment() const override { return 1; }
+};
+
+}  // namespace
+
+DeviceState& open_cpu_device() { return *new CpuDevice; }
+
+std::string cpu_description() {
+  unsigned int words[12] = {};
+  for (unsigned int i = 0; i < 3; ++i) {
+    unsigned int* w = words + 4 * i;
+    if (!__get_cpuid(0x80000002u + i, &w[0], &w[1], &w[2], &w[3])) return "x86-64 processor";
+  }
+  const char* text = reinterpret_cast<const char*>(words);
+  std::string name(text, strnlen(text, sizeof(words)));
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name;
+}
+
+std::string cpu_driver() {
+  return std::string(cpu_uses_avx2() ? "AVX2" : "baseline") + " kernels, " +
+         std::to_string(ThreadPool::instance().threads()) + " threads";
+}
+
+bool cpu_uses_avx2() noexcept {
+  static const bool uses = [] {
+    if (environment().cpu_baseline) return false;
+    unsigned int a, b, c = 0, d;
+    const bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    // These two also ask whether the operating system saves the wide registers.
+    return has_f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }();
+  return uses;
+}
+
+}  // namespace ashlar::detail

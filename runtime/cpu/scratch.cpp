@@ -1,0 +1,152 @@
+#include "runtime/cpu/scratch.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+#include "runtime/counter_cells.h"
+#include "runtime/fault.h"
+#include "runtime/memory_pool.h"
+
+namespace ashlar::detail {
+namespace {
+
+constexpr size_t kAlignment = 128;
+// What one thread may keep: about the packing buffers of a large matmul. More goes back to the system at once.
+constexpr int64_t kKeptBytes = int64_t{64} << 20;
+constexpr int kKeptBlocks = 16;
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kKeeps = false;
+#else
+constexpr bool kKeeps = true;
+#endif
+
+/// Stands in front of the memory handed out.
+struct alignas(kAlignment) Header {
+  int64_t bytes;  // of the whole block: header, memory, a readable tail
+};
+
+CounterCells& cells() { return counter_cells(DeviceKind::cpu); }
+
+void give_back(Header* block) noexcept {
+  count(cells().pool_bytes, -block->bytes);
+  std::free(block);
+}
+
+/// One thread's kept blocks. The lock is contended only while somebody trims.
+class Shelf {
+ public:
+  Shelf();
+  ~Shelf();
+
+  Header* take(int64_t bytes) noexcept {
+    std::lock_guard lock(mutex_);
+    for (int i = count_ - 1; i >= 0; --i) {
+      Header* block = blocks_[i];
+      if (block->bytes != bytes) continue;
+      blocks_[i] = blocks_[--count_];
+      kept_bytes_ -= bytes;
+      return block;
+    }
+    return nullptr;
+  }
+
+  bool keep(Header* block) noexcept {
+    std::lock_guard lock(mutex_);
+    if (count_ == kKeptBlocks || kept_bytes_ + block->bytes > kKeptBytes) return false;
+    blocks_[count_++] = block;
+    kept_bytes_ += block->bytes;
+    return true;
+  }
+
+  int64_t trim() noexcept {
+    std::lock_guard lock(mutex_);
+    const int64_t released = kept_bytes_;
+    while (count_ > 0) give_back(blocks_[--count_]);
+    kept_bytes_ = 0;
+    return released;
+  }
+
+  Shelf* next = nullptr;
+  Shelf* previous = nullptr;
+
+ private:
+  std::mutex mutex_;
+  Header* blocks_[kKeptBlocks];
+  int count_ = 0;
+  int64_t kept_bytes_ = 0;
+};
+
+struct Shelves {
+  std::mutex mutex;
+  Shelf* first = nullptr;
+};
+
+Shelves& shelves() {
+  static Shelves& all = *new Shelves;
+  return all;
+}
+
+// Set once the thread's shelf is gone: kernels may still run in destructors of other thread-local objects.
+thread_local bool shelf_closed = false;
+
+Shelf::Shelf() {
+  std::lock_guard lock(shelves().mutex);
+  next = shelves().first;
+  if (next) next->previous = this;
+  shelves().first = this;
+}
+
+Shelf::~Shelf() {
+  shelf_closed = true;
+  {
+    std::lock_guard lock(shelves().mutex);
+    (previous ? previous->next : shelves().first) = next;
+    if (next) next->previous = previous;
+  }
+  trim();
+}
+
+Shelf* own_shelf() noexcept {
+  if (!kKeeps || shelf_closed) return nullptr;
+  thread_local Shelf shelf;
+  return &shelf;
+}
+
+}  // namespace
+
+void* allocate_scratch(size_t bytes) noexcept {
+  if (bytes > size_t{1} << 60 || fault::strikes(FaultSite::allocation)) return nullptr;
+  const int64_t whole = size_class(static_cast<int64_t>(bytes) + 2 * static_cast<int64_t>(kAlignment));
+  Shelf* shelf = own_shelf();
+  Header* block = shelf ? shelf->take(whole) : nullptr;
+  if (block != nullptr) {
+    count(cells().pool_hits);
+    return block + 1;
+  }
+  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
+  if (memory == nullptr) {
+    trim_scratch();
+    memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
+    if (memory == nullptr) return nullptr;
+  }
+  count(cells().allocations);
+  count(cells().pool_bytes, whole);
+  return new (memory) Header{whole} + 1;
+}
+
+void free_scratch(void* pointer) noexcept {
+  if (pointer == nullptr) return;
+  Header* block = static_cast<Header*>(pointer) - 1;
+  Shelf* shelf = own_shelf();
+  if (shelf == nullptr || !shelf->keep(block)) give_back(block);
+}
+
+int64_t trim_scratch() noexcept {
+  int64_t released = 0;
+  std::lock_guard lock(shelves().mutex);
+  for (Shelf* shelf = shelves().first; shelf != nullptr; shelf = shelf->next) released += shelf->trim();
+  return released;
+}
+
+}  // namespace ashlar::detail

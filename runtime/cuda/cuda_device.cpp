@@ -1,0 +1,154 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include "runtime/cuda/driver.h"
+#include "runtime/stream_state.h"
+
+namespace ashlar::detail {
+namespace {
+
+using cuda::Api;
+using cuda::ContextScope;
+
+cuda::DeviceId device_id(int index) {
+  cuda::DeviceId id = 0;
+  cuda::check("cuDeviceGet", cuda::call(cuda::api()->device_get, &id, index));
+  return id;
+}
+
+class CudaDevice final : public DeviceState {
+ public:
+  explicit CudaDevice(int index) : DeviceState(Device::cuda(index)), api_(*cuda::api()) {
+    const cuda::DeviceId id = device_id(index);
+    // The primary context is what other libraries in the process (cuBLAS, PyTorch) use too.
+    cuda::check("cuDevicePrimaryCtxRetain", cuda::call(api_.primary_context_retain, &context_, id));
+  }
+
+  const Api& api() const { return api_; }
+  cuda::Context context() const { return context_; }
+
+  uint64_t allocate(int64_t bytes) noexcept override {
+    cuda::DevicePointer pointer = 0;
+    ContextScope scope(context_, std::nothrow_t{});
+    if (scope.status() != cuda::kSuccess) return 0;
+    const cuda::Result status = cuda::call(api_.memory_allocate, &pointer, static_cast<size_t>(bytes));
+    return status == cuda::kSuccess ? pointer : 0;
+  }
+
+  void release(uint64_t handle) noexcept override {
+    cuda::Context popped;
+    if (api_.push_context(context_) != cuda::kSuccess) return;  // the driver is shutting down
+    api_.memory_free(handle);
+    api_.pop_context(&popped);
+  }
+
+  std::shared_ptr<StreamState> make_stream() override;
+  // Kernels store up to 128 bits at a time.
+  int64_t output_alignment() const override { return 16; }
+
+ private:
+  const Api& api_;
+  cuda::Context context_ = nullptr;
+};
+
+class CudaStream final : public StreamState {
+ public:
+  explicit CudaStream(CudaDevice& device) : StreamState(device), device_(device), api_(device.api()) {
+    ContextScope scope(device.context());
+    cuda::check("cuStreamCreate", cuda::call(api_.stream_create, &queue_, cuda::kNonBlockingStream));
+  }
+
+  ~CudaStream() override {
+    cuda::Context popped;
+    if (queue_ == nullptr || api_.push_context(device_.context()) != cuda::kSuccess) return;
+    api_.stream_destroy(queue_);  // returns at once; the driver lets the work finish
+    api_.pop_context(&popped);
+  }
+
+  void synchronize() override {
+    ContextScope scope(device_.context());
+    cuda::check("cuStreamSynchronize", cuda::call(api_.stream_synchronize, queue_));
+  }
+
+  void wait(StreamState& other) override {
+    ContextScope scope(device_.context());
+    cuda::Event reached = nullptr;
+    cuda::check("cuEventCreate", cuda::call(api_.event_create, &reached, cuda::kEventWithoutTiming));
+    cuda::Result status = cuda::call(api_.event_record, reached, static_cast<cuda::Queue>(other.native_queue()));
+    if (status == cuda::kSuccess) status = cuda::call(api_.stream_wait_event, queue_, reached, 0u);
+    api_.event_destroy(reached);
+    cuda::check("cuStreamWaitEvent", status);
+  }
+
+  void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) override {
+    ContextScope scope(device_.context());
+    // From pageable memory the driver returns once it has staged the bytes: `source` may be reused.
+    cuda::check("cuMemcpyHtoDAsync", cuda::call(api_.copy_to_device, at(destination, offset), source,
+                                                static_cast<size_t>(bytes), queue_));
+  }
+
+  void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
+    ContextScope scope(device_.context());
+    cuda::check("cuMemcpyDtoHAsync", cuda::call(api_.copy_to_host, destination, at(source, offset),
+                                                static_cast<size_t>(bytes), queue_));
+    cuda::check("cuStreamSynchronize", cuda::call(api_.stream_synchronize, queue_));
+  }
+
+  void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,
+            int64_t bytes) override {
+    ContextScope scope(device_.context());
+    cuda::check("cuMemcpyDtoDAsync", cuda::call(api_.copy_on_device, at(destination, destination_offset),
+                                                at(source, source_offset), static_cast<size_t>(bytes), queue_));
+  }
+
+  void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
+                 int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) override {
+    ContextScope scope(device_.context());
+    cuda::Copy2D copy;
+    copy.source_device = at(source, source_offset);
+    copy.source_pitch = static_cast<size_t>(source_pitch);
+    copy.destination_device = at(destination, destination_offset);
+    copy.destination_pitch = static_cast<size_t>(destination_pitch);
+    copy.width_bytes = static_cast<size_t>(row_bytes);
+    copy.height = static_cast<size_t>(rows);
+    cuda::check("cuMemcpy2DAsync", cuda::call(api_.copy_2d, &copy, queue_));
+  }
+
+  void* native_context() const override { return device_.context(); }
+  void* native_queue() const override { return queue_; }
+
+ private:
+  static cuda::DevicePointer at(uint64_t base, int64_t offset) { return base + static_cast<uint64_t>(offset); }
+
+  CudaDevice& device_;
+  const Api& api_;
+  cuda::Queue queue_ = nullptr;
+};
+
+std::shared_ptr<StreamState> CudaDevice::make_stream() { return std::make_shared<CudaStream>(*this); }
+
+}  // namespace
+
+int cuda_device_count() noexcept {
+  static const int count = [] {
+    int n = 0;
+    const Api* api = cuda::api();
+    return api && api->device_get_count(&n) == cuda::kSuccess ? n : 0;
+  }();
+  return count;
+}
+
+DeviceState& open_cuda_device(int index) { return *new CudaDevice(index); }
+
+std::string cuda_description(int index) {
+  char name[256] = "";
+  cuda::check("cuDeviceGetName", cuda::call(cuda::api()->device_get_name, name, 256, device_id(index)));
+  return name;
+}
+
+std::string cuda_driver() {
+  int version = 0;
+  cuda::check("cuDriverGetVersion", cuda::call(cuda::api()->driver_get_version, &version));
+  return "CUDA driver " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+}  // namespace ashlar::detail

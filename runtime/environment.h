@@ -1,0 +1,30 @@
+// What the environment variables say, each read once per process:
+//   ASHLAR_THREADS=n              threads for CPU kernels (default: the processors this process may use)
+//   ASHLAR_CPU=baseline           never picks AVX2 kernels
+//   ASHLAR_CUDA_LIBRARY=path      opened instead of libcuda.so.1; a path that isn't there means no CUDA devices
+//   ASHLAR_OPENCL_LIBRARY=path    opened instead of libOpenCL.so.1
+//   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ashlar::detail {
+
+struct Environment {
+  int threads;
+  bool cpu_baseline;
+  bool log;
+  std::string cuda_library;
+  std::string opencl_library;
+};
+
+const Environment& environment();
+
+/// Takes one finished line of the runtime's log; must be callable from any thread.
+using LogHandler = void (*)(std::string_view line);
+/// Replaces the handler (stderr when ASHLAR_LOG is set, else silence) and returns the old one; null is silence.
+LogHandler set_log_handler(LogHandler handler) noexcept;
+void log(std::string_view line) noexcept;
+
+}  // namespace ashlar::detail

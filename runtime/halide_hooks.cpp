@@ -1,0 +1,88 @@
+#include "runtime/halide_hooks.h"
+
+#include <HalideRuntime.h>
+#include <HalideRuntimeOpenCL.h>
+
+#include <cstring>
+
+#include "runtime/cpu/scratch.h"
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/cuda/halide_entries.h"
+#include "runtime/environment.h"
+#include "runtime/launch_context.h"
+#include "runtime/opencl/halide_entries.h"
+#include "runtime/stream_state.h"
+
+// Every function here may be called with a null user context: Halide cleans up at process exit, and so do we. Nothing
+// here throws: Halide's frames between us and the gate have no unwinding.
+namespace {
+
+using ashlar::detail::LaunchContext;
+
+LaunchContext* context_of(void* user_context) noexcept { return static_cast<LaunchContext*>(user_context); }
+
+}  // namespace
+
+extern "C" {
+
+void* halide_malloc(void*, size_t bytes) { return ashlar::detail::allocate_scratch(bytes); }
+
+void halide_free(void*, void* pointer) { ashlar::detail::free_scratch(pointer); }
+
+int halide_do_par_for(void* user_context, halide_task_t task, int min, int size, uint8_t* closure) {
+  return ashlar::detail::ThreadPool::instance().run(user_context, task, min, size, closure);
+}
+
+void halide_error(void* user_context, const char* message) {
+  if (user_context != nullptr) {
+    context_of(user_context)->record_error(message);
+  } else {
+    ashlar::detail::log(message);
+  }
+}
+
+void halide_print(void*, const char* message) { ashlar::detail::log(message); }
+
+void* halide_cuda_get_symbol(void*, const char* name) { return ashlar::detail::cuda::halide_entry(name); }
+
+int halide_cuda_acquire_context(void* user_context, void** context, bool) {
+  *context = user_context ? context_of(user_context)->stream->native_context() : nullptr;
+  return halide_error_code_success;
+}
+
+int halide_cuda_release_context(void*) { return halide_error_code_success; }
+
+int halide_cuda_get_stream(void* user_context, void*, void** stream) {
+  *stream = user_context ? context_of(user_context)->stream->native_queue() : nullptr;
+  return halide_error_code_success;
+}
+
+void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }
+
+int halide_acquire_cl_context(void* user_context, void** context, void** queue, bool) {
+  *context = user_context ? context_of(user_context)->stream->native_context() : nullptr;
+  *queue = user_context ? context_of(user_context)->stream->native_queue() : nullptr;
+  return halide_error_code_success;
+}
+
+int halide_release_cl_context(void*) { return halide_error_code_success; }
+
+}  // extern "C"
+
+namespace ashlar::detail {
+
+void require_hooks() noexcept {}
+
+bool hooks_active() noexcept {
+  LaunchContext probe;
+  halide_buffer_t nowhere{};
+  const int code = halide_device_sync(&probe, &nowhere);  // a buffer without a device: an error
+  return code != 0 && *probe.message() != '\0';
+}
+
+void load_halide_opencl() noexcept {
+  // Without a user context it gets no queue and gives up, but only after it has loaded its entry points.
+  halide_device_sync_global(nullptr, halide_opencl_device_interface());
+}
+
+}  // namespace ashlar::detail

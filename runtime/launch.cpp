@@ -1,0 +1,199 @@
+#include "runtime/launch.h"
+
+#include <HalideRuntime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "runtime/bind.h"
+#include "runtime/cpu/cpu_device.h"
+#include "runtime/error.h"
+#include "runtime/halide_hooks.h"
+#include "runtime/launch_checks.h"
+#include "runtime/launch_context.h"
+#include "runtime/launch_detour.h"
+#include "runtime/memory.h"
+#include "runtime/storage.h"
+#include "runtime/stream_state.h"
+
+namespace ashlar {
+namespace detail {
+namespace {
+
+const KernelInstance* find_in(const TargetTable* table, uint32_t key) {
+  if (table == nullptr || table->count == 0) return nullptr;
+  const KernelInstance* end = table->instances + table->count;
+  const KernelInstance* found =
+      std::lower_bound(table->instances, end, key, [](const KernelInstance& i, uint32_t k) { return i.key < k; });
+  return found != end && found->key == key ? found : nullptr;
+}
+
+const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
+  const auto in = [&](CodeTarget target) {
+    return find_in(kernel.targets[static_cast<size_t>(target)], key.packed());
+  };
+  switch (kind) {
+    case DeviceKind::cpu: {
+      const KernelInstance* fast = cpu_uses_avx2() ? in(CodeTarget::cpu_avx2) : nullptr;
+      return fast ? fast : in(CodeTarget::cpu);
+    }
+    case DeviceKind::opencl: return in(CodeTarget::opencl);
+    case DeviceKind::cuda: return in(CodeTarget::cuda);
+  }
+  return nullptr;
+}
+
+/// A scalar as its kernel reads it.
+union ScalarBits {
+  float f32;
+  double f64;
+  int32_t i32;
+  int64_t i64;
+  uint16_t u16;
+  uint8_t u8;
+};
+
+ScalarBits narrow(Scalar scalar, DType dtype) {
+  ScalarBits bits{.i64 = 0};
+  switch (dtype) {
+    case DType::f32: bits.f32 = static_cast<float>(scalar.real); break;
+    case DType::f64: bits.f64 = scalar.real; break;
+    case DType::f16: bits.u16 = Half(static_cast<float>(scalar.real)).bits; break;
+    case DType::bf16: bits.u16 = BFloat16(static_cast<float>(scalar.real)).bits; break;
+    case DType::i32: bits.i32 = static_cast<int32_t>(scalar.integer); break;
+    case DType::i64: bits.i64 = scalar.integer; break;
+    case DType::u8: bits.u8 = static_cast<uint8_t>(scalar.integer); break;
+    case DType::boolean: bits.u8 = scalar.integer != 0; break;
+  }
+  return bits;
+}
+
+/// Makes a call the thread's active one, and afterwards releases what Halide's runtime forgot on an error.
+class ActiveLaunch {
+ public:
+  explicit ActiveLaunch(LaunchContext& context) : previous_(active_launch) { active_launch = &context; }
+  ~ActiveLaunch() {
+    release_forgotten(*active_launch);
+    active_launch = previous_;
+  }
+  ActiveLaunch(const ActiveLaunch&) = delete;
+  ActiveLaunch& operator=(const ActiveLaunch&) = delete;
+
+ private:
+  LaunchContext* previous_;
+};
+
+/// The compiled function's argument list, filled in Halide's order: inputs and scalars as declared, outputs, scratch.
+class Call {
+ public:
+  Call(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments) : kernel_(kernel) {
+    slots_[0] = &context_address_;
+    size_t input = 0, scalar = 0;
+    for (const Argument& a : kernel.arguments) {
+      if (a.role == Argument::Role::input) add_input(arguments.inputs[input++]);
+      if (a.role == Argument::Role::scalar) add_scalar(narrow(arguments.scalars[scalar++], dtype_of_argument(a, key)));
+    }
+    for (const Tensor& y : arguments.outputs) add_output(y);
+    for (const Tensor& s : arguments.scratch) add_output(s);
+  }
+
+  /// Runs it once. Returns Halide's code; what else there is to know stands in the context.
+  int run(const KernelInstance& instance, LaunchContext& context) {
+    context_address_ = &context;
+    if (context.device.kind == DeviceKind::cpu) return instance.function(slots_);
+    ActiveLaunch active(context);
+    return instance.function(slots_);
+  }
+
+ private:
+  void add_input(const Tensor& x) {
+    bindings_[binding_count_].input(x);
+    slots_[slot_count_++] = &bindings_[binding_count_++].buffer;
+  }
+  void add_output(const Tensor& y) {
+    bindings_[binding_count_].output(y);
+    slots_[slot_count_++] = &bindings_[binding_count_++].buffer;
+  }
+  void add_scalar(ScalarBits bits) {
+    scalars_[scalar_count_] = bits;
+    slots_[slot_count_++] = &scalars_[scalar_count_++];
+  }
+
+  const KernelInfo& kernel_;
+  void* context_address_ = nullptr;
+  Binding bindings_[kMostArguments];
+  ScalarBits scalars_[kMostArguments];
+  void* slots_[kMostArguments + 1];
+  int binding_count_ = 0;
+  int scalar_count_ = 0;
+  int slot_count_ = 1;
+};
+
+void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance& instance,
+                   const CallArguments& arguments, StreamState& stream) {
+  if (stream.device().kind != DeviceKind::cpu) {
+    for (const Tensor& x : arguments.inputs) x.storage()->prepare_read(stream);
+    for (const Tensor& y : arguments.outputs) y.storage()->prepare_write(stream);
+  } else {
+    count(stream.owner().counters().launches);
+  }
+  Call call(kernel, key, arguments);
+  LaunchContext context;
+  context.device = stream.device();
+  context.stream = &stream;
+  int code = call.run(instance, context);
+  if (code == halide_error_code_success) [[likely]] return;
+  if (context.out_of_memory && context.driver_launches == 0 && stream.owner().trim() > 0) {
+    LaunchContext again;  // nothing ran yet, and there's more room now
+    again.device = stream.device();
+    again.stream = &stream;
+    code = call.run(instance, again);
+    if (code != halide_error_code_success) throw_launch_error(kernel, instance, code, again);
+    return;
+  }
+  throw_launch_error(kernel, instance, code, context);
+}
+
+}  // namespace
+}  // namespace detail
+
+void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
+            std::span<const Tensor> outputs) {
+  using namespace detail;
+  require_hooks();
+  CallArguments arguments{inputs, scalars, outputs, {}};
+  const Device device = check_arguments(kernel, key, arguments);
+  if (std::ranges::all_of(outputs, [](const Tensor& y) { return y.numel() == 0; })) return;
+  check_inputs_not_empty(kernel, inputs);
+
+  const KernelInstance* instance = find_instance(kernel, key, device.kind);
+  if (instance == nullptr) {
+    if (device.kind == DeviceKind::cpu || fallback() == Fallback::error ||
+        find_instance(kernel, key, DeviceKind::cpu) == nullptr) {
+      throw_missing_kernel(kernel, key, device);
+    }
+    run_on_cpu_instead(kernel, key, arguments);
+    return;
+  }
+
+  StreamState& stream = current_stream(device);
+  std::array<Tensor, kMostArguments> scratch;
+  arguments.scratch = make_scratch(kernel, key, arguments, device, scratch);
+  if (const OutputDetour detour(arguments); detour.needed()) {
+    CallArguments redirected = arguments;
+    redirected.outputs = detour.outputs();
+    run_on_device(kernel, key, *instance, redirected, stream);
+    detour.store();
+  } else {
+    run_on_device(kernel, key, *instance, arguments, stream);
+  }
+  for (const Tensor& y : outputs) y.storage()->bump();
+}
+
+bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
+  return detail::find_instance(kernel, key, kind) != nullptr;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,163 @@
+#include "runtime/launch_checks.h"
+
+#include <HalideRuntime.h>
+
+#include <limits>
+#include <string>
+
+#include "runtime/bind.h"
+#include "runtime/error.h"
+#include "runtime/opencl/driver.h"
+#include "runtime/storage.h"
+
+namespace ashlar::detail {
+namespace {
+
+constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+
+std::string describe(const Argument& argument, const Tensor& tensor) {
+  return std::string(argument.name) + " = " + tensor.str();
+}
+
+void check_count(const KernelInfo& kernel, Argument::Role role, size_t came, const char* what) {
+  const auto needed = static_cast<size_t>(kernel.count(role));
+  if (came == needed) [[likely]] return;
+  throw ValueError(kernel.name, std::to_string(came) + " " + what, std::to_string(needed), "");
+}
+
+void check_size(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
+  if (tensor.numel() == 0 || (tensor.numel() <= kMostElements && span_of(tensor) <= kMostElements)) [[likely]] return;
+  throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
+                   "at most 2147483647 elements between the first and the last",
+                   "Split the call along the outermost axis with slice(), or make the view contiguous()");
+}
+
+void check_tensor(const KernelInfo& kernel, KernelKey key, const Argument& argument, const Tensor& tensor,
+                  const Tensor& first) {
+  if (!tensor.defined()) {
+    throw ValueError(kernel.name, std::string(argument.name) + " = an undefined tensor", "a tensor",
+                     "Make it with Tensor::empty or another factory");
+  }
+  const DType dtype = dtype_of_argument(argument, key);
+  if (tensor.dtype() != dtype) {
+    throw DTypeError(kernel.name, describe(argument, tensor), std::string(name_of(dtype)), "Convert it with to(dtype)");
+  }
+  if (tensor.rank() != argument.rank) {
+    throw ShapeError(kernel.name, describe(argument, tensor), "rank " + std::to_string(argument.rank),
+                     "Reshape it first");
+  }
+  if (tensor.storage()->device() != first.storage()->device()) {
+    throw DeviceError(kernel.name, describe(argument, tensor) + " beside a tensor on " + first.device().str(),
+                      "all tensors on one device", "Move one of them with to(device)");
+  }
+  check_size(kernel, argument, tensor);
+}
+
+void check_output_strides(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
+  const int last = tensor.rank() - 1;
+  bool good = last < 0 || tensor.strides()[last] == 1 || tensor.shape()[last] <= 1;
+  for (int axis = 0; axis < last; ++axis) good &= tensor.strides()[axis] > 0 || tensor.shape()[axis] <= 1;
+  if (good) [[likely]] return;
+  throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
+                   "positive strides, the innermost 1", "Compute into a dense tensor and copy_ it");
+}
+
+}  // namespace
+
+Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments) {
+  check_count(kernel, Argument::Role::input, arguments.inputs.size(), "inputs");
+  check_count(kernel, Argument::Role::scalar, arguments.scalars.size(), "scalars");
+  check_count(kernel, Argument::Role::output, arguments.outputs.size(), "outputs");
+  if (kernel.arguments.size() > kMostArguments || arguments.outputs.empty()) {
+    throw ValueError(kernel.name, std::to_string(kernel.arguments.size()) + " arguments",
+                     "at least one output and at most " + std::to_string(kMostArguments) + " arguments", "");
+  }
+  const Tensor& first = arguments.outputs[0];
+  size_t input = 0, output = 0;
+  for (const Argument& a : kernel.arguments) {
+    // The outputs' device is the call's device, so an undefined one has to be found before the others are compared.
+    if (a.role == Argument::Role::output && output == 0) check_tensor(kernel, key, a, first, first);
+    if (a.role == Argument::Role::output) ++output;
+  }
+  output = 0;
+  for (const Argument& a : kernel.arguments) {
+    if (a.role == Argument::Role::input) check_tensor(kernel, key, a, arguments.inputs[input++], first);
+    if (a.role != Argument::Role::output) continue;
+    check_tensor(kernel, key, a, arguments.outputs[output], first);
+    check_output_strides(kernel, a, arguments.outputs[output++]);
+  }
+  return first.storage()->device();
+}
+
+void check_inputs_not_empty(const KernelInfo& kernel, std::span<const Tensor> inputs) {
+  for (const Tensor& x : inputs) {
+    if (x.numel() > 0) [[likely]] continue;
+    throw ShapeError(kernel.name, "an empty input " + x.str() + " and outputs that aren't empty",
+                     "at least one element in every input", "There's nothing to compute such a result from");
+  }
+}
+
+std::span<const Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
+                                     Device device, std::array<Tensor, kMostArguments>& room) {
+  const int scratch_count = kernel.count(Argument::Role::scratch);
+  if (kernel.shape_rule == nullptr) {
+    if (scratch_count == 0) [[likely]] return {};
+    throw KernelError(kernel.name, "scratch buffers without a shape rule", "a rule that gives their shapes",
+                      "Give the kernel's Scratch a shape");
+  }
+  std::array<Shape, kMostArguments> input_shapes, output_shapes;
+  for (size_t i = 0; i < arguments.inputs.size(); ++i) input_shapes[i] = arguments.inputs[i].shape();
+  if (const char* violated = kernel.shape_rule(input_shapes.data(), output_shapes.data())) {
+    std::string came;
+    for (const Tensor& x : arguments.inputs) came += (came.empty() ? "" : ", ") + x.str();
+    throw ShapeError(kernel.name, came, violated, "");
+  }
+  for (size_t i = 0; i < arguments.outputs.size(); ++i) {
+    if (arguments.outputs[i].shape() == output_shapes[i]) [[likely]] continue;
+    throw ShapeError(kernel.name, "an output " + arguments.outputs[i].str(), "shape " + output_shapes[i].str(), "");
+  }
+  size_t made = 0;
+  for (const Argument& a : kernel.arguments) {
+    if (a.role != Argument::Role::scratch) continue;
+    room[made] = Tensor::empty(output_shapes[arguments.outputs.size() + made], dtype_of_argument(a, key), device);
+    check_size(kernel, a, room[made++]);
+  }
+  return {room.data(), made};
+}
+
+void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device) {
+  std::string wanted;
+  for (int i = 0; i < kernel.element_count; ++i) {
+    wanted += (i ? ", " : "") + std::string(name_of(key.elements[static_cast<size_t>(i)]));
+  }
+  throw MissingKernel(kernel.name, "a call with " + wanted + ", variant " + std::to_string(key.variant) + ", on " +
+                                       device.str(),
+                      "a compiled instance for that",
+                      "Link the kernels of that target, convert with to(dtype), or call set_fallback(Fallback::cpu)");
+}
+
+void throw_launch_error(const KernelInfo& kernel, const KernelInstance& instance, int code,
+                        const LaunchContext& context) {
+  std::string came = "code " + std::to_string(code) + " from " + instance.symbol + " on " + context.device.str();
+  if (*context.message()) came += std::string(" (") + context.message() + ")";
+  if (context.out_of_memory || code == halide_error_code_out_of_memory) {
+    throw OutOfMemory(kernel.name, came, "memory for the call", "Free tensors or make the call smaller");
+  }
+  if (context.failed_call != nullptr) {
+    throw DriverError(kernel.name, came + ": " + context.failed_call + " returned " +
+                                       std::to_string(context.driver_status),
+                      "a driver call that succeeds", "Set ASHLAR_LOG=1 to see what was done before");
+  }
+  throw KernelError(kernel.name, came, "a call that the compiled kernel accepts",
+                    "Compare the shapes with the kernel's shape rule; if they fit, please report it");
+}
+
+void release_forgotten(LaunchContext& context) noexcept {
+  if (context.unreleased_kernel == nullptr && context.unreleased_program == nullptr) return;
+  const opencl::Api& api = *opencl::api();
+  if (context.unreleased_kernel) api.release_kernel(static_cast<cl_kernel>(context.unreleased_kernel));
+  if (context.unreleased_program) api.release_program(static_cast<cl_program>(context.unreleased_program));
+  context.unreleased_kernel = context.unreleased_program = nullptr;
+}
+
+}  // namespace ashlar::detail

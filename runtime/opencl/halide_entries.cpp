@@ -1,0 +1,172 @@
+#include "runtime/opencl/halide_entries.h"
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/counter_cells.h"
+#include "runtime/environment.h"
+#include "runtime/launch_context.h"
+#include "runtime/opencl/driver.h"
+
+namespace ashlar::detail::opencl {
+namespace {
+
+cl_int note(const char* name, cl_int status) noexcept {
+  if (status != CL_SUCCESS && active_launch != nullptr) {
+    active_launch->record_driver_failure(name, status, means_out_of_memory(status));
+  }
+  return status;
+}
+
+/// In front of a function that returns a status: one template instance for each.
+template <auto Member, const char* Name, class Signature>
+struct Checked;
+
+template <auto Member, const char* Name, class... Parameters>
+struct Checked<Member, Name, cl_int (*)(Parameters...)> {
+  static cl_int run(Parameters... parameters) noexcept {
+    return note(Name, call(api()->*Member, parameters...));
+  }
+};
+
+template <auto Member, const char* Name>
+void* checked() {
+  using Signature = std::remove_reference_t<decltype(std::declval<Api>().*Member)>;
+  return reinterpret_cast<void*>(&Checked<Member, Name, Signature>::run);
+}
+
+constexpr char kGetDeviceInfo[] = "clGetDeviceInfo";
+constexpr char kGetContextInfo[] = "clGetContextInfo";
+constexpr char kSetKernelArg[] = "clSetKernelArg";
+
+cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
+                          cl_int* status) noexcept {
+  cl_program program = nullptr;
+  if (fault::strikes(FaultSite::driver_call)) {
+    *status = CL_OUT_OF_RESOURCES;
+  } else {
+    program = api()->create_program_with_source(context, pieces, sources, lengths, status);
+  }
+  note("clCreateProgramWithSource", *status);
+  return program;
+}
+
+cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
+                     void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
+  const cl_int status = note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
+  if (status == CL_SUCCESS) {
+    count(counter_cells(DeviceKind::opencl).modules_loaded);
+    log("built an OpenCL program");
+  } else if (active_launch != nullptr) {
+    active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
+  }
+  return status;
+}
+
+cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) noexcept {
+  cl_kernel kernel = nullptr;
+  if (fault::strikes(FaultSite::driver_call)) {
+    *status = CL_OUT_OF_RESOURCES;
+  } else {
+    kernel = api()->create_kernel(program, name, status);
+  }
+  note("clCreateKernel", *status);
+  if (active_launch != nullptr) active_launch->unreleased_kernel = kernel;
+  return kernel;
+}
+
+cl_int release_kernel(cl_kernel kernel) noexcept {
+  if (active_launch != nullptr) active_launch->unreleased_kernel = nullptr;
+  return api()->release_kernel(kernel);
+}
+
+cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void* region,
+                         cl_int* status) noexcept {
+  cl_mem part = nullptr;
+  if (fault::strikes(FaultSite::driver_call)) {
+    *status = CL_OUT_OF_RESOURCES;
+  } else {
+    part = api()->create_sub_buffer(buffer, flags, type, region, status);
+  }
+  note("clCreateSubBuffer", *status);
+  return part;
+}
+
+cl_int enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t* offset,
+                               const size_t* global, const size_t* local, cl_uint wait_count,
+                               const cl_event* wait_list, cl_event* event) noexcept {
+  const cl_int status = note("clEnqueueNDRangeKernel", call(api()->enqueue_nd_range_kernel, queue, kernel, dimensions,
+                                                            offset, global, local, wait_count, wait_list, event));
+  if (status == CL_SUCCESS) {
+    count(counter_cells(DeviceKind::opencl).launches);
+    if (active_launch != nullptr) ++active_launch->driver_launches;
+  }
+  return status;
+}
+
+cl_mem refuse_buffer(cl_context, cl_mem_flags, size_t, void*, cl_int* status) noexcept {
+  if (active_launch != nullptr) active_launch->record_error(kAllocationInKernel);
+  if (status != nullptr) *status = CL_INVALID_OPERATION;
+  return nullptr;
+}
+
+cl_int refuse_read(cl_command_queue, cl_mem, cl_bool, size_t, size_t, void*, cl_uint, const cl_event*,
+                   cl_event*) noexcept {
+  if (active_launch != nullptr) active_launch->record_error(kCopyInKernel);
+  return CL_INVALID_OPERATION;
+}
+
+cl_int refuse_write(cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void*, cl_uint, const cl_event*,
+                    cl_event*) noexcept {
+  if (active_launch != nullptr) active_launch->record_error(kCopyInKernel);
+  return CL_INVALID_OPERATION;
+}
+
+cl_int refuse_copy(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_uint, const cl_event*,
+                   cl_event*) noexcept {
+  if (active_launch != nullptr) active_launch->record_error(kCopyInKernel);
+  return CL_INVALID_OPERATION;
+}
+
+/// Halide releases programs only while the process ends, when the driver may already be gone. The process's end
+/// releases them as well.
+cl_int keep_program(cl_program) noexcept { return CL_SUCCESS; }
+
+struct Entry {
+  const char* name;
+  void* function;
+};
+
+template <class Function>
+Entry entry(const char* name, Function* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+}  // namespace
+
+void* halide_entry(const char* name) noexcept {
+  if (api() == nullptr) return nullptr;
+  static const Entry entries[] = {
+      {kGetDeviceInfo, checked<&Api::get_device_info, kGetDeviceInfo>()},
+      {kGetContextInfo, checked<&Api::get_context_info, kGetContextInfo>()},
+      {kSetKernelArg, checked<&Api::set_kernel_arg, kSetKernelArg>()},
+      entry("clCreateProgramWithSource", &create_program),
+      entry("clBuildProgram", &build_program),
+      entry("clReleaseProgram", &keep_program),
+      entry("clCreateKernel", &create_kernel),
+      entry("clReleaseKernel", &release_kernel),
+      entry("clCreateSubBuffer", &create_sub_buffer),
+      entry("clEnqueueNDRangeKernel", &enqueue_nd_range_kernel),
+      entry("clCreateBuffer", &refuse_buffer),
+      entry("clEnqueueReadBuffer", &refuse_read),
+      entry("clEnqueueWriteBuffer", &refuse_write),
+      entry("clEnqueueCopyBuffer", &refuse_copy),
+  };
+  for (const Entry& e : entries) {
+    if (std::strcmp(e.name, name) == 0) return e.function;
+  }
+  return symbol(name);
+}
+
+}  // namespace ashlar::detail::opencl

@@ -1,0 +1,216 @@
+#include "runtime/opencl/opencl_device.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "runtime/environment.h"
+#include "runtime/error.h"
+#include "runtime/halide_hooks.h"
+#include "runtime/opencl/driver.h"
+#include "runtime/stream_state.h"
+
+namespace ashlar::detail {
+namespace {
+
+using opencl::Api;
+
+struct Entry {
+  cl_device_id device;
+  cl_device_type type;
+};
+
+std::vector<Entry> list_devices(const Api& api) {
+  std::vector<Entry> entries;
+  cl_uint platform_count = 0;
+  if (api.get_platform_ids(0, nullptr, &platform_count) != CL_SUCCESS) return entries;
+  std::vector<cl_platform_id> platforms(platform_count);
+  if (api.get_platform_ids(platform_count, platforms.data(), nullptr) != CL_SUCCESS) return entries;
+  for (cl_platform_id platform : platforms) {
+    cl_uint count = 0;
+    if (api.get_device_ids(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) continue;
+    std::vector<cl_device_id> devices(count);
+    if (api.get_device_ids(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
+    for (cl_device_id device : devices) {
+      Entry entry{device, 0};
+      cl_bool available = CL_FALSE;
+      api.get_device_info(device, CL_DEVICE_TYPE, sizeof(entry.type), &entry.type, nullptr);
+      api.get_device_info(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, nullptr);
+      if (available) entries.push_back(entry);
+    }
+  }
+  const auto rank = [](const Entry& e) {
+    return e.type & CL_DEVICE_TYPE_GPU ? 0 : e.type & CL_DEVICE_TYPE_ACCELERATOR ? 1 : 2;
+  };
+  std::ranges::stable_sort(entries, {}, rank);
+  return entries;
+}
+
+const std::vector<Entry>& devices() noexcept {
+  static const std::vector<Entry>& all = *[]() noexcept {
+    auto* entries = new (std::nothrow) std::vector<Entry>;
+    try {
+      if (const Api* api = opencl::api()) *entries = list_devices(*api);
+    } catch (const std::exception&) {  // no memory for the list: as good as no devices
+    }
+    return entries;
+  }();
+  return all;
+}
+
+std::string text_of(cl_device_id device, cl_device_info what) {
+  const Api& api = *opencl::api();
+  size_t bytes = 0;
+  opencl::check("clGetDeviceInfo", api.get_device_info(device, what, 0, nullptr, &bytes));
+  std::string text(bytes, '\0');
+  opencl::check("clGetDeviceInfo", api.get_device_info(device, what, bytes, text.data(), nullptr));
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+cl_mem as_buffer(uint64_t handle) { return reinterpret_cast<cl_mem>(handle); }
+
+class OpenClDevice final : public DeviceState {
+ public:
+  OpenClDevice(int index, const Entry& entry) : DeviceState(Device::opencl(index)), api_(*opencl::api()) {
+    cl_uint bits = 0;
+    opencl::check("clGetDeviceInfo", opencl::call(api_.get_device_info, entry.device, CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+                                                  sizeof(bits), &bits, nullptr));
+    output_alignment_ = std::max<int64_t>(bits / 8, 1);
+    id_ = entry.device;
+    cl_int status = CL_OUT_OF_RESOURCES;
+    if (!fault::strikes(FaultSite::driver_call)) {
+      context_ = api_.create_context(nullptr, 1, &id_, nullptr, nullptr, &status);
+    }
+    opencl::check("clCreateContext", status);
+    memory_queue_ = make_queue(status);
+    if (status != CL_SUCCESS) api_.release_context(context_);
+    opencl::check("clCreateCommandQueue", status);
+  }
+
+  const Api& api() const { return api_; }
+  cl_context context() const { return context_; }
+
+  cl_command_queue make_queue(cl_int& status) const noexcept {
+    status = CL_OUT_OF_RESOURCES;
+    if (fault::strikes(FaultSite::driver_call)) return nullptr;
+    return api_.create_command_queue(context_, id_, 0, &status);
+  }
+
+  uint64_t allocate(int64_t bytes) noexcept override {
+    if (fault::strikes(FaultSite::driver_call)) return 0;
+    cl_int status;
+    cl_mem buffer = api_.create_buffer(context_, CL_MEM_READ_WRITE, static_cast<size_t>(bytes), nullptr, &status);
+    if (status != CL_SUCCESS) return 0;
+    // Drivers put memory behind a buffer at its first use; asked now, a shortage shows here and not in a kernel.
+    if (opencl::call(api_.enqueue_migrate_mem_objects, memory_queue_, 1u, &buffer,
+                     cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}, 0u, nullptr,
+                     nullptr) != CL_SUCCESS ||
+        opencl::call(api_.finish, memory_queue_) != CL_SUCCESS) {
+      api_.release_mem_object(buffer);
+      return 0;
+    }
+    return reinterpret_cast<uint64_t>(buffer);
+  }
+
+  void release(uint64_t handle) noexcept override { api_.release_mem_object(as_buffer(handle)); }
+  std::shared_ptr<StreamState> make_stream() override;
+  int64_t output_alignment() const override { return output_alignment_; }
+
+ private:
+  const Api& api_;
+  cl_device_id id_ = nullptr;
+  cl_context context_ = nullptr;
+  cl_command_queue memory_queue_ = nullptr;
+  int64_t output_alignment_ = 1;
+};
+
+class OpenClStream final : public StreamState {
+ public:
+  explicit OpenClStream(OpenClDevice& device) : StreamState(device), device_(device), api_(device.api()) {
+    cl_int status;
+    queue_ = device.make_queue(status);
+    opencl::check("clCreateCommandQueue", status);
+  }
+
+  ~OpenClStream() override {
+    if (queue_) api_.release_command_queue(queue_);
+  }
+
+  void synchronize() override { opencl::check("clFinish", opencl::call(api_.finish, queue_)); }
+
+  void wait(StreamState& other) override {
+    cl_event reached = nullptr;
+    cl_command_queue theirs = static_cast<cl_command_queue>(other.native_queue());
+    opencl::check("clEnqueueMarkerWithWaitList",
+                  opencl::call(api_.enqueue_marker_with_wait_list, theirs, 0u, nullptr, &reached));
+    cl_int status = opencl::call(api_.flush, theirs);
+    if (status == CL_SUCCESS) {
+      status = opencl::call(api_.enqueue_barrier_with_wait_list, queue_, 1u, &reached, nullptr);
+    }
+    api_.release_event(reached);
+    opencl::check("clEnqueueBarrierWithWaitList", status);
+  }
+
+  void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) override {
+    opencl::check("clEnqueueWriteBuffer",
+                  opencl::call(api_.enqueue_write_buffer, queue_, as_buffer(destination), cl_bool{CL_TRUE},
+                               static_cast<size_t>(offset), static_cast<size_t>(bytes), source, 0u, nullptr, nullptr));
+  }
+
+  void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
+    opencl::check("clEnqueueReadBuffer",
+                  opencl::call(api_.enqueue_read_buffer, queue_, as_buffer(source), cl_bool{CL_TRUE},
+                               static_cast<size_t>(offset), static_cast<size_t>(bytes), destination, 0u, nullptr,
+                               nullptr));
+  }
+
+  void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,
+            int64_t bytes) override {
+    opencl::check("clEnqueueCopyBuffer",
+                  opencl::call(api_.enqueue_copy_buffer, queue_, as_buffer(source), as_buffer(destination),
+                               static_cast<size_t>(source_offset), static_cast<size_t>(destination_offset),
+                               static_cast<size_t>(bytes), 0u, nullptr, nullptr));
+  }
+
+  void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
+                 int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) override {
+    // {byte in row, row, slice}: an offset goes into the first of them whole, whatever the pitch.
+    const size_t from[3] = {static_cast<size_t>(source_offset), 0, 0};
+    const size_t to[3] = {static_cast<size_t>(destination_offset), 0, 0};
+    const size_t region[3] = {static_cast<size_t>(row_bytes), static_cast<size_t>(rows), 1};
+    opencl::check("clEnqueueCopyBufferRect",
+                  opencl::call(api_.enqueue_copy_buffer_rect, queue_, as_buffer(source), as_buffer(destination), from,
+                               to, region, static_cast<size_t>(source_pitch), size_t{0},
+                               static_cast<size_t>(destination_pitch), size_t{0}, 0u, nullptr, nullptr));
+  }
+
+  void* native_context() const override { return device_.context(); }
+  void* native_queue() const override { return queue_; }
+
+ private:
+  OpenClDevice& device_;
+  const Api& api_;
+  cl_command_queue queue_ = nullptr;
+};
+
+std::shared_ptr<StreamState> OpenClDevice::make_stream() { return std::make_shared<OpenClStream>(*this); }
+
+}  // namespace
+
+int opencl_device_count() noexcept { return static_cast<int>(devices().size()); }
+
+DeviceState& open_opencl_device(int index) {
+  load_halide_opencl();
+  return *new OpenClDevice(index, devices().at(static_cast<size_t>(index)));
+}
+
+std::string opencl_description(int index) {
+  return text_of(devices().at(static_cast<size_t>(index)).device, CL_DEVICE_NAME);
+}
+
+std::string opencl_driver(int index) {
+  const cl_device_id device = devices().at(static_cast<size_t>(index)).device;
+  return text_of(device, CL_DEVICE_VERSION) + ", driver " + text_of(device, CL_DRIVER_VERSION);
+}
+
+}  // namespace ashlar::detail

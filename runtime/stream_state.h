@@ -1,0 +1,52 @@
+// StreamState: a queue of work on one device, and the pool whose blocks that work uses.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/device_state.h"
+#include "runtime/memory_pool.h"
+
+namespace ashlar::detail {
+
+/// Kept alive by Stream handles and by the storage that came from its pool. Handles are device memory as
+/// DeviceState::allocate names it; offsets and lengths are in bytes. All calls may come from any thread.
+class StreamState : public std::enable_shared_from_this<StreamState> {
+ public:
+  virtual ~StreamState() = default;
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
+
+  DeviceState& owner() const { return owner_; }
+  Device device() const { return owner_.device(); }
+  MemoryPool& pool() { return pool_; }
+
+  /// Throws DriverError, also for work that failed earlier.
+  virtual void synchronize() = 0;
+  /// Coming work waits for what `other`, a stream of the same device, has been told to do so far.
+  virtual void wait(StreamState& other) = 0;
+
+  /// Host to device; `source` may be reused at return. device to host; done at return. Device to device.
+  virtual void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) = 0;
+  virtual void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) = 0;
+  virtual void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,
+                    int64_t bytes) = 0;
+  virtual void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
+                         int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) = 0;
+
+  /// What Halide's runtime asks for: CUcontext and CUstream, or cl_context and cl_command_queue; null on the CPU.
+  virtual void* native_context() const { return nullptr; }
+  virtual void* native_queue() const { return nullptr; }
+
+ protected:
+  explicit StreamState(DeviceState& owner) : owner_(owner), pool_(owner) {}
+
+ private:
+  DeviceState& owner_;
+  MemoryPool pool_;
+};
+
+/// The calling thread's current stream on a device; made at the first call. Throws DeviceError, DriverError.
+StreamState& current_stream(Device device);
+
+}  // namespace ashlar::detail

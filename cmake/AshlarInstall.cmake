@@ -29,7 +29,7 @@ set(kernel_archives "")
 foreach(target IN LISTS ASHLAR_TARGETS ITEMS absent)
   list(APPEND kernel_archives ashlar_ops_kernels_${target})
 endforeach()
-_ashlar_install(runtime ashlar_runtime ashlar_ops ${kernel_archives} ashlar_ops_gradients ashlar_all ashlar_autograd
+_ashlar_install(runtime ashlar_halide_runtime ashlar_runtime ashlar_ops ${kernel_archives} ashlar_ops_gradients ashlar_all ashlar_autograd
   ashlar_nn)
 _ashlar_install(kernels ashlar_dsl)
 if(TARGET ashlar_conformance)

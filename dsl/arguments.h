@@ -167,8 +167,9 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     }
     descriptor.constraints.push_back([this, sizes] {
       Halide::Func func = *this;
+      // Halide holds the other parts to the first one's bounds itself.
+      for (int i = 0; i < N; i++) func.output_buffers()[0].dim(N - 1 - i).set_bounds(0, sizes[i].expr());
       for (Halide::OutputImageParam buffer : func.output_buffers()) {
-        for (int i = 0; i < N; i++) buffer.dim(N - 1 - i).set_bounds(0, sizes[i].expr());
         if (Descriptor::target.has_gpu_feature()) buffer.set_host_alignment(16);
       }
     });

@@ -33,6 +33,7 @@ struct NativeElement {
 };
 inline Expr u32(const Expr& e) { return Halide::cast<uint32_t>(e); }
 inline Expr bits(const Expr& e) { return Halide::reinterpret<uint32_t>(e); }
+inline Expr word(uint32_t value) { return Halide::Internal::make_const(Halide::UInt(32), value); }
 inline Expr real(const Expr& e) { return Halide::reinterpret<float>(e); }
 }  // namespace detail
 
@@ -60,9 +61,9 @@ template <> struct Element<bf16> {
   // Round to nearest, ties to even; a NaN keeps its payload's upper bits and becomes quiet.
   static Expr store(const Value& value, const Halide::Target&) {
     const Expr u = detail::bits(value.as(Halide::Float(32)));
-    const Expr nan = (u & 0x7fffffffu) > Expr(0x7f800000u);
-    const Expr rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    return Halide::cast<uint16_t>(Halide::select(nan, (u >> 16) | 0x40u, rounded));
+    const Expr nan = (u & detail::word(0x7fffffffu)) > detail::word(0x7f800000u);
+    const Expr rounded = (u + detail::word(0x7fffu) + ((u >> 16) & detail::word(1))) >> 16;
+    return Halide::cast<uint16_t>(Halide::select(nan, (u >> 16) | detail::word(0x40), rounded));
   }
 };
 
@@ -77,26 +78,27 @@ template <> struct Element<f16> {
   static Expr load(const Expr& stored, const Halide::Target& target) {
     if (is_native(target)) return Halide::cast<float>(Halide::reinterpret<Halide::float16_t>(stored));
     constexpr uint32_t kExponent = 0x7c00u << 13;
-    const Expr h = detail::u32(stored), shifted = (h & 0x7fffu) << 13, exponent = shifted & kExponent;
-    const Expr biased = shifted + ((127u - 15u) << 23);
+    const Expr h = detail::u32(stored), shifted = (h & detail::word(0x7fff)) << 13,
+               exponent = shifted & detail::word(kExponent);
+    const Expr biased = shifted + detail::word((127u - 15u) << 23);
     // A subnormal half is a normal float: let the float unit normalise it.
-    const Expr subnormal = detail::bits(detail::real(biased + (1u << 23)) - detail::real(Expr(113u << 23)));
-    const Expr magnitude = Halide::select(exponent == kExponent, biased + ((128u - 16u) << 23),
-                                          exponent == 0u, subnormal, biased);
-    return detail::real(magnitude | ((h & 0x8000u) << 16));
+    const Expr subnormal = detail::bits(detail::real(biased + detail::word(1u << 23)) - detail::real(detail::word(113u << 23)));
+    const Expr magnitude = Halide::select(exponent == detail::word(kExponent), biased + detail::word((128u - 16u) << 23),
+                                          exponent == detail::word(0), subnormal, biased);
+    return detail::real(magnitude | ((h & detail::word(0x8000)) << 16));
   }
   static Expr store(const Value& value, const Halide::Target& target) {
     const Expr f = value.as(Halide::Float(32));
     if (is_native(target)) return Halide::reinterpret<uint16_t>(Halide::cast<Halide::float16_t>(f));
     constexpr uint32_t kInfinity = 255u << 23, kOverflow = (127u + 16u) << 23, kSmallestNormal = 113u << 23;
     constexpr uint32_t kMagic = ((127u - 15u) + (23u - 10u) + 1u) << 23;
-    const Expr u = detail::bits(f), sign = u & 0x80000000u, magnitude = u & 0x7fffffffu;
+    const Expr u = detail::bits(f), sign = u & detail::word(0x80000000u), magnitude = u & detail::word(0x7fffffffu);
     // Adding the magic number makes the float unit shift and round a subnormal result.
-    const Expr subnormal = detail::bits(detail::real(magnitude) + detail::real(Expr(kMagic))) - kMagic;
-    const Expr normal = (magnitude + (((15u - 127u) << 23) + 0xfffu) + ((magnitude >> 13) & 1u)) >> 13;
+    const Expr subnormal = detail::bits(detail::real(magnitude) + detail::real(detail::word(kMagic))) - detail::word(kMagic);
+    const Expr normal = (magnitude + detail::word(((15u - 127u) << 23) + 0xfffu) + ((magnitude >> 13) & detail::word(1))) >> 13;
     const Expr result =
-        Halide::select(magnitude >= kOverflow, Halide::select(magnitude > kInfinity, Expr(0x7e00u), Expr(0x7c00u)),
-                       magnitude < kSmallestNormal, subnormal, normal);
+        Halide::select(magnitude >= detail::word(kOverflow), Halide::select(magnitude > detail::word(kInfinity), detail::word(0x7e00), detail::word(0x7c00)),
+                       magnitude < detail::word(kSmallestNormal), subnormal, normal);
     return Halide::cast<uint16_t>(result | (sign >> 16));
   }
 };

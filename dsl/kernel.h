@@ -44,9 +44,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   Descriptor& descriptor() override { return descriptor_; }
   Halide::Internal::AbstractGenerator& generator() override { return *this; }
 
- protected:
-  Kernel() { Descriptor::current = &descriptor_; }
-
+  // ---- what a kernel's constructor says about it ---------------------------------------------------------------
   /// One line of mathematics, shown in headers, errors and the reference page.
   Kernel& formula(std::string text) {
     descriptor_.formula = std::move(text);
@@ -67,6 +65,9 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.flops = std::move(expression);
     return *this;
   }
+
+ protected:
+  Kernel() { Descriptor::current = &descriptor_; }
 
   // A derived schedule(auto) hides Halide's schedule(), which then finds none and compiles the kernel unscheduled
   // without a word. So neither half is left to Halide.

@@ -67,7 +67,7 @@ inline Reduction min(const Axis& k, const Value& value) {
 inline Reduction argmax(const Axis& k, const Value& value) {
   // High half: the value's key with the sign bit flipped, so that it orders as unsigned. Low half: the index counted
   // down, so that of equal values the first wins.
-  const Expr high = Halide::cast<uint64_t>(Halide::reinterpret<uint32_t>(detail::ordered_key(value)) ^ 0x80000000u);
+  const Expr high = Halide::cast<uint64_t>(Halide::reinterpret<uint32_t>(detail::ordered_key(value)) ^ Expr(uint32_t{0x80000000u}));
   const Expr low = Halide::cast<uint64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(Expr(k)));
   return {Expr(uint64_t{0}), (high << 32) | low, detail::larger, [](Value packed) {
             return Value(Halide::cast<int64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(packed.expr())));

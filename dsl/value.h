@@ -102,6 +102,19 @@ inline Value erf(const Value& x) { return Halide::erf(x.expr()); }
 inline Value sin(const Value& x) { return Halide::sin(x.expr()); }
 inline Value cos(const Value& x) { return Halide::cos(x.expr()); }
 
+// expm1(x) = e^x - 1;  near 0, where that cancels, the Taylor polynomial x (1 + x/2 (1 + x/3 (1 + …)))
+inline Value expm1(const Value& x) {
+  Value series = 1.0;
+  for (int n = 9; n >= 2; n--) series = 1.0 + x * (1.0 / n) * series;
+  return select(abs(x) < 0.5, x * series, exp(x) - 1.0);
+}
+// log1p(x) = ln(1 + x) with the rounding of 1 + x divided out (Goldberg 1991, theorem 4)
+inline Value log1p(const Value& x) {
+  const Expr one = Value(1).as(x.type()), rounded = Halide::strict_float(one + x.expr());
+  return Halide::select(rounded == one, x.expr(),
+                        Halide::strict_float(Halide::log(rounded) * (x.expr() / (rounded - one))));
+}
+
 // sigmoid(x) = 1 / (1 + e^-|x|) for x >= 0, e^-|x| / (1 + e^-|x|) below: no overflow on either side
 inline Value sigmoid(const Value& x) {
   const Value e = exp(-abs(x));

@@ -60,7 +60,6 @@ bool add_unary(const std::string& name, const std::string& formula, F f) {
 }
 
 const bool registered =
-    add_unary("neg", "-x", [](auto x) { return -x; }) &&
     add_unary("exp", "e^x", [](auto x) { return exp(x); }) &&
     add_unary("log", "ln x", [](auto x) { return log(x); }) &&
     add_unary("sqrt", "√x", [](auto x) { return sqrt(x); }) &&
@@ -70,6 +69,21 @@ const bool registered =
     add_unary("relu", "max(x, 0)", [](auto x) { return relu(x); }) &&
     add_unary("gelu", "x/2 (1 + erf(x/√2))", [](auto x) { return gelu(x); }) &&
     add_unary("silu", "x sigmoid(x)", [](auto x) { return silu(x); });
+
+// y[i] = -x[i]
+template <ElementType T>
+class Neg : public Kernel<Neg<T>> {
+ public:
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
+
+  Neg() { this->formula("neg(x)[i] = -x[i]").form(Form::pointwise).gradient("x", "neg(dy)"); }
+  void algorithm() { y(i) = -x(i); }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  Var i{"i"};
+};
 
 // y[i] = scale x[i] + shift
 template <ElementType T>
@@ -90,6 +104,7 @@ class Affine : public Kernel<Affine<T>> {
   Var i{"i"};
 };
 
-const bool affine_registered = register_kernel<Affine, f32, f16, bf16>("affine");
+const bool others_registered =
+    register_kernel<Neg, f32, f16, bf16>("neg") && register_kernel<Affine, f32, f16, bf16>("affine");
 
 }  // namespace ashlar::dsl

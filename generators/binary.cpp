@@ -1,0 +1,56 @@
+// Element-wise functions of two tensors with broadcasting: a line each.
+#include "schedules/broadcast.h"
+
+namespace ashlar::dsl {
+
+struct BinaryOperator {
+  std::string name;
+  std::string formula;
+  Value (*value)(Value, Value);
+  std::vector<GradientRule> gradients;
+};
+
+// y[i] = f(a[i], b[i]), each input broadcast where its stride is 0
+template <ElementType T>
+class Binary : public Kernel<Binary<T>> {
+ public:
+  In<T, 4> a{"a", strided}, b{"b", strided};
+  Out<T, 4> y{"y", {any_size, any_size, any_size, any_size}};
+
+  void bind(const BinaryOperator& op) {
+    operator_ = op;
+    this->formula(op.name + "(a, b) = " + op.formula + ", broadcasting").form(Form::broadcast);
+    for (const GradientRule& rule : op.gradients) this->gradient(rule.input, rule.expression);
+  }
+  void algorithm() { y(p, q, r, s) = operator_.value(a(p, q, r, s), b(p, q, r, s)); }
+  void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}); }
+
+ private:
+  BinaryOperator operator_;
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
+template <ElementType... T, class F>
+bool add_binary(const std::string& name, const std::string& formula, F, std::vector<GradientRule> gradients) {
+  const BinaryOperator op{name, formula, [](Value a, Value b) -> Value { return F{}(a, b); }, std::move(gradients)};
+  return register_bound_kernel<Binary, T...>(name, [op](auto& kernel) { kernel.bind(op); });
+}
+
+const std::string kExtremum = "extremum_of_two_grad(dy, a, b, y, needs)";
+
+const bool registered =
+    add_binary<f32, f16, bf16, f64>("add", "a + b", [](auto a, auto b) { return a + b; }, {{"a", "dy"}, {"b", "dy"}}) &&
+    add_binary<f32, f16, bf16, f64>("sub", "a - b", [](auto a, auto b) { return a - b; },
+                                    {{"a", "dy"}, {"b", "neg(dy)"}}) &&
+    add_binary<f32, f16, bf16, f64>("mul", "a b", [](auto a, auto b) { return a * b; },
+                                    {{"a", "mul(dy, b)"}, {"b", "mul(dy, a)"}}) &&
+    add_binary<f32, f16, bf16, f64>("div", "a / b", [](auto a, auto b) { return a / b; },
+                                    {{"a", "div(dy, b)"}, {"b", "neg(div(mul(dy, y), b))"}}) &&
+    add_binary<f32, f16, bf16>("maximum", "max(a, b)", [](auto a, auto b) { return max(a, b); },
+                               {{kAllInputs, kExtremum}}) &&
+    add_binary<f32, f16, bf16>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },
+                               {{kAllInputs, kExtremum}}) &&
+    add_binary<f32, f16, bf16>("equal", "1 if a = b, else 0", [](auto a, auto b) { return select(a == b, 1.0, 0.0); },
+                               {});
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,84 @@
+// Softmax and cross-entropy with integer labels, fused: nothing of the size of the logits is written going forward.
+#include "schedules/row_reduction.h"
+
+namespace ashlar::dsl {
+
+namespace {
+// A label outside [0, classes) reads a valid element and is then turned into NaN: no call reads out of bounds.
+Value valid(const Value& label, const Expr& classes) { return label >= 0 && label < Value(Halide::cast<int64_t>(classes)); }
+Value safe_index(const Value& label, const Expr& classes) {
+  return Halide::cast<int32_t>(Halide::clamp(label.expr(), Halide::cast<int64_t>(0), Halide::cast<int64_t>(classes - 1)));
+}
+Value not_a_number() { return Halide::reinterpret<float>(Expr(uint32_t{0x7fc00000})); }
+}  // namespace
+
+// loss[r] = m[r] + ln Σ_k e^(x[r,k] - m[r]) - x[r, label[r]],  m[r] = max_k x[r,k]
+template <ElementType T>
+class CrossEntropy : public Kernel<CrossEntropy<T>> {
+ public:
+  In<T, 2> logits{"logits"};
+  In<i64, 1> labels{"labels", {logits.size(0)}};
+  Out<f32, 1> loss{"loss", {logits.size(0)}};
+
+  CrossEntropy() {
+    this->formula("cross_entropy(logits, labels)[r] = ln Σ_k e^logits[r,k] - logits[r, labels[r]]; NaN for a label "
+                  "outside [0, classes)");
+    this->form(Form::rows).gradient("logits", "cross_entropy_grad(logits, labels, dy, axis)");
+    this->flops("4.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    k = logits.reduce(1);
+    j = logits.reduce(1);
+    largest(r) = max(k, logits(r, k));
+    total(r) = sum(j, exp(logits(r, j) - largest(r)));
+    const Value label = labels(r);
+    const Value chosen = logits(r, safe_index(label, logits.extent(1)));
+    loss(r) = select(valid(label, logits.extent(1)), log(total(r)) + (largest(r) - chosen), not_a_number());
+  }
+  void schedule(auto target) {
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, loss.func(), r, Var(), false});
+  }
+
+ private:
+  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Stage largest{"largest"}, total{"total"};
+  Var r{"r"};
+};
+
+// dlogits[r,c] = dloss[r] (softmax(logits)[r,c] - [c = label[r]])
+template <ElementType T>
+class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
+ public:
+  In<T, 2> logits{"logits"};
+  In<i64, 1> labels{"labels", {logits.size(0)}};
+  In<f32, 1> dloss{"dloss", {logits.size(0)}};
+  Out<T, 2> dlogits{"dlogits", shape_of(logits)};
+
+  CrossEntropyGradient() {
+    this->formula("cross_entropy_grad(logits, labels, dloss)[r,c] = dloss[r] (softmax(logits)[r,c] - [c = labels[r]])");
+    this->form(Form::rows).flops("6.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    k = logits.reduce(1);
+    j = logits.reduce(1);
+    largest(r) = max(k, logits(r, k));
+    total(r) = sum(j, exp(logits(r, j) - largest(r)));
+    const Value label = labels(r);
+    const Value hit = select(label == Value(Halide::cast<int64_t>(c)), 1.0, 0.0);
+    const Value slope = exp(logits(r, c) - largest(r)) / total(r) - hit;
+    dlogits(r, c) = select(valid(label, logits.extent(1)), dloss(r) * slope, not_a_number());
+  }
+  void schedule(auto target) {
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, dlogits.func(), r, c});
+  }
+
+ private:
+  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Stage largest{"largest"}, total{"total"};
+  Var r{"r"}, c{"c"};
+};
+
+const bool registered = register_kernel<CrossEntropy, f32, f16, bf16>("cross_entropy") &&
+                        register_kernel<CrossEntropyGradient, f32, f16, bf16>("cross_entropy_grad");
+
+}  // namespace ashlar::dsl

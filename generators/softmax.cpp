@@ -1,0 +1,113 @@
+// softmax and log_softmax over a row, with their gradients.
+#include "schedules/row_reduction.h"
+
+namespace ashlar::dsl {
+
+// What the two share: the row's maximum and the sum of e^(x - maximum), so that nothing overflows.
+template <class Derived, ElementType T>
+class SoftmaxKernel : public Kernel<Derived> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+
+  void schedule(auto target) {
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c});
+  }
+
+ protected:
+  void reduce() {
+    k = x.reduce(1);
+    j = x.reduce(1);
+    largest(r) = max(k, x(r, k));
+    total(r) = sum(j, exp(x(r, j) - largest(r)));
+  }
+  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Stage largest{"largest"}, total{"total"};
+  Var r{"r"}, c{"c"};
+};
+
+// softmax(x)[r,c] = e^(x[r,c] - m[r]) / Σ_k e^(x[r,k] - m[r]),  m[r] = max_k x[r,k]
+template <ElementType T>
+class Softmax : public SoftmaxKernel<Softmax<T>, T> {
+ public:
+  Softmax() {
+    this->formula("softmax(x)[r,c] = e^x[r,c] / Σ_k e^x[r,k]").form(Form::rows);
+    this->gradient("x", "softmax_grad(dy, y, axis)").flops("5.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    this->reduce();
+    this->y(this->r, this->c) =
+        exp(this->x(this->r, this->c) - this->largest(this->r)) / this->total(this->r);
+  }
+};
+
+// log_softmax(x)[r,c] = x[r,c] - m[r] - ln Σ_k e^(x[r,k] - m[r])
+template <ElementType T>
+class LogSoftmax : public SoftmaxKernel<LogSoftmax<T>, T> {
+ public:
+  LogSoftmax() {
+    this->formula("log_softmax(x)[r,c] = x[r,c] - ln Σ_k e^x[r,k]").form(Form::rows);
+    this->gradient("x", "log_softmax_grad(dy, y, axis)").flops("5.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    this->reduce();
+    this->y(this->r, this->c) = this->x(this->r, this->c) - this->largest(this->r) - log(this->total(this->r));
+  }
+};
+
+// dx[r,c] = y[r,c] (dy[r,c] - Σ_k dy[r,k] y[r,k])
+template <ElementType T>
+class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
+ public:
+  In<T, 2> dy{"dy"};
+  In<T, 2> y{"y", shape_of(dy)};
+  Out<T, 2> dx{"dx", shape_of(dy)};
+
+  SoftmaxGradient() {
+    this->formula("softmax_grad(dy, y)[r,c] = y[r,c] (dy[r,c] - Σ_k dy[r,k] y[r,k])").form(Form::rows);
+    this->flops("4.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    k = dy.reduce(1);
+    dot(r) = sum(k, dy(r, k) * y(r, k));
+    dx(r, c) = y(r, c) * (dy(r, c) - dot(r));
+  }
+  void schedule(auto target) { row_reduction(target, {{{dot, k.rvar()}}, dx.func(), r, c}); }
+
+ private:
+  Axis k{0, "unused_k"};
+  Stage dot{"dot"};
+  Var r{"r"}, c{"c"};
+};
+
+// dx[r,c] = dy[r,c] - e^y[r,c] Σ_k dy[r,k]
+template <ElementType T>
+class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
+ public:
+  In<T, 2> dy{"dy"};
+  In<T, 2> y{"y", shape_of(dy)};
+  Out<T, 2> dx{"dx", shape_of(dy)};
+
+  LogSoftmaxGradient() {
+    this->formula("log_softmax_grad(dy, y)[r,c] = dy[r,c] - e^y[r,c] Σ_k dy[r,k]").form(Form::rows);
+    this->flops("4.0 * shapes[0].numel()");
+  }
+  void algorithm() {
+    k = dy.reduce(1);
+    total(r) = sum(k, dy(r, k));
+    dx(r, c) = dy(r, c) - exp(y(r, c)) * total(r);
+  }
+  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, dx.func(), r, c}); }
+
+ private:
+  Axis k{0, "unused_k"};
+  Stage total{"total"};
+  Var r{"r"}, c{"c"};
+};
+
+const bool registered = register_kernel<Softmax, f32, f16, bf16>("softmax") &&
+                        register_kernel<SoftmaxGradient, f32, f16, bf16>("softmax_grad") &&
+                        register_kernel<LogSoftmax, f32, f16, bf16>("log_softmax") &&
+                        register_kernel<LogSoftmaxGradient, f32, f16, bf16>("log_softmax_grad");
+
+}  // namespace ashlar::dsl

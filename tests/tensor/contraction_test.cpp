@@ -1,0 +1,176 @@
+// Form::contraction: transposes, batches, broadcasting, odd strides, against plain loops.
+#include <cmath>
+
+#include "runtime/error.h"
+#include "tests/tensor/devices.h"
+#include "tests/tensor/reference.h"
+#include "tests/tensor/tables.h"
+
+namespace ashlar {
+namespace {
+
+using testing::expect_error;
+using testing::OnDevice;
+using testing::Operand;
+using testing::operand;
+using testing::random_integer;
+using testing::random_shape;
+
+class Contraction : public OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, Contraction, ::testing::ValuesIn(Device::available()), testing::device_name);
+
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {}) {
+  return forms::contraction(kernels::matmul, a, b, options);
+}
+
+Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
+  batch.push_back(rows);
+  batch.push_back(columns);
+  return batch;
+}
+
+/// The batch entry of `x` that `index` (of the broadcast batch) meets, followed by a row and a column.
+Shape entry(const Operand& x, const Shape& index, int64_t row, int64_t column) {
+  const int batch_rank = x.tensor.rank() - 2;
+  Shape result;
+  for (int i = 0; i < batch_rank; i++) {
+    result.push_back(x.tensor.shape()[i] == 1 ? 0 : index[index.rank() - batch_rank + i]);
+  }
+  return with_matrix(result, row, column);
+}
+
+struct Case {
+  Shape batch_a, batch_b;
+  int64_t m, k, n;
+  bool transpose_a = false, transpose_b = false, has_bias = false, has_relu = false;
+};
+
+void check(std::mt19937& random, const Case& c, Device device, bool is_dense = false) {
+  const auto make = [&](const Shape& shape) {
+    if (!is_dense) return operand(random, shape, device);
+    Operand x;
+    x.values = testing::eighths(random, shape.numel());
+    x.tensor = Tensor::from(x.values, shape, device);
+    return x;
+  };
+  const Operand a = make(c.transpose_a ? with_matrix(c.batch_a, c.k, c.m) : with_matrix(c.batch_a, c.m, c.k));
+  const Operand b = make(c.transpose_b ? with_matrix(c.batch_b, c.n, c.k) : with_matrix(c.batch_b, c.k, c.n));
+  const Operand bias = make({c.n});
+  MatmulOptions options{.transpose_a = c.transpose_a, .transpose_b = c.transpose_b};
+  if (c.has_bias) options.bias = bias.tensor;
+  if (c.has_relu) options.activation = Activation::relu;
+
+  const Tensor y = matmul(a.tensor, b.tensor, options);
+  const Shape batch = broadcast("test", c.batch_a, c.batch_b);
+  ASSERT_EQ(y.shape(), with_matrix(batch, c.m, c.n));
+  const std::vector<float> got = y.to_vector<float>();
+  size_t place = 0;
+  testing::for_each_index(y.shape(), [&](const Shape& index) {
+    Shape outer = index;
+    outer.erase(outer.rank() - 1);
+    outer.erase(outer.rank() - 1);
+    const int64_t i = index[index.rank() - 2], j = index[index.rank() - 1];
+    double sum = 0, magnitude = 1;
+    for (int64_t k = 0; k < c.k; k++) {
+      const double term = double{a.at(c.transpose_a ? entry(a, outer, k, i) : entry(a, outer, i, k))} *
+                          double{b.at(c.transpose_b ? entry(b, outer, j, k) : entry(b, outer, k, j))};
+      sum += term;
+      magnitude += std::abs(term);
+    }
+    if (c.has_bias) sum += bias.at({j});
+    if (c.has_relu) sum = std::max(sum, 0.0);
+    ASSERT_NEAR(got[place++], sum, 1e-5 * magnitude)
+        << a.tensor.shape().str() << a.tensor.strides().str() << " * " << b.tensor.shape().str()
+        << b.tensor.strides().str() << " at " << index.str();
+  });
+}
+
+TEST_P(Contraction, RandomStridesTransposesAndBatches) {
+  std::mt19937 random(60);
+  for (int trial = 0; trial < 60; trial++) {
+    const auto coin = [&] { return random_integer(random, 0, 1) == 1; };
+    const auto size = [&] { return random_integer(random, 1, 9); };
+    const Shape batch = random_shape(random, static_cast<int>(random_integer(random, 0, 3)), 3);
+    const auto some_of = [&] {
+      Shape own = batch;
+      for (int64_t& n : own) n = coin() || coin() ? n : 1;
+      while (!own.empty() && coin() && coin()) own.erase(0);
+      return own;
+    };
+    check(random, {some_of(), some_of(), size(), size(), size(), coin(), coin(), coin(), coin()}, device());
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(Contraction, SizesAroundTiles) {
+  std::mt19937 random(61);
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 1, 1}, {64, 32, 64}, {65, 33, 17}, {1, 100, 130}, {130, 100, 1}}) {
+    for (bool transpose : {false, true}) {
+      check(random, {{}, {}, m, k, n, transpose, transpose, true, true}, device(), true);
+      check(random, {{3}, {}, m, k, n, false, transpose}, device(), true);
+      check(random, {{2}, {2}, m, k, n, transpose, false}, device(), true);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Contraction, BroadcastBatches) {
+  std::mt19937 random(62);
+  check(random, {{2, 1, 3}, {1, 4, 1}, 5, 6, 7}, device(), true);
+  check(random, {{}, {4}, 5, 6, 7}, device(), true);
+  check(random, {{4}, {1}, 5, 6, 7}, device(), true);
+  check(random, {{2, 3}, {}, 5, 6, 7, true}, device(), true);
+  check(random, {{1, 1}, {1, 1, 1}, 5, 6, 7}, device(), true);
+}
+
+TEST_P(Contraction, VectorsAsInNumPy) {
+  const Tensor v = Tensor::from(std::vector<float>{1, 2, 3}, {3}, device());
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}, device());
+  EXPECT_EQ(matmul(v, v).shape(), Shape{});
+  EXPECT_EQ(matmul(v, v).item(), 14);
+  EXPECT_EQ(matmul(x, v).shape(), Shape{2});
+  EXPECT_EQ(matmul(x, v).to_vector<float>(), (std::vector<float>{14, 32}));
+  EXPECT_EQ(matmul(v, x, {.transpose_b = true}).to_vector<float>(), (std::vector<float>{14, 32}));
+  EXPECT_EQ(matmul(v, x.unsqueeze(0).broadcast_to({4, 2, 3}), {.transpose_b = true}).shape(), (Shape{4, 2}));
+  EXPECT_EQ(matmul(x.unsqueeze(0).broadcast_to({4, 2, 3}), v).shape(), (Shape{4, 2}));
+  EXPECT_EQ(matmul(v.flip(0), v.broadcast_to({2, 3}).transpose(0, 1)).to_vector<float>(), (std::vector<float>{10, 10}));
+}
+
+TEST_P(Contraction, NothingToSum) {
+  const Tensor a = Tensor::empty({2, 3, 0}, DType::f32, device()), b = Tensor::empty({0, 4}, DType::f32, device());
+  EXPECT_EQ(matmul(a, b).to_vector<float>(), std::vector<float>(24, 0));
+  EXPECT_EQ(matmul(a, b, {.activation = Activation::relu}).to_vector<float>(), std::vector<float>(24, 0));
+  const Tensor bias = Tensor::from(std::vector<float>{-1, 0, 1, 2}, {4}, device());
+  const std::vector<float> y = matmul(a, b, {.bias = bias, .activation = Activation::relu}).to_vector<float>();
+  for (size_t i = 0; i < y.size(); i++) EXPECT_EQ(y[i], std::max(0.0f, static_cast<float>(i % 4) - 1));
+  const Tensor none = Tensor::empty({0}, DType::f32, device());
+  EXPECT_EQ(matmul(none, none).item(), 0);
+}
+
+TEST_P(Contraction, EmptyResults) {
+  const Tensor x = Tensor::empty({0, 3}, DType::f32, device()), y = Tensor::ones({3, 4}, DType::f32, device());
+  EXPECT_EQ(matmul(x, y).shape(), (Shape{0, 4}));
+  EXPECT_EQ(matmul(y, Tensor::empty({4, 0}, DType::f32, device())).shape(), (Shape{3, 0}));
+  EXPECT_EQ(matmul(Tensor::empty({0, 2, 3}, DType::f32, device()), y).shape(), (Shape{0, 2, 4}));
+}
+
+TEST_P(Contraction, Errors) {
+  const auto ones = [this](const Shape& shape, DType dtype = DType::f32) { return Tensor::ones(shape, dtype, device()); };
+  expect_error<ShapeError>([&] { matmul(ones({2, 3}), ones({2, 3})); },
+                           {"matmul", "f32[2, 3]", "equal k", "transpose_b"});
+  expect_error<ShapeError>([&] { matmul(ones({2, 3}), ones({})); }, {"matmul", "rank 1 or more", "mul()"});
+  expect_error<ShapeError>([&] { matmul(ones({2, 2, 3}), ones({3, 3, 2})); }, {"matmul", "[2] and [3]"});
+  expect_error<ShapeError>([&] { matmul(ones({2, 3}), ones({3, 4}), {.bias = ones({3})}); },
+                           {"matmul", "bias", "f32[3]", "shape [4]"});
+  expect_error<DTypeError>([&] { matmul(ones({2, 3}), ones({3, 4}, DType::bf16)); },
+                           {"matmul", "bf16[3, 4]", "of f32", "to(DType::f32)"});
+  expect_error<DTypeError>([&] { matmul(ones({2, 3}), ones({3, 4}), {.bias = ones({4}, DType::f16)}); },
+                           {"matmul", "f16[4]"});
+  expect_error<ValueError>([&] { matmul(Tensor(), ones({3, 4})); }, {"matmul", "undefined"});
+  if (device() != Device::cpu()) {
+    expect_error<DeviceError>([&] { matmul(ones({2, 3}), Tensor::ones({3, 4})); }, {"matmul", "on cpu", "to(Device)"});
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -6,18 +6,11 @@
 #include "runtime/error.h"
 
 namespace ashlar::nn {
-namespace {
-
-// Both kinds of decay are arguments of the kernel; the one that isn't used is 0.
-std::vector<double> constants_of(const AdamOptions& options, double weight_decay, bool decoupled) {
-  return {options.beta1, options.beta2, options.epsilon, decoupled ? 0.0 : weight_decay, decoupled ? weight_decay : 0.0};
-}
-
-}  // namespace
-
 Adam::Adam(std::vector<Var> parameters, const AdamOptions& options, double weight_decay, bool decoupled)
-    : Optimizer(std::move(parameters), options.learning_rate, /*state_count=*/2,
-                constants_of(options, weight_decay, decoupled)) {
+    : Optimizer(std::move(parameters), options.learning_rate, /*state_count=*/2),
+      options_(options),
+      weight_decay_(weight_decay),
+      decoupled_(decoupled) {
   const auto is_beta = [](double beta) { return beta >= 0 && beta < 1; };
   if (is_beta(options.beta1) && is_beta(options.beta2) && options.epsilon >= 0 && weight_decay >= 0) return;
   throw ValueError(decoupled ? "AdamW" : "Adam",
@@ -27,9 +20,9 @@ Adam::Adam(std::vector<Var> parameters, const AdamOptions& options, double weigh
 }
 
 void Adam::update(const Group& group) {
-  const std::vector<Tensor>& c = group.constants;
-  adam_step(group.arena.values(), group.states[0], group.states[1], group.arena.gradients(), group.learning_rate,
-            group.step, c[0], c[1], c[2], c[3], c[4]);
+  adam_step(group.arena.values(), group.arena.gradients(), group.states[0], group.states[1], group.learning_rate,
+            group.step, 1 - options_.beta1, 1 - options_.beta2, options_.epsilon, weight_decay_,
+            decoupled_ ? AdamStepDecay::decoupled : AdamStepDecay::coupled);
 }
 
 }  // namespace ashlar::nn

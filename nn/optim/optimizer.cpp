@@ -21,9 +21,8 @@ void check_learning_rate(double learning_rate) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count,
-                     std::vector<double> constants)
-    : learning_rate_(learning_rate), state_count_(state_count), constants_(std::move(constants)) {
+Optimizer::Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count)
+    : learning_rate_(learning_rate), state_count_(state_count) {
   check_learning_rate(learning_rate);
   std::unordered_set<const void*> seen;  // weights shared by two modules are updated once
   for (Var& parameter : parameters) {
@@ -65,9 +64,7 @@ void Optimizer::gather() {
     Group group{ParameterArena(std::move(members)),
                 {},
                 Tensor::full({}, learning_rate_, DType::f32, device),
-                {},
                 Tensor::full({}, steps, DType::f32, device)};
-    for (double value : constants_) group.constants.push_back(Tensor::full({}, value, DType::f32, device));
     for (size_t s = 0; s < state_count_; s++) {
       // Moments of f16 and bf16 parameters stay in f32: squares of small gradients vanish in 16 bits.
       const Tensor flat = Tensor::zeros(group.arena.values().shape(), DType::f32, device);

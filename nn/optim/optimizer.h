@@ -35,14 +35,13 @@ class Optimizer {
   Tensor state(size_t parameter, size_t state) const;
 
  protected:
-  /// `state_count` flat tensors, zero at first, of each arena's layout; `constants` are further hyper-parameters.
-  Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count, std::vector<double> constants);
+  /// `state_count` flat tensors, zero at first, of each arena's layout.
+  Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count);
 
   struct Group {
     ParameterArena arena;
-    std::vector<Tensor> states;  ///< each laid out like arena.values()
+    std::vector<Tensor> states;  ///< f32, each laid out like arena.values()
     Tensor learning_rate;        ///< rank 0, f32
-    std::vector<Tensor> constants;  ///< rank 0, f32
     Tensor step;                 ///< rank 0, f32: updates including the one that runs
   };
   virtual void update(const Group& group) = 0;
@@ -53,7 +52,6 @@ class Optimizer {
   std::vector<Var> parameters_;
   double learning_rate_;
   size_t state_count_;
-  std::vector<double> constants_;
   std::vector<Group> groups_;
 };
 

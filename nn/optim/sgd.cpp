@@ -9,8 +9,7 @@
 namespace ashlar::nn {
 
 SGD::SGD(std::vector<Var> parameters, const SgdOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, /*state_count=*/1,
-                {options.momentum, options.weight_decay}) {
+    : Optimizer(std::move(parameters), options.learning_rate, /*state_count=*/1), options_(options) {
   if (!(options.momentum >= 0) || !(options.weight_decay >= 0)) {
     throw ValueError("SGD",
                      "momentum " + std::to_string(options.momentum) + ", weight decay " +
@@ -20,8 +19,8 @@ SGD::SGD(std::vector<Var> parameters, const SgdOptions& options)
 }
 
 void SGD::update(const Group& group) {
-  sgd_step(group.arena.values(), group.states[0], group.arena.gradients(), group.learning_rate, group.constants[0],
-           group.constants[1]);
+  sgd_step(group.arena.values(), group.arena.gradients(), group.states[0], group.learning_rate, options_.momentum,
+           options_.weight_decay, options_.nesterov ? SgdStepKind::nesterov : SgdStepKind::classic);
 }
 
 }  // namespace ashlar::nn

@@ -9,10 +9,11 @@ struct SgdOptions {
   double learning_rate = 0.1;
   double momentum = 0;
   double weight_decay = 0;  ///< L2: added to the gradient as weight_decay · w
+  bool nesterov = false;
 };
 
 /// As torch.optim.SGD without dampening:
-///   g = gradient + weight_decay · w,  v = momentum · v + g,  w = w - learning_rate · v
+///   g = gradient + weight_decay · w,  v = momentum · v + g,  w = w - learning_rate · (v, or g + momentum · v for Nesterov's)
 class SGD : public Optimizer {
  public:
   /// Throws ValueError on a negative option.

@@ -64,6 +64,7 @@ struct Descriptor {
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
   std::vector<GradientRule> gradients;
+  bool empty_is_zero = false;  ///< KernelInfo::empty_is_zero
   std::string flops;  ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
 

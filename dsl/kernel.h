@@ -60,6 +60,11 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.gradients.push_back({std::move(input), std::move(expression)});
     return *this;
   }
+  /// A reduction over no elements is 0, or NaN where the kernel has a scale. Without this it is a ShapeError.
+  Kernel& empty_is_zero() {
+    descriptor_.empty_is_zero = true;
+    return *this;
+  }
   /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).
   Kernel& flops(std::string expression) {
     descriptor_.flops = std::move(expression);

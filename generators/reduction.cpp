@@ -39,7 +39,7 @@ class Sum : public ReductionKernel<Sum<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Sum() {
-    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction);
+    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction).empty_is_zero();
     this->gradient("x", "sum_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -58,7 +58,7 @@ class Mean : public ReductionKernel<Mean<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Mean() {
-    this->formula("y[o,p,i] = scale Σ_k x[o,k,i], k in part p").form(Form::reduction);
+    this->formula("y[o,p,i] = scale Σ_k x[o,k,i], k in part p").form(Form::reduction).empty_is_zero();
     this->gradient("x", "mean_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }

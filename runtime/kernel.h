@@ -80,6 +80,8 @@ struct KernelInfo {
   /// Floating-point operations and bytes moved by one call, for the roofline. Shapes: inputs, then outputs.
   double (*flops)(const Shape* shapes);
   std::array<const TargetTable*, kCodeTargets> targets;
+  /// A reduction over no elements is 0 (a scaled one: 0 / 0 = NaN). Where this is false, it is a ShapeError.
+  bool empty_is_zero = false;
 
   int count(Argument::Role role) const {
     int n = 0;

@@ -103,9 +103,9 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   const int64_t results = shape.numel();
 
   if (count == 0) {
-    // The empty sum is 0 and the empty mean 0 / 0; a maximum of nothing breaks the kernel's own rule.
-    const std::array<Tensor, 1> nothing{Tensor::empty({results, 0, 1}, x.dtype(), x.device())};
-    if (kernel.shape_rule != nullptr && results > 0) output_shapes(kernel, inputs, nothing);
+    if (results > 0 && !kernel.empty_is_zero) {
+      throw shape_error(kernel, inputs, "at least one element along the reduced axes", "Skip the call for empty tensors");
+    }
     const bool is_mean = kernel.count(Argument::Role::scalar) > 1;
     return Tensor::full(shape, is_mean ? std::numeric_limits<double>::quiet_NaN() : 0, result_dtype, x.device());
   }

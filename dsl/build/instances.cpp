@@ -1,0 +1,107 @@
+#include "dsl/build/instances.h"
+
+#include <algorithm>
+
+namespace ashlar::dsl {
+namespace {
+
+// The index of the element type that argument `position` has in every instance, or -1 when its dtype is fixed.
+int shared_element(const std::vector<Descriptor>& instances, size_t position) {
+  const auto dtype = [&](const Descriptor& d) { return d.arguments[position].dtype; };
+  const bool is_fixed = instances.size() > 1 && std::all_of(instances.begin(), instances.end(), [&](const Descriptor& d) {
+                          return dtype(d) == dtype(instances[0]);
+                        });
+  if (is_fixed || instances[0].arguments[position].role == Argument::Role::scalar) return -1;
+  for (size_t e = 0; e < instances[0].elements.size(); e++) {
+    if (std::all_of(instances.begin(), instances.end(), [&](const Descriptor& d) { return dtype(d) == d.elements[e]; })) {
+      return static_cast<int>(e);
+    }
+  }
+  return -1;
+}
+
+void check_arguments(const std::string& kernel, const Descriptor& descriptor) {
+  bool seen_output = false, seen_scratch = false;
+  for (const ArgumentDescription& argument : descriptor.arguments) {
+    const bool is_input = argument.role == Argument::Role::input || argument.role == Argument::Role::scalar;
+    if ((is_input && (seen_output || seen_scratch)) || (argument.role == Argument::Role::output && seen_scratch)) {
+      throw Halide::CompileError("kernel " + kernel + ": " + argument.name +
+                                 " is declared too late; inputs and scalars come first, then outputs, then scratch");
+    }
+    seen_output = seen_output || argument.role == Argument::Role::output;
+    seen_scratch = seen_scratch || argument.role == Argument::Role::scratch;
+  }
+  if (!seen_output) throw Halide::CompileError("kernel " + kernel + ": has no output");
+  for (const GradientRule& rule : descriptor.gradients) {
+    if (rule.input != kAllInputs && descriptor.input_index(rule.input) < 0) {
+      throw Halide::CompileError("kernel " + kernel + ": a gradient for " + rule.input + ", which is no input");
+    }
+  }
+}
+
+}  // namespace
+
+KernelSummary summarize(const KernelEntry& entry) {
+  KernelSummary summary{&entry, {}, {}, {}};
+  std::vector<Descriptor> descriptors;
+  for (const Instance& instance : entry.instances) {
+    const auto kernel = instance.create(Halide::GeneratorContext(Halide::Target("x86-64-linux")));
+    descriptors.push_back(kernel->descriptor());
+    check_arguments(entry.name, descriptors.back());
+
+    std::string elements;
+    Build build{&instance, {}, {}, {}};
+    for (size_t e = 0; e < instance.elements.size(); e++) {
+      elements += "_" + std::string(name_of(instance.elements[e]));
+      build.key.elements.at(e) = instance.elements[e];
+    }
+    std::vector<ParameterDescription> comptimes;
+    int variants = 1;
+    for (const ParameterDescription& parameter : descriptors.back().parameters) {
+      if (!parameter.is_comptime) continue;
+      comptimes.push_back(parameter);
+      variants *= static_cast<int>(parameter.values.size());
+    }
+    for (int variant = 0; variant < variants; variant++) {
+      build.key.variant = static_cast<uint8_t>(variant);
+      build.comptimes.clear();
+      build.suffix = elements;
+      int rest = variant;
+      for (const ParameterDescription& parameter : comptimes) {
+        const int count = static_cast<int>(parameter.values.size());
+        build.comptimes.emplace_back(parameter.name, parameter.values[rest % count]);
+        build.suffix += "_" + parameter.values[rest % count];
+        rest /= count;
+      }
+      summary.builds.push_back(build);
+    }
+  }
+  summary.descriptor = descriptors[0];
+  summary.descriptor.constraints.clear();
+  summary.arguments = descriptors[0].arguments;
+  for (size_t i = 0; i < summary.arguments.size(); i++) summary.arguments[i].element = shared_element(descriptors, i);
+  std::sort(summary.builds.begin(), summary.builds.end(),
+            [](const Build& a, const Build& b) { return a.key.packed() < b.key.packed(); });
+  return summary;
+}
+
+Halide::Target halide_target(const std::string& code_target, int cuda_capability) {
+  const std::string common = "-no_runtime-user_context";
+  if (code_target == "cpu") return Halide::Target("x86-64-linux" + common);
+  if (code_target == "cpu_avx2") return Halide::Target("x86-64-linux-sse41-avx-f16c-fma-avx2" + common);
+  if (code_target == "opencl") return Halide::Target("x86-64-linux-opencl-cl_doubles" + common);
+  if (code_target == "cuda") {
+    return Halide::Target("x86-64-linux-cuda-cuda_capability_" + std::to_string(cuda_capability) + common);
+  }
+  throw Halide::CompileError("unknown target " + code_target + "; there are cpu, cpu_avx2, opencl, cuda");
+}
+
+std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target) {
+  return "ashlar_" + entry.name + build.suffix + "_" + code_target;
+}
+
+std::string table_of(const KernelEntry& entry, const std::string& code_target) {
+  return "ashlar_" + entry.name + "_" + code_target;
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,35 @@
+// Everything that is compiled of one kernel: its element types times its comptime values, on each code target.
+#pragma once
+
+#include "dsl/registry.h"
+
+namespace ashlar::dsl {
+
+/// One function to compile.
+struct Build {
+  const Instance* instance;
+  std::vector<std::pair<std::string, std::string>> comptimes;  ///< name and value
+  KernelKey key;
+  std::string suffix;  ///< "_f32", "_f16_f32", "_bf16_bias_relu"
+};
+
+/// A kernel with what all its instances say together.
+struct KernelSummary {
+  const KernelEntry* entry;
+  Descriptor descriptor;            ///< of the first instance
+  std::vector<ArgumentDescription> arguments;  ///< `element` resolved over all instances
+  std::vector<Build> builds;        ///< sorted by key
+};
+
+KernelSummary summarize(const KernelEntry& entry);
+
+/// "x86-64-linux-…" for a code target; throws Halide::CompileError on an unknown name.
+Halide::Target halide_target(const std::string& code_target, int cuda_capability);
+inline const std::vector<std::string> kCodeTargetNames = {"cpu", "cpu_avx2", "opencl", "cuda"};
+
+/// "ashlar_softmax_f32_cuda"
+std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target);
+/// The table's symbol: "ashlar_softmax_cuda"
+std::string table_of(const KernelEntry& entry, const std::string& code_target);
+
+}  // namespace ashlar::dsl

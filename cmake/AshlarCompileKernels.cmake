@@ -25,7 +25,7 @@ if(CACHE AND EXISTS ${CACHE}/${key}/done)
 endif()
 
 run(${FOLDER} ${GENERATOR} compile ${CODE_TARGET} ${CUDA_CAPABILITY} ${FOLDER})
-run(${FOLDER} ${COMPILER} -x c -c -fPIC @tables.rsp)
+run(${FOLDER} ${COMPILER} -c -fPIC -w @tables.rsp)
 run(${FOLDER} ${LINKER} -r --unique -o ${OUTPUT} @objects.rsp)
 
 if(CACHE)

@@ -126,7 +126,8 @@ function(_ashlar_absent_command generator folder)
   add_custom_command(
     OUTPUT ${outputs}
     COMMAND ${generator} absent ${folder}
-    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_CXX_COMPILER} -x c -c -fPIC cpu.c cpu_avx2.c opencl.c cuda.c
+    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_CXX_COMPILER} -c -fPIC -w
+      cpu.cpp cpu_avx2.cpp opencl.cpp cuda.cpp
     DEPENDS ${generator} VERBATIM)
 endfunction()
 

@@ -13,23 +13,23 @@ namespace {
 
 using std::filesystem::path;
 
-// The layout of runtime/kernel.h's KernelInstance and TargetTable, in C, so that a table compiles in milliseconds.
+// The layout of runtime/kernel.h's KernelInstance and TargetTable, without its headers: a table compiles in milliseconds.
 constexpr const char* kTableTypes =
-    "typedef struct { unsigned key; int (*function)(void**); const char* symbol; } Instance;\n"
-    "typedef struct { const Instance* instances; int count; } Table;\n";
+    "struct Instance { unsigned key; int (*function)(void**); const char* symbol; };\n"
+    "struct Table { const Instance* instances; int count; };\n";
 
 void write_table(const KernelSummary& kernel, const std::string& code_target, const path& file) {
   std::ofstream out(file);
   out << kTableTypes;
   for (const Build& build : kernel.builds) {
-    out << "extern int " << symbol_of(*kernel.entry, build, code_target) << "_argv(void**);\n";
+    out << "extern \"C\" int " << symbol_of(*kernel.entry, build, code_target) << "_argv(void**);\n";
   }
   out << "static const Instance instances[] = {\n";
   for (const Build& build : kernel.builds) {
     const std::string symbol = symbol_of(*kernel.entry, build, code_target);
     out << "  {" << build.key.packed() << "u, " << symbol << "_argv, \"" << symbol << "\"},\n";
   }
-  out << "};\nconst Table " << table_of(*kernel.entry, code_target) << " = {instances, " << kernel.builds.size()
+  out << "};\nextern \"C\" const Table " << table_of(*kernel.entry, code_target) << " = {instances, " << kernel.builds.size()
       << "};\n";
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
@@ -85,8 +85,8 @@ int compile_kernels(const std::string& code_target, int cuda_capability, const p
       count++;
     }
     const std::string table = table_of(entry, code_target);
-    write_table(kernel, code_target, folder / (table + ".c"));
-    tables << table << ".c\n";
+    write_table(kernel, code_target, folder / (table + ".cpp"));
+    tables << table << ".cpp\n";
     objects << table << ".o\n";
   }
   return count;
@@ -96,9 +96,11 @@ void write_absent_tables(const path& folder) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   for (const std::string& code_target : kCodeTargetNames) {
-    std::ofstream out(folder / (code_target + ".c"));
+    std::ofstream out(folder / (code_target + ".cpp"));
     out << kTableTypes;
-    for (const KernelEntry& entry : kernels()) out << "const Table " << table_of(entry, code_target) << " = {0, 0};\n";
+    for (const KernelEntry& entry : kernels()) {
+      out << "extern \"C\" const Table " << table_of(entry, code_target) << " = {nullptr, 0};\n";
+    }
     if (!out) throw std::runtime_error("can't write to " + folder.string());
   }
 }

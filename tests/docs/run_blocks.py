@@ -7,7 +7,8 @@ What happens to a block is said by the words after its fence:
     cpp                 a program, or statements that become one: compiled against the installed package, and run
     cpp source=FILE     an excerpt: must stand word for word in FILE, which the build compiles and the tests run
     cmake source=FILE   the same
-    sh                  run by bash in the checkout; the first failing command fails the test
+    sh                  run by bash in the checkout; the first failing command fails the test (`./dev test`, which runs
+                        this very script, only lists its tests, and `./dev demo` trains for one epoch)
     sh gpu              run where a CUDA device is; elsewhere its syntax is checked and its programs must exist
     text                not code
 A fence that says anything else, or nothing, is an error.
@@ -23,6 +24,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)```(.*)$")
+
+SUBSTITUTES = {"./dev test": "./dev test -N", "./dev demo": "./dev demo --epochs 1"}
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(documentation LANGUAGES CXX)
@@ -109,7 +112,9 @@ def run_shell(block, has_gpu):
         missing = [word for word in re.findall(r"(?m)^((?:\./)?[\w./-]+/[\w.-]+)", block.text)
                    if not (ROOT / word).exists()]
         return run.stderr + "".join(f"no program {word}\n" for word in missing)
-    run = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], capture_output=True, text=True, cwd=ROOT,
+    lines = [re.sub(r"\s+#.*$", "", line) for line in block.text.splitlines()]
+    script = "\n".join(SUBSTITUTES.get(line, line) for line in lines)
+    run = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, cwd=ROOT,
                          stdin=subprocess.DEVNULL, timeout=600)
     return "" if run.returncode == 0 else f"exit code {run.returncode}\n{run.stdout[-4000:]}{run.stderr[-4000:]}"
 

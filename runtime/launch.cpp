@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -21,6 +22,8 @@
 namespace ashlar {
 namespace detail {
 namespace {
+
+std::atomic<LaunchObserver> launch_observer{nullptr};
 
 const KernelInstance* find_in(const TargetTable* table, uint32_t key) {
   if (table == nullptr || table->count == 0) return nullptr;
@@ -133,6 +136,7 @@ class Call {
 
 void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance& instance,
                    const CallArguments& arguments, StreamState& stream) {
+  if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) observer(kernel, instance);
   if (stream.device().kind != DeviceKind::cpu) {
     for (const Tensor& x : arguments.inputs) x.storage()->prepare_read(stream);
     for (const Tensor& y : arguments.outputs) y.storage()->prepare_write(stream);
@@ -191,6 +195,8 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   }
   for (const Tensor& y : outputs) y.storage()->bump();
 }
+
+LaunchObserver set_launch_observer(LaunchObserver observer) { return detail::launch_observer.exchange(observer); }
 
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
   return detail::find_instance(kernel, key, kind) != nullptr;

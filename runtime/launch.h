@@ -32,4 +32,9 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 /// True when `kernel` has this instance for the device's kind of processor (and this CPU's features).
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 
+/// Told of every call of a compiled kernel just before it, on the calling thread. For tests that ask what was reached.
+using LaunchObserver = void (*)(const KernelInfo& kernel, const KernelInstance& instance);
+/// Replaces the observer of all threads and returns the old one; null, the default, is none.
+LaunchObserver set_launch_observer(LaunchObserver observer);
+
 }  // namespace ashlar

@@ -84,13 +84,13 @@ constexpr Tolerance terms(double bound = 1e-5) { return {Tolerance::Kind::terms,
 struct Case {
   std::string kernel;         ///< KernelInfo::name
   std::string name;           ///< what is particular about it, unique for its kernel
-  std::vector<Input> inputs;
+  std::vector<Input> inputs = {};
   std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
 
   /// The public function. An in-place one returns what it has changed.
-  std::function<std::vector<Tensor>(Tensors)> call;
+  std::function<std::vector<Tensor>(Tensors)> call = {};
   /// The same in double, by straight loops. One Expected per tensor that `call` returns.
-  std::function<std::vector<Expected>(HostTensors)> reference;
+  std::function<std::vector<Expected>(HostTensors)> reference = {};
   Tolerance tolerance = kExact;
   bool in_place = false;      ///< inputs may change
 

@@ -1,6 +1,7 @@
 #include "tests/conformance/coverage.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -20,17 +21,23 @@ Launches& launches() {
   return all;
 }
 
-void note(const KernelInfo& kernel, KernelKey key, CodeTarget target) {
-  Launches& all = launches();
-  const std::lock_guard lock(all.mutex);
-  all.seen.emplace(&kernel, key.packed(), target);
-}
-
 // A kernel's instances for one target; none where it wasn't linked.
 std::span<const KernelInstance> instances(const KernelInfo& kernel, CodeTarget target) {
   const TargetTable* table = kernel.targets[static_cast<int>(target)];
   if (!table || !table->instances) return {};
   return {table->instances, static_cast<size_t>(table->count)};
+}
+
+void note(const KernelInfo& kernel, const KernelInstance& instance) {
+  for (int i = 0; i < kCodeTargets; ++i) {
+    const auto target = static_cast<CodeTarget>(i);
+    const std::span<const KernelInstance> table = instances(kernel, target);
+    if (table.empty() || std::less<>{}(&instance, table.data()) || !std::less<>{}(&instance, table.data() + table.size()))
+      continue;
+    Launches& all = launches();
+    const std::lock_guard lock(all.mutex);
+    all.seen.emplace(&kernel, instance.key, target);
+  }
 }
 
 std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {

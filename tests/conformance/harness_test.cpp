@@ -1,0 +1,168 @@
+// The harness itself: it must see what is wrong.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/error.h"
+#include "tests/conformance/check.h"
+#include "tests/conformance/compare.h"
+#include "tests/conformance/inputs.h"
+#include "tests/conformance/reference.h"
+#include "tests/conformance/report.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(Values, RoundToNearestEven) {
+  EXPECT_EQ(rounded(1 + 0x1p-24, DType::f32), 1);
+  EXPECT_EQ(rounded(1 + 3 * 0x1p-24, DType::f32), 1 + 0x1p-22);
+  EXPECT_EQ(rounded(65519.0, DType::f16), 65504);
+  EXPECT_EQ(rounded(65520.0, DType::f16), kInfinity);
+  EXPECT_EQ(rounded(0x1p-25, DType::f16), 0);
+  EXPECT_EQ(rounded(3 * 0x1p-26, DType::f16), 0x1p-24);
+  EXPECT_EQ(rounded(1 + 0x1p-8, DType::bf16), 1);
+  EXPECT_EQ(rounded(1 + 3 * 0x1p-8, DType::bf16), 1 + 0x1p-6);
+  EXPECT_EQ(rounded(-2.7, DType::i32), -2);
+  EXPECT_FALSE(std::signbit(rounded(-0.3, DType::i64)));
+}
+
+TEST(Values, EveryHalfIsStoredAndRead) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      const auto stored = static_cast<uint16_t>(bits);
+      const double value = load(dtype, &stored);
+      if (std::isnan(value)) continue;
+      EXPECT_EQ(value, rounded(value, dtype));
+      uint16_t again = 0;
+      store(value, dtype, &again);
+      EXPECT_EQ(again, stored);
+    }
+  }
+}
+
+TEST(Values, PatternsAreRepresentableAndRepeatable) {
+  for (const Pattern pattern : {Pattern::uniform, Pattern::integers, Pattern::distinct, Pattern::special,
+                                Pattern::denormal, Pattern::huge, Pattern::tiny}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
+      const std::vector<double> drawn = draw({pattern}, 500, dtype, 7);
+      const std::vector<double> again = draw({pattern}, 500, dtype, 7);
+      int special = 0;
+      for (size_t i = 0; i < drawn.size(); ++i) {
+        if (std::isnan(drawn[i])) {
+          ++special;
+          EXPECT_TRUE(std::isnan(again[i]));
+          continue;
+        }
+        special += std::isinf(drawn[i]);
+        EXPECT_EQ(drawn[i], rounded(drawn[i], dtype));
+        EXPECT_EQ(drawn[i], again[i]);
+        if (pattern == Pattern::denormal) {
+          EXPECT_LT(std::abs(drawn[i]), smallest_normal(dtype));
+        }
+      }
+      EXPECT_EQ(special > 0, pattern == Pattern::special);
+    }
+  }
+}
+
+std::string verdict(double got, double expected, Tolerance tolerance, DType dtype, double magnitude = 0) {
+  Expected reference{{1}, {expected}};
+  if (magnitude > 0) reference.magnitudes = {magnitude};
+  return compare({{1}, {got}, dtype}, reference, nullptr, tolerance, dtype);
+}
+
+TEST(Compare, SeesWrongNumbers) {
+  EXPECT_EQ(verdict(1 + 0x1p-23, 1, ulps(1), DType::f32), "");
+  EXPECT_NE(verdict(1 + 0x1p-22, 1, ulps(1), DType::f32), "");
+  EXPECT_NE(verdict(1.001, 1, ulps(1), DType::f64), "");
+  EXPECT_NE(verdict(kNaN, 1, ulps(1e9), DType::f32), "");
+  EXPECT_NE(verdict(1, kNaN, ulps(1e9), DType::f32), "");
+  EXPECT_NE(verdict(kInfinity, 1e30, ulps(4), DType::f32), "");
+  EXPECT_NE(verdict(kInfinity, -kInfinity, ulps(4), DType::f32), "");
+  EXPECT_EQ(verdict(kInfinity, 1e6, ulps(4), DType::f16), "");
+  EXPECT_EQ(verdict(kNaN, kNaN, ulps(0), DType::f16), "");
+  EXPECT_EQ(verdict(1.00001, 1, terms(), DType::f32, 2), "");
+  EXPECT_NE(verdict(1.00003, 1, terms(), DType::f32, 2), "");
+  EXPECT_NE(verdict(1.00001, 1, terms(), DType::f64, 2), "");
+  EXPECT_NE(verdict(-0.0, 0.0, kExact, DType::f32), "");
+  EXPECT_EQ(verdict(-0.0, 0.0, ulps(0), DType::f32), "");
+}
+
+TEST(Compare, SeesWrongShapesAndTypes) {
+  const Expected expected{{2, 1}, {1, 2}};
+  EXPECT_EQ(compare({{2, 1}, {1, 2}, DType::f32}, expected, nullptr, kExact, DType::f32), "");
+  EXPECT_NE(compare({{2}, {1, 2}, DType::f32}, expected, nullptr, kExact, DType::f32), "");
+  EXPECT_NE(compare({{2, 1}, {1, 2}, DType::f16}, expected, nullptr, kExact, DType::f32), "");
+}
+
+TEST(Inputs, LayoutsHoldTheSameElements) {
+  for (const Layout layout : {Layout::dense, Layout::offset, Layout::transposed, Layout::stepped, Layout::flipped,
+                              Layout::broadcast_first, Layout::broadcast_last}) {
+    const Made made = make({.shape = {3, 4}, .layout = layout}, DType::f32, Device::cpu(), 1);
+    EXPECT_EQ(made.tensor.shape(), made.host.shape);
+    EXPECT_EQ(download(made.tensor).values, made.host.values);
+    EXPECT_EQ(made.tensor.is_contiguous(), layout == Layout::dense || layout == Layout::offset);
+  }
+}
+
+Case doubling(std::function<std::vector<Tensor>(Tensors)> call) {
+  return {.kernel = "doubling",
+          .name = "7",
+          .inputs = {{.shape = {7}}},
+          .call = std::move(call),
+          .reference = [](HostTensors x) { return std::vector{pointwise(x[0], [](double v) { return 2 * v; })}; },
+          .tolerance = ulps(1)};
+}
+
+std::vector<float> twice(const Tensor& x) {
+  std::vector<float> values = x.to_vector<float>();
+  for (float& v : values) v *= 2;
+  return values;
+}
+
+TEST(Check, SeesWrongResultsChangedInputsAndChance) {
+  const auto run = [](auto call) { return check_result(doubling(call), DType::f32, Device::cpu()); };
+  EXPECT_EQ(run([](Tensors x) { return std::vector{Tensor::from(twice(x[0]), {7})}; }), "");
+  EXPECT_NE(run([](Tensors x) { return std::vector{x[0]}; }), "");
+  EXPECT_NE(run([](Tensors) { return std::vector<Tensor>{}; }), "");
+  EXPECT_NE(run([](Tensors x) {
+              const std::vector<float> values = twice(x[0]);
+              static_cast<float*>(x[0].data())[3] += 1;
+              return std::vector{Tensor::from(values, {7})};
+            }),
+            "");
+  int calls = 0;
+  EXPECT_NE(run([&calls](Tensors x) {
+              std::vector<float> values = twice(x[0]);
+              if (++calls == 2) values[2] = std::nextafter(values[2], 100.0F);
+              return std::vector{Tensor::from(values, {7})};
+            }),
+            "");
+}
+
+TEST(Report, OneFailureTakesTheMarkAway) {
+  DeviceRun run;
+  run.target = "cpu";
+  run.add("exp", "f32", "exp.1", false, Outcome::passed, "");
+  run.add("exp", "f16", "exp.2", false, Outcome::failed, "");
+  run.add("exp", "f16", "exp.3", true, Outcome::passed, "");
+  run.add("log", "f32", "log.1", false, Outcome::skipped, "no device");
+  const std::string table = support_table({run});
+  EXPECT_NE(table.find("| exp | f32 ✗f16 | ✓ |"), std::string::npos) << table;
+  EXPECT_EQ(table.find("log"), std::string::npos) << table;
+  EXPECT_NE(status_table({run}).find("| 2 | 1 | 1 |"), std::string::npos) << status_table({run});
+}
+
+TEST(Cases, MustBeCompleteAndUnique) {
+  EXPECT_THROW(add_case({.kernel = "doubling", .name = "nothing to call"}), ValueError);
+  const Case item = doubling([](Tensors x) { return std::vector{x[0]}; });
+  add_case(item);
+  EXPECT_THROW(add_case(item), ValueError);
+}
+
+}  // namespace
+}  // namespace ashlar::conformance

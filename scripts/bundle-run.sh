@@ -1,43 +1,67 @@
 #!/usr/bin/env bash
-# run.sh [DEVICE ...]: runs every conformance case on these devices (default: cuda opencl) and writes summary.md beside
-# this file (or into $ASHLAR_OUTPUT). Exit code 0 when nothing failed and every device was there.
+# Runs this bundle where nothing else of ours is installed.
+#   run.sh [DEVICE ...] [-- ARGUMENT ...]   every conformance case on these devices (default: cuda opencl); arguments go
+#                                           to ashlar-conformance. Writes summary.md beside this file, or into
+#                                           $ASHLAR_OUTPUT. Fails when a case fails or a device isn't there.
+#   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
-limit=${ASHLAR_TIME_LIMIT:-900}
+limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+mkdir -p "$output"
 
-# The loader reads only our vendor file: it names NVIDIA's driver wherever this machine has it.
-vendors=$(mktemp -d)
-trap 'rm -rf "$vendors"' EXIT
-for driver in $(cat "$here/opencl-vendors/nvidia.icd") /usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1 \
-              /usr/lib64/libnvidia-opencl.so.1; do
-  if [[ -e $driver ]]; then
-    echo "$driver" > "$vendors/nvidia.icd"
-    break
-  fi
+# The OpenCL loader reads the vendor files of one folder: ours names NVIDIA's driver wherever this machine has it.
+if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
+  vendors=$(mktemp -d)
+  trap 'rm -rf "$vendors"' EXIT
+  cp "$here/opencl-vendors/nvidia.icd" "$vendors/"
+  for driver in "$(cat "$here/opencl-vendors/nvidia.icd")" /usr/lib/x86_64-linux-gnu/libnvidia-opencl.so.1 \
+                /usr/lib64/libnvidia-opencl.so.1; do
+    if [[ -e $driver ]]; then
+      echo "$driver" > "$vendors/nvidia.icd"
+      break
+    fi
+  done
+  export OCL_ICD_VENDORS="$vendors/"
+fi
+
+if [[ ${1:-} == train ]]; then
+  "$here/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
+  exit
+fi
+
+devices=()
+while [[ $# -gt 0 && $1 != -- ]]; do
+  devices+=("$1")
+  shift
 done
-[[ -e $vendors/nvidia.icd ]] || cp "$here/opencl-vendors/nvidia.icd" "$vendors/"
-export OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-$vendors/}"
+[[ $# == 0 ]] || shift
+[[ ${#devices[@]} -gt 0 ]] || devices=(cuda opencl)
 
-[[ $# -gt 0 ]] || set -- cuda opencl
 code=0
 results=()
-for device in "$@"; do
-  timeout "$limit" "$here/bin/ashlar-conformance" --devices "$device" --results "$output/results-$device.json" \
-    > "$output/conformance-$device.log" 2>&1
+for device in "${devices[@]}"; do
+  log=$output/conformance-$device.log
+  json=$output/results-$device.json
+  rm -f "$json"
+  timeout "$limit" "$here/bin/ashlar-conformance" --devices "$device" --results "$json" "$@" > "$log" 2>&1
   status=$?
+  # Cases of a missing device are skipped, which is no success here.
+  if [[ $status == 0 ]] && grep -q "no $device.* device or driver" "$json" "$log"; then status=4; fi
   [[ $status == 0 ]] || code=1
-  tail -n 3 "$output/conformance-$device.log"
-  echo "$device: exit code $status, details in $output/conformance-$device.log"
-  [[ ! -e $output/results-$device.json ]] || results+=(--from "$output/results-$device.json")
+  echo "$device: exit code $status, details in $log"
+  if [[ -e $json ]]; then results+=("$json"); fi
 done
+
 {
-  echo "# Conformance of $(cat "$here/revision"), $(date -u +%Y-%m-%d)"
+  echo "Revision $(cat "$here/revision"), $(date -u +%Y-%m-%d), exit code $code"
   echo
 } > "$output/summary.md"
 if [[ ${#results[@]} -gt 0 ]]; then
-  "$here/bin/ashlar-conformance" "${results[@]}" --status "$output/status.md" > /dev/null && cat "$output/status.md" >> "$output/summary.md"
+  from=$(IFS=,; echo "${results[*]}")
+  "$here/bin/ashlar-conformance" --from "$from" --status "$output/status.md" > /dev/null
+  cat "$output/status.md" >> "$output/summary.md"
 fi
 cat "$output/summary.md"
 exit $code

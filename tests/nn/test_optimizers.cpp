@@ -1,0 +1,199 @@
+// Optimisers against their formulas in double, over several steps, on every device; arenas; moving between devices.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "nn/optim/adam.h"
+#include "nn/optim/sgd.h"
+#include "runtime/error.h"
+#include "tests/tensor/devices.h"
+
+namespace ashlar::nn {
+namespace {
+
+class OnDevice : public testing::OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Optimizers, OnDevice, ::testing::ValuesIn(Device::available()), testing::device_name);
+
+constexpr int kSteps = 7;
+
+/// The i-th gradient element in step t: some fixed numbers of various sizes.
+double gradient_at(size_t i, int t) { return std::sin(1.0 + 3.0 * static_cast<double>(i) + t) * (i % 3 == 0 ? 10 : 0.1); }
+
+std::vector<float> gradients(size_t count, size_t first, int t) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; i++) values[i] = static_cast<float>(gradient_at(first + i, t));
+  return values;
+}
+
+/// One scalar parameter: update(w, g, t) is the optimiser's formula, with what it remembers in its captures.
+using Formula = std::function<double(double w, double g, int t)>;
+
+/// Two parameters of 6 and 5 elements, stepped with the optimiser that `make` gives and, element by element, with
+/// formulas from `reference`. Halfway the learning rate changes, to `later` (the reference gets it by its step number).
+void compare(Device device, const std::function<std::unique_ptr<Optimizer>(std::vector<Var>)>& make,
+             const std::function<Formula()>& reference, double later) {
+  std::vector<float> first(6), second(5);
+  for (size_t i = 0; i < 6; i++) first[i] = 0.5F * static_cast<float>(i) - 1;
+  for (size_t i = 0; i < 5; i++) second[i] = 0.25F * static_cast<float>(i);
+  const Var a(Tensor::from(first, {2, 3}, device), true), b(Tensor::from(second, {5}, device), true);
+  const auto optimizer = make({a, b});
+
+  std::vector<double> wanted(first.begin(), first.end());
+  wanted.insert(wanted.end(), second.begin(), second.end());
+  std::vector<Formula> formulas;
+  for (size_t i = 0; i < wanted.size(); i++) formulas.push_back(reference());
+  for (int t = 1; t <= kSteps; t++) {
+    if (t == 4) optimizer->set_learning_rate(later);
+    optimizer->zero_grad();
+    a.set_grad(Tensor::from(gradients(6, 0, t), {2, 3}, device));
+    b.set_grad(Tensor::from(gradients(5, 6, t), {5}, device));
+    optimizer->step();
+    for (size_t i = 0; i < wanted.size(); i++) {
+      wanted[i] = formulas[i](wanted[i], static_cast<float>(gradient_at(i, t)), t);
+    }
+    std::vector<float> got = a.value().to_vector<float>();
+    for (float value : b.value().to_vector<float>()) got.push_back(value);
+    for (size_t i = 0; i < wanted.size(); i++) {
+      ASSERT_NEAR(got[i], wanted[i], 2e-5 * (1 + std::abs(wanted[i]))) << "element " << i << " after step " << t;
+    }
+  }
+  EXPECT_EQ(optimizer->steps(), kSteps);
+}
+
+double rate(int t, double early, double later) { return t < 4 ? early : later; }
+
+TEST_P(OnDevice, SgdFollowsItsFormula) {
+  for (const bool nesterov : {false, true}) {
+    const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.05, .nesterov = nesterov};
+    compare(
+        device(), [&](std::vector<Var> p) { return std::make_unique<SGD>(std::move(p), options); },
+        [nesterov]() -> Formula {
+          return [v = 0.0, nesterov](double w, double g, int t) mutable {
+            g += 0.05 * w;
+            v = 0.9 * v + g;
+            return w - rate(t, 0.1, 0.01) * (nesterov ? g + 0.9 * v : v);
+          };
+        },
+        0.01);
+  }
+  compare(
+      device(), [&](std::vector<Var> p) { return std::make_unique<SGD>(std::move(p), SgdOptions{}); },
+      []() -> Formula { return [](double w, double g, int t) { return w - rate(t, 0.1, 0.2) * g; }; }, 0.2);
+}
+
+TEST_P(OnDevice, AdamAndAdamWFollowTheirFormulas) {
+  for (const bool decoupled : {false, true}) {
+    const AdamOptions options{.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.1};
+    compare(
+        device(),
+        [&](std::vector<Var> p) -> std::unique_ptr<Optimizer> {
+          if (decoupled) return std::make_unique<AdamW>(std::move(p), options);
+          return std::make_unique<Adam>(std::move(p), options);
+        },
+        [decoupled]() -> Formula {
+          return [m = 0.0, v = 0.0, decoupled](double w, double g, int t) mutable {
+            const double lr = rate(t, 0.02, 0.05);
+            if (decoupled) w -= lr * 0.1 * w;
+            else g += 0.1 * w;
+            m = 0.8 * m + 0.2 * g;
+            v = 0.99 * v + 0.01 * g * g;
+            return w - lr * (m / (1 - std::pow(0.8, t))) / (std::sqrt(v / (1 - std::pow(0.99, t))) + 1e-6);
+          };
+        },
+        0.05);
+  }
+}
+
+TEST_P(OnDevice, ParametersBecomeAlignedViewsOfOneArena) {
+  const Var a(Tensor::full({3}, 1, DType::f32, device()), true), b(Tensor::full({2, 2}, 2, DType::f32, device()), true);
+  const Var copy = a;
+  const ParameterArena arena({a, b});
+  EXPECT_EQ(a.value().storage(), arena.values().storage());
+  EXPECT_EQ(b.value().storage(), arena.values().storage());
+  EXPECT_EQ(copy.value().storage(), arena.values().storage()) << "copies of the Var see the move";
+  EXPECT_EQ(b.value().offset() * size_of(DType::f32), 512);
+  EXPECT_EQ(arena.values().numel() * size_of(DType::f32), 1024);
+  EXPECT_EQ(b.value().to_vector<float>(), (std::vector<float>{2, 2, 2, 2}));
+  EXPECT_TRUE(arena.holds_parameters());
+  a.set_value(a.value().clone());
+  EXPECT_FALSE(arena.holds_parameters());
+  EXPECT_THROW(ParameterArena({}), ValueError);
+  EXPECT_THROW(ParameterArena({a, Var(Tensor::ones({1}))}), ValueError);
+}
+
+TEST_P(OnDevice, AParameterWithoutGradientCountsAsZero) {
+  const Var a(Tensor::full({2}, 1, DType::f32, device()), true), b(Tensor::full({2}, 1, DType::f32, device()), true);
+  SGD optimizer({a, b}, {.learning_rate = 0.5});
+  optimizer.step();
+  EXPECT_EQ(optimizer.steps(), 0) << "no gradient at all: no step";
+  b.set_grad(Tensor::full({2}, 3, DType::f32, device()));
+  optimizer.step();
+  optimizer.zero_grad();
+  a.set_grad(Tensor::full({2}, 1, DType::f32, device()));
+  optimizer.step();
+  EXPECT_EQ(optimizer.steps(), 2);
+  EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{0.5F, 0.5F}));
+  EXPECT_EQ(b.value().to_vector<float>(), (std::vector<float>{-0.5F, -0.5F})) << "b's old gradient is not used again";
+}
+
+// Training that moves to another device in the middle ends where training in one place does.
+TEST_P(OnDevice, StateFollowsItsParameters) {
+  const auto run = [this](bool moves) {
+    const Var a(Tensor::full({2}, 1), true), b(Tensor::full({3}, 2), true);
+    Adam optimizer({a, b}, {.learning_rate = 0.1});
+    for (int t = 1; t <= 6; t++) {
+      if (moves && t == 3) {
+        a.set_value(a.value().to(device()));
+        b.set_value(b.value().to(device()));
+      }
+      if (moves && t == 5) a.set_value(a.value().to(Device::cpu()));  // now two arenas
+      optimizer.zero_grad();
+      a.set_grad(Tensor::from(gradients(2, 0, t), {2}, a.device()));
+      b.set_grad(Tensor::from(gradients(3, 2, t), {3}, b.device()));
+      optimizer.step();
+    }
+    EXPECT_EQ(optimizer.steps(), 6);
+    std::vector<float> result = a.value().to_vector<float>();
+    for (float value : b.value().to_vector<float>()) result.push_back(value);
+    for (float value : optimizer.state(1, 1).to_vector<float>()) result.push_back(value);
+    return result;
+  };
+  const auto stayed = run(false), moved = run(true);
+  for (size_t i = 0; i < stayed.size(); i++) EXPECT_NEAR(moved[i], stayed[i], 1e-5) << i;
+}
+
+TEST_P(OnDevice, HalfPrecisionParametersKeepStatesInFloat) {
+  const Var a(Tensor::full({4}, 1, DType::f16, device()), true);
+  Adam optimizer({a}, {.learning_rate = 0.125});
+  a.set_grad(Tensor::full({4}, 1e-3, DType::f16, device()));  // squared it is 0 in f16
+  optimizer.step();
+  EXPECT_EQ(a.dtype(), DType::f16);
+  EXPECT_EQ(optimizer.state(0, 0).dtype(), DType::f32);
+  EXPECT_NEAR(a.value().to(DType::f32).to_vector<float>()[0], 0.875, 1e-3) << "Adam's first step is the learning rate";
+}
+
+TEST(Optimizers, SharedParametersAreUpdatedOnce) {
+  const Var a(Tensor::ones({1}), true);
+  SGD optimizer({a, a}, {.learning_rate = 1});
+  a.set_grad(Tensor::full({1}, 0.25));
+  optimizer.step();
+  EXPECT_EQ(a.value().item(), 0.75);
+}
+
+TEST(Optimizers, NonsenseIsRefused) {
+  const Var a(Tensor::ones({1}), true);
+  EXPECT_THROW(SGD({}, {}), ValueError);
+  EXPECT_THROW(SGD({Var(Tensor::ones({1}))}, {}), ValueError) << "requires no gradient";
+  EXPECT_THROW(SGD({a}, {.learning_rate = -1}), ValueError);
+  EXPECT_THROW(SGD({a}, {.momentum = -1}), ValueError);
+  EXPECT_THROW(Adam({a}, {.beta1 = 1}), ValueError);
+  EXPECT_THROW(Adam({a}, {.learning_rate = std::numeric_limits<double>::infinity()}), ValueError);
+  EXPECT_THROW(AdamW({a}, {.weight_decay = -0.1}), ValueError);
+  SGD optimizer({a}, {});
+  EXPECT_THROW(optimizer.set_learning_rate(std::nan("")), ValueError);
+  EXPECT_THROW(optimizer.state(0, 7), std::out_of_range);
+}
+
+}  // namespace
+}  // namespace ashlar::nn

@@ -9,7 +9,9 @@
 #include <limits>
 
 #include "ashlar/ad.h"
+#include "autograd/backward.h"
 #include "autograd/views.h"
+#include "tests/autograd/devices.h"
 #include "tests/autograd/gradient_check.h"
 
 namespace ashlar {
@@ -29,7 +31,7 @@ double rectified(double x) { return std::max(x, 0.0); }
 constexpr double kLowest = -std::numeric_limits<double>::infinity();
 
 void check_all(const std::vector<GradientCase>& cases) {
-  for (const Device device : Device::available()) {
+  for (const Device device : testing::usable_devices()) {
     for (const GradientCase& test : cases) check_gradients(test, device);
   }
 }
@@ -85,7 +87,7 @@ TEST(Gradients, OfReductions) {
 
 // A maximum shared by n elements is not differentiable; equal shares are what is promised.
 TEST(Gradients, OfMaxAreSharedAmongTies) {
-  for (const Device device : Device::available()) {
+  for (const Device device : testing::usable_devices()) {
     const Var x(Tensor::from(std::vector<float>{3, 1, 3, 3, 5, 2, 2, 2}, {2, 4}, device), true);
     backward(ad::max(x, {1}), {.seed = Tensor::from(std::vector<float>{6, 7}, {2}, device)});
     EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{2, 0, 2, 2, 7, 0, 0, 0}));
@@ -177,7 +179,7 @@ TEST(Gradients, OfAComposition) {
 }
 
 TEST(Gradients, OfCrossEntropyAndItsMean) {
-  for (const Device device : Device::available()) {
+  for (const Device device : testing::usable_devices()) {
     const std::vector<int64_t> labels{2, 0, 4};
     const Tensor on_device = Tensor::from(labels, {3}, device);
     check_gradients({"cross_entropy", {{3, 5}},

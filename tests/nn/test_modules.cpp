@@ -10,13 +10,14 @@
 #include "nn/loss.h"
 #include "nn/sequential.h"
 #include "runtime/error.h"
+#include "tests/autograd/devices.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
 
-class OnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Modules, OnDevice, ::testing::ValuesIn(Device::available()), testing::device_name);
+class ModulesOnDevice : public testing::OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, ModulesOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 std::vector<std::string> names_of(const NamedVars& vars) {
   std::vector<std::string> names;
@@ -86,7 +87,7 @@ TEST(Modules, LinearStartsUniformInItsBound) {
   EXPECT_THROW(Linear(0, 3, generator), ValueError);
 }
 
-TEST_P(OnDevice, LinearIsAnAffineMap) {
+TEST_P(ModulesOnDevice, LinearIsAnAffineMap) {
   Generator generator(1);
   Linear linear(2, 3, generator);
   linear.load_state_dict({{"weight", Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2})},
@@ -99,7 +100,7 @@ TEST_P(OnDevice, LinearIsAnAffineMap) {
 }
 
 // Linear and ReLU fused by Sequential give what the two give apart, gradients included.
-TEST_P(OnDevice, FusionChangesNothing) {
+TEST_P(ModulesOnDevice, FusionChangesNothing) {
   Sequential fused;
   build(fused);
   fused.to(device());
@@ -126,7 +127,7 @@ TEST_P(OnDevice, FusionChangesNothing) {
   }
 }
 
-TEST_P(OnDevice, ActivationsComputeTheirFormulas) {
+TEST_P(ModulesOnDevice, ActivationsComputeTheirFormulas) {
   const std::vector<float> points{-3, -0.5F, 0, 0.25F, 2};
   const Var x(Tensor::from(points, {5}, device()));
   const auto check = [&](Module&& module, double (*formula)(double)) {
@@ -140,7 +141,7 @@ TEST_P(OnDevice, ActivationsComputeTheirFormulas) {
   check(Sigmoid(), [](double v) { return 1 / (1 + std::exp(-v)); });
 }
 
-TEST_P(OnDevice, CrossEntropyIsAMean) {
+TEST_P(ModulesOnDevice, CrossEntropyIsAMean) {
   const Var logits(Tensor::from(std::vector<float>{0, 0, 0, 1, 2, 3}, {2, 3}, device()));
   const Tensor labels = Tensor::from(std::vector<int64_t>{1, 0}, {2}, device());
   const double second = std::log(std::exp(1.0) + std::exp(2.0) + std::exp(3.0)) - 1;
@@ -174,7 +175,7 @@ TEST(Modules, StateDictsAreStrict) {
   EXPECT_EQ(to.parameters()[0].value().to_vector<float>(), before) << "nothing was written";
 }
 
-TEST_P(OnDevice, MovesParametersAndBuffers) {
+TEST_P(ModulesOnDevice, MovesParametersAndBuffers) {
   Generator generator(1);
   Scaled module(std::make_shared<Linear>(2, 2, generator));
   const auto x = Tensor::from(std::vector<float>{1, 2}, {1, 2});

@@ -7,13 +7,14 @@
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
 #include "runtime/error.h"
+#include "tests/autograd/devices.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
 
-class OnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Optimizers, OnDevice, ::testing::ValuesIn(Device::available()), testing::device_name);
+class OptimizersOnDevice : public testing::OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizersOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 constexpr int kSteps = 7;
 
@@ -63,7 +64,7 @@ void compare(Device device, const std::function<std::unique_ptr<Optimizer>(std::
 
 double rate(int t, double early, double later) { return t < 4 ? early : later; }
 
-TEST_P(OnDevice, SgdFollowsItsFormula) {
+TEST_P(OptimizersOnDevice, SgdFollowsItsFormula) {
   for (const bool nesterov : {false, true}) {
     const SgdOptions options{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.05, .nesterov = nesterov};
     compare(
@@ -82,7 +83,7 @@ TEST_P(OnDevice, SgdFollowsItsFormula) {
       []() -> Formula { return [](double w, double g, int t) { return w - rate(t, 0.1, 0.2) * g; }; }, 0.2);
 }
 
-TEST_P(OnDevice, AdamAndAdamWFollowTheirFormulas) {
+TEST_P(OptimizersOnDevice, AdamAndAdamWFollowTheirFormulas) {
   for (const bool decoupled : {false, true}) {
     const AdamOptions options{.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.1};
     compare(
@@ -105,7 +106,7 @@ TEST_P(OnDevice, AdamAndAdamWFollowTheirFormulas) {
   }
 }
 
-TEST_P(OnDevice, ParametersBecomeAlignedViewsOfOneArena) {
+TEST_P(OptimizersOnDevice, ParametersBecomeAlignedViewsOfOneArena) {
   const Var a(Tensor::full({3}, 1, DType::f32, device()), true), b(Tensor::full({2, 2}, 2, DType::f32, device()), true);
   const Var copy = a;
   const ParameterArena arena({a, b});
@@ -122,7 +123,7 @@ TEST_P(OnDevice, ParametersBecomeAlignedViewsOfOneArena) {
   EXPECT_THROW(ParameterArena({a, Var(Tensor::ones({1}))}), ValueError);
 }
 
-TEST_P(OnDevice, AParameterWithoutGradientCountsAsZero) {
+TEST_P(OptimizersOnDevice, AParameterWithoutGradientCountsAsZero) {
   const Var a(Tensor::full({2}, 1, DType::f32, device()), true), b(Tensor::full({2}, 1, DType::f32, device()), true);
   SGD optimizer({a, b}, {.learning_rate = 0.5});
   optimizer.step();
@@ -138,7 +139,7 @@ TEST_P(OnDevice, AParameterWithoutGradientCountsAsZero) {
 }
 
 // Training that moves to another device in the middle ends where training in one place does.
-TEST_P(OnDevice, StateFollowsItsParameters) {
+TEST_P(OptimizersOnDevice, StateFollowsItsParameters) {
   const auto run = [this](bool moves) {
     const Var a(Tensor::full({2}, 1), true), b(Tensor::full({3}, 2), true);
     Adam optimizer({a, b}, {.learning_rate = 0.1});
@@ -163,7 +164,7 @@ TEST_P(OnDevice, StateFollowsItsParameters) {
   for (size_t i = 0; i < stayed.size(); i++) EXPECT_NEAR(moved[i], stayed[i], 1e-5) << i;
 }
 
-TEST_P(OnDevice, HalfPrecisionParametersKeepStatesInFloat) {
+TEST_P(OptimizersOnDevice, HalfPrecisionParametersKeepStatesInFloat) {
   const Var a(Tensor::full({4}, 1, DType::f16, device()), true);
   Adam optimizer({a}, {.learning_rate = 0.125});
   a.set_grad(Tensor::full({4}, 1e-3, DType::f16, device()));  // squared it is 0 in f16

@@ -13,13 +13,14 @@
 #include "runtime/counters.h"
 #include "runtime/error.h"
 #include "tests/nn/temporary_folder.h"
+#include "tests/autograd/devices.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
 
-class OnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Training, OnDevice, ::testing::ValuesIn(Device::available()), testing::device_name);
+class TrainingOnDevice : public testing::OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, TrainingOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 /// Images of 4 × 4: class c has its c-th quarter bright, all pixels have noise. Linear models separate them.
 LabeledImages quarters(int64_t count, uint64_t seed) {
@@ -57,7 +58,7 @@ Scores run(Device device, bool adam, int epochs, std::vector<float>* weights = n
   return trainer.evaluate(tests);
 }
 
-TEST_P(OnDevice, ASmallProblemIsLearnt) {
+TEST_P(TrainingOnDevice, ASmallProblemIsLearnt) {
   const Scores with_adam = run(device(), true, 8), with_sgd = run(device(), false, 8);
   EXPECT_EQ(with_adam.samples, 200);
   EXPECT_GE(with_adam.accuracy, 0.98);
@@ -65,14 +66,14 @@ TEST_P(OnDevice, ASmallProblemIsLearnt) {
   EXPECT_LT(with_adam.loss, 0.2);
 }
 
-TEST_P(OnDevice, TheSameSeedGivesTheSameBits) {
+TEST_P(TrainingOnDevice, TheSameSeedGivesTheSameBits) {
   std::vector<float> first, second;
   run(device(), true, 2, &first);
   run(device(), true, 2, &second);
   EXPECT_EQ(first, second);
 }
 
-TEST_P(OnDevice, SteadyStepsCopyTheirBatchAndNothingElse) {
+TEST_P(TrainingOnDevice, SteadyStepsCopyTheirBatchAndNothingElse) {
   TransferReport report;
   run(device(), true, 2, nullptr, &report);
   EXPECT_EQ(report.steps, 2 * 16 - 3);
@@ -86,7 +87,7 @@ TEST_P(OnDevice, SteadyStepsCopyTheirBatchAndNothingElse) {
 }
 
 // An untrained model's loss is ln 4 or so; the meter weighs the smaller last batch rightly.
-TEST_P(OnDevice, ScoresAreMeansOverSamples) {
+TEST_P(TrainingOnDevice, ScoresAreMeansOverSamples) {
   Meter meter(device());
   const auto logits = [&](std::vector<float> values, int64_t rows) {
     return Tensor::from(values, {rows, 2}, device());

@@ -125,10 +125,10 @@ std::vector<Tensor> Node::apply(const Tensor& dy) const {
     if (!edges_[i].needed() || !gradient.defined()) continue;
     const Edge& edge = edges_[i];
     if (gradient.shape() != edge.shape || gradient.dtype() != edge.dtype || gradient.device() != edge.device) {
-      throw AutogradError(backward_of(operation_), gradient.str() + " as gradient of input " + std::to_string(i),
-                          std::string(name_of(edge.dtype)) + edge.shape.str() + " on " + edge.device.str() +
-                              ", as the input",
-                          "Correct the gradient that this operation was recorded with");
+      throw AutogradError(
+          backward_of(operation_), gradient.str() + " as gradient of input " + std::to_string(i),
+          std::string(name_of(edge.dtype)) + edge.shape.str() + " on " + edge.device.str() + ", as the input",
+          "Correct the gradient that this operation was recorded with");
     }
   }
   return gradients;

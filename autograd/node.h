@@ -65,11 +65,10 @@ class BackwardFn {
  public:
   BackwardFn() = default;
   template <class F>
-    requires std::invocable<const F&, const Tensor&, Needs>
-  BackwardFn(F function) : function_(std::move(function)) {}
+  requires std::invocable<const F&, const Tensor&, Needs> BackwardFn(F function) : function_(std::move(function)) {}
   template <class F>
-    requires(std::invocable<const F&, const Tensor&> && !std::invocable<const F&, const Tensor&, Needs>)
-  BackwardFn(F function)
+  requires(std::invocable<const F&, const Tensor&> && !std::invocable<const F&, const Tensor&, Needs>)
+      BackwardFn(F function)
       : function_([f = std::move(function)](const Tensor& dy, Needs) -> std::vector<Tensor> { return f(dy); }) {}
 
   std::vector<Tensor> operator()(const Tensor& dy, Needs needs) const { return function_(dy, needs); }
@@ -84,8 +83,7 @@ class BackwardFn {
 /// `operation` must outlive the graph (a literal). At most 64 inputs, else ValueError.
 Var record(const char* operation, std::span<const Var> inputs, Tensor value, BackwardFn backward);
 inline Var record(const char* operation, std::initializer_list<Var> inputs, Tensor value, BackwardFn backward) {
-  return record(operation, std::span<const Var>(inputs.begin(), inputs.size()), std::move(value),
-                std::move(backward));
+  return record(operation, std::span<const Var>(inputs.begin(), inputs.size()), std::move(value), std::move(backward));
 }
 
 /// One recorded operation. Made by record(), walked by backward().

@@ -17,7 +17,8 @@ void require_floating(const char* call, DType dtype) {
 
 void require_like(const char* call, const Tensor& given, const Tensor& value) {
   if (given.shape() == value.shape() && given.dtype() == value.dtype() && given.device() == value.device()) return;
-  throw AutogradError(call, given.str(), value.str() + ", like the value", "Match shape, dtype and device of the value");
+  throw AutogradError(call, given.str(), value.str() + ", like the value",
+                      "Match shape, dtype and device of the value");
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ class Var {
   /// Replaces the gradient: copied into the slot where there is one, else shared. Throws AutogradError unless it has
   /// the value's shape, dtype and device.
   void set_grad(Tensor grad) const;
-  /// From now on the gradient is written into `slot`, a dense view of the value's shape and dtype. Forgets the gradient.
+  /// From now on the gradient is written into `slot`, a dense view of the value's shape and dtype. Forgets the
+  /// gradient.
   void set_grad_slot(Tensor slot) const;
   const Tensor& grad_slot() const;
 

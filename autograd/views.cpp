@@ -52,10 +52,9 @@ Var select(const Var& x, int64_t axis, int64_t index) {
 }
 
 Var broadcast_to(const Var& x, const Shape& shape) {
-  return record("broadcast_to", {x}, x.value().broadcast_to(shape),
-                [from = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  return {recipes::sum_to_shape(dy, from)};
-                });
+  return record(
+      "broadcast_to", {x}, x.value().broadcast_to(shape),
+      [from = x.shape()](const Tensor& dy) -> std::vector<Tensor> { return {recipes::sum_to_shape(dy, from)}; });
 }
 
 Var to(const Var& x, DType dtype) {

@@ -28,7 +28,8 @@ constexpr std::pair<const char*, DType> kDTypeNames[] = {
 static_assert(std::endian::native == std::endian::little, "tensors are stored as they lie in memory");
 
 [[noreturn]] void damaged(const std::string& name, const std::string& came, const std::string& needed) {
-  throw DataError("read_safetensors", name + ": " + came, needed, "Check that the file is an undamaged safetensors file");
+  throw DataError("read_safetensors", name + ": " + came, needed,
+                  "Check that the file is an undamaged safetensors file");
 }
 
 /// One entry of the header.
@@ -79,7 +80,10 @@ Entry parse_entry(const std::string& key, const json& value, uint64_t data_bytes
   if (dtype == std::end(kDTypeNames)) {
     damaged(name, what + " of dtype " + dtype_name, "F32, F16, BF16, F64, I32, I64, U8 or BOOL");
   }
-  Entry entry{key, dtype->second, {}, number(value["data_offsets"][0], name, what),
+  Entry entry{key,
+              dtype->second,
+              {},
+              number(value["data_offsets"][0], name, what),
               number(value["data_offsets"][1], name, what)};
   if (value["shape"].size() > size_t{kMaxRank}) {
     damaged(name, what + " of rank " + std::to_string(value["shape"].size()), "rank 0 to " + std::to_string(kMaxRank));

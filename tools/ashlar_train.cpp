@@ -59,14 +59,14 @@ void add_options(CLI::App& command, Settings& settings) {
       ->delimiter(',')
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
-  command.add_option("--lr", settings.learning_rate,
-                     "Learning rate at the start; it falls to 0 along a cosine [0.001; 0.05 for sgd]")
+  command
+      .add_option("--lr", settings.learning_rate,
+                  "Learning rate at the start; it falls to 0 along a cosine [0.001; 0.05 for sgd]")
       ->check(CLI::PositiveNumber);
   command.add_option("--optimizer", settings.optimizer, "adam, adamw (weight decay 0.01) or sgd (momentum 0.9)")
       ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
       ->capture_default_str();
-  command.add_option("--seed", settings.seed, "Of the first weights and of the order of images")
-      ->capture_default_str();
+  command.add_option("--seed", settings.seed, "Of the first weights and of the order of images")->capture_default_str();
   command.add_option("--metrics", settings.metrics, "Write a CSV file with a row for each epoch");
   command.add_option("--save", settings.save, "Write the trained weights as safetensors");
   command.add_flag("--check-transfers", settings.check_transfers,
@@ -113,9 +113,9 @@ bool report_transfers(const nn::TransferReport& report, Device device) {
     std::cout << "transfers: none, the CPU works on the host's memory\n";
     return report.bytes_in == 0 && report.bytes_out == 0;
   }
-  std::cout << "transfers: " << report.steps << " steady steps copied " << report.bytes_in << " bytes in (batches: "
-            << report.batch_bytes << ") and " << report.bytes_out << " bytes out, with " << report.allocations
-            << " allocations\n";
+  std::cout << "transfers: " << report.steps << " steady steps copied " << report.bytes_in
+            << " bytes in (batches: " << report.batch_bytes << ") and " << report.bytes_out << " bytes out, with "
+            << report.allocations << " allocations\n";
   if (report.steps == 0) std::cout << "transfers: no steady step to judge; train longer\n";
   return report.steps > 0 && report.is_clean();
 }

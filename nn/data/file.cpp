@@ -15,8 +15,8 @@ namespace ashlar::nn {
 namespace {
 
 [[noreturn]] void write_failed(const char* operation, const std::filesystem::path& file, int error) {
-  throw DataError(operation, file.string() + ": " + std::generic_category().message(error), "a file that can be written",
-                  "Check the folder, its permissions and the free space");
+  throw DataError(operation, file.string() + ": " + std::generic_category().message(error),
+                  "a file that can be written", "Check the folder, its permissions and the free space");
 }
 
 /// A file under a temporary name; removed unless it was renamed.

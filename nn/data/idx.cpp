@@ -44,11 +44,16 @@ class Source {
 
 std::optional<DType> element_type(uint8_t code) {
   switch (code) {
-    case 0x08: return DType::u8;
-    case 0x0C: return DType::i32;
-    case 0x0D: return DType::f32;
-    case 0x0E: return DType::f64;
-    default: return std::nullopt;  // 0x09 and 0x0B, signed 8 and 16 bits, have no DType
+    case 0x08:
+      return DType::u8;
+    case 0x0C:
+      return DType::i32;
+    case 0x0D:
+      return DType::f32;
+    case 0x0E:
+      return DType::f64;
+    default:
+      return std::nullopt;  // 0x09 and 0x0B, signed 8 and 16 bits, have no DType
   }
 }
 
@@ -104,10 +109,14 @@ Tensor parse_idx(std::span<const uint8_t> bytes, const std::string& name) {
             "exactly as many for the header's shape " + shape.str());
   }
   switch (*dtype) {
-    case DType::u8: return as_tensor<uint8_t>(data, shape);
-    case DType::i32: return as_tensor<int32_t>(data, shape);
-    case DType::f32: return as_tensor<float>(data, shape);
-    default: return as_tensor<double>(data, shape);
+    case DType::u8:
+      return as_tensor<uint8_t>(data, shape);
+    case DType::i32:
+      return as_tensor<int32_t>(data, shape);
+    case DType::f32:
+      return as_tensor<float>(data, shape);
+    default:
+      return as_tensor<double>(data, shape);
   }
 }
 

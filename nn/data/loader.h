@@ -57,11 +57,11 @@ class BatchLoader {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Batch> ready_;       // guarded by mutex_, as all below
+  std::deque<Batch> ready_;  // guarded by mutex_, as all below
   bool stopping_ = false;
   bool finished_ = true;
   std::exception_ptr failure_;
-  std::thread producer_;          // the consumer's only
+  std::thread producer_;  // the consumer's only
 };
 
 }  // namespace ashlar::nn

@@ -13,7 +13,8 @@ struct SgdOptions {
 };
 
 /// As torch.optim.SGD without dampening:
-///   g = gradient + weight_decay · w,  v = momentum · v + g,  w = w - learning_rate · (v, or g + momentum · v for Nesterov's)
+///   g = gradient + weight_decay · w,  v = momentum · v + g,  w = w - learning_rate · (v, or g + momentum · v for
+///   Nesterov's)
 class SGD : public Optimizer {
  public:
   /// Throws ValueError on a negative option.

@@ -14,8 +14,8 @@ MetricsFile::MetricsFile(const std::filesystem::path& file) : file_(file), out_(
 }
 
 void MetricsFile::write(const EpochMetrics& m) {
-  out_ << m.epoch << ',' << m.learning_rate << ',' << m.train.loss << ',' << m.train.accuracy << ',' << m.test.loss << ','
-       << m.test.accuracy << ',' << m.seconds << ',' << m.samples_per_second << '\n'
+  out_ << m.epoch << ',' << m.learning_rate << ',' << m.train.loss << ',' << m.train.accuracy << ',' << m.test.loss
+       << ',' << m.test.accuracy << ',' << m.seconds << ',' << m.samples_per_second << '\n'
        << std::flush;
   check();
 }

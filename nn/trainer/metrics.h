@@ -9,11 +9,11 @@
 namespace ashlar::nn {
 
 struct EpochMetrics {
-  int epoch = 0;                  ///< from 1
+  int epoch = 0;  ///< from 1
   double learning_rate = 0;
   Scores train;
   Scores test;
-  double seconds = 0;             ///< of training, without the evaluation
+  double seconds = 0;  ///< of training, without the evaluation
   double samples_per_second = 0;
 };
 

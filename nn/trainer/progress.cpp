@@ -28,7 +28,12 @@ std::string duration_text(double seconds) {
 }
 
 Progress::Progress(std::ostream& out, bool live, int epochs, int64_t samples_per_epoch)
-    : out_(out), live_(live), epochs_(epochs), samples_per_epoch_(samples_per_epoch), start_(Clock::now()), last_(start_) {}
+    : out_(out),
+      live_(live),
+      epochs_(epochs),
+      samples_per_epoch_(samples_per_epoch),
+      start_(Clock::now()),
+      last_(start_) {}
 
 bool Progress::is_due() const { return Clock::now() - last_ >= (live_ ? kLiveInterval : kLogInterval); }
 

@@ -14,11 +14,11 @@ namespace ashlar::nn {
 
 /// Bytes that steady training steps moved between host and device, beside what they had to move.
 struct TransferReport {
-  int64_t steps = 0;          ///< steps counted: all but the first few, which set things up
-  int64_t batch_bytes = 0;    ///< of their images and labels
-  int64_t bytes_in = 0;       ///< host → device during these steps
-  int64_t bytes_out = 0;      ///< device → host during these steps
-  int64_t allocations = 0;    ///< asked of driver or system during these steps
+  int64_t steps = 0;        ///< steps counted: all but the first few, which set things up
+  int64_t batch_bytes = 0;  ///< of their images and labels
+  int64_t bytes_in = 0;     ///< host → device during these steps
+  int64_t bytes_out = 0;    ///< device → host during these steps
+  int64_t allocations = 0;  ///< asked of driver or system during these steps
   /// Only the batch went in and nothing came out.
   bool is_clean() const { return bytes_in == batch_bytes && bytes_out == 0; }
 };

@@ -10,8 +10,8 @@
 namespace ashlar {
 namespace {
 
-constexpr double kStep = 1e-5;        // of the central differences: error about 1e-10 in double
-constexpr double kTolerance = 2e-5;   // of f32, relative to 1 + |expected|
+constexpr double kStep = 1e-5;       // of the central differences: error about 1e-10 in double
+constexpr double kTolerance = 2e-5;  // of f32, relative to 1 + |expected|
 
 reference::Array random_array(const Shape& shape, const GradientCase& test, std::mt19937& engine) {
   std::uniform_real_distribution<double> draw(test.low, test.high);

@@ -15,9 +15,9 @@ struct GradientCase {
   std::vector<Shape> inputs;
   std::function<Var(const std::vector<Var>&)> function;
   std::function<reference::Array(const std::vector<reference::Array>&)> reference;
-  double low = -2;   ///< inputs are drawn from [low, high),
+  double low = -2;  ///< inputs are drawn from [low, high),
   double high = 2;
-  double grid = 0;   ///< and rounded to multiples of this where it isn't 0: that gives ties
+  double grid = 0;  ///< and rounded to multiples of this where it isn't 0: that gives ties
 };
 
 /// GoogleTest expectations on the value, and on the gradients of all inputs together and of each one alone.

@@ -51,8 +51,8 @@ Array reduce(const Array& x, const Shape& axes, bool keepdim, double start, doub
   Shape kept = x.shape, result_shape;
   for (int i = 0; i < x.shape.rank(); i++) {
     const bool reduced = axes.empty() || std::ranges::any_of(axes, [&](int64_t axis) {
-      return normalize_axis("reference", axis, x.shape.rank()) == i;
-    });
+                           return normalize_axis("reference", axis, x.shape.rank()) == i;
+                         });
     if (reduced) kept[i] = 1;
     if (!reduced || keepdim) result_shape.push_back(kept[i]);
   }

@@ -38,8 +38,8 @@ void check_all(const std::vector<GradientCase>& cases) {
 
 TEST(Gradients, OfBroadcasting) {
   std::vector<GradientCase> cases;
-  const std::vector<std::vector<Shape>> shapes = {{{3, 4}, {3, 4}},       {{3, 4}, {4}},    {{3, 1}, {1, 4}},
-                                                  {{2, 3, 4}, {3, 1}},    {{}, {2, 3}},     {{1}, {}},
+  const std::vector<std::vector<Shape>> shapes = {{{3, 4}, {3, 4}},          {{3, 4}, {4}},    {{3, 1}, {1, 4}},
+                                                  {{2, 3, 4}, {3, 1}},       {{}, {2, 3}},     {{1}, {}},
                                                   {{2, 1, 3, 1}, {5, 1, 2}}, {{1, 1, 3}, {3}}, {{2, 3}, {1, 1, 1, 1}}};
   for (const auto& pair : shapes) {
     const std::string text = pair[0].str() + pair[1].str();
@@ -56,11 +56,22 @@ TEST(Gradients, OfBroadcasting) {
     cases.push_back({"minimum" + text, pair, [](const Vars& x) { return ad::minimum(x[0], x[1]); },
                      [](const Arrays& x) { return combine(x[0], x[1], smaller); }});
   }
-  // In a tie the central difference is the mean of both one-sided derivatives: half to each operand, as the recipe does.
-  cases.push_back({"maximum with ties", {{4, 5}, {4, 5}}, [](const Vars& x) { return ad::maximum(x[0], x[1]); },
-                   [](const Arrays& x) { return combine(x[0], x[1], larger); }, -1, 1, 1});
-  cases.push_back({"minimum with ties", {{4, 5}, {5}}, [](const Vars& x) { return ad::minimum(x[0], x[1]); },
-                   [](const Arrays& x) { return combine(x[0], x[1], smaller); }, -1, 1, 1});
+  // In a tie the central difference is the mean of both one-sided derivatives: half to each operand, as the recipe
+  // does.
+  cases.push_back({"maximum with ties",
+                   {{4, 5}, {4, 5}},
+                   [](const Vars& x) { return ad::maximum(x[0], x[1]); },
+                   [](const Arrays& x) { return combine(x[0], x[1], larger); },
+                   -1,
+                   1,
+                   1});
+  cases.push_back({"minimum with ties",
+                   {{4, 5}, {5}},
+                   [](const Vars& x) { return ad::minimum(x[0], x[1]); },
+                   [](const Arrays& x) { return combine(x[0], x[1], smaller); },
+                   -1,
+                   1,
+                   1});
   check_all(cases);
 }
 
@@ -69,16 +80,22 @@ TEST(Gradients, OfReductions) {
   for (const Shape& axes : {Shape{}, Shape{0}, Shape{-1}, Shape{1}, Shape{0, 2}, Shape{2, 0}}) {
     for (const bool keepdim : {false, true}) {
       const std::string text = axes.str() + (keepdim ? " keepdim" : "");
-      cases.push_back({"sum" + text, {{2, 3, 4}}, [=](const Vars& x) { return ad::sum(x[0], axes, keepdim); },
+      cases.push_back({"sum" + text,
+                       {{2, 3, 4}},
+                       [=](const Vars& x) { return ad::sum(x[0], axes, keepdim); },
                        [=](const Arrays& x) { return reduce(x[0], axes, keepdim, 0, plus); }});
-      cases.push_back({"mean" + text, {{2, 3, 4}}, [=](const Vars& x) { return ad::mean(x[0], axes, keepdim); },
+      cases.push_back({"mean" + text,
+                       {{2, 3, 4}},
+                       [=](const Vars& x) { return ad::mean(x[0], axes, keepdim); },
                        [=](const Arrays& x) {
                          Array y = reduce(x[0], axes, keepdim, 0, plus);
                          const double count = 24.0 / static_cast<double>(y.values.size());
                          for (double& value : y.values) value /= count;
                          return y;
                        }});
-      cases.push_back({"max" + text, {{2, 3, 4}}, [=](const Vars& x) { return ad::max(x[0], axes, keepdim); },
+      cases.push_back({"max" + text,
+                       {{2, 3, 4}},
+                       [=](const Vars& x) { return ad::max(x[0], axes, keepdim); },
                        [=](const Arrays& x) { return reduce(x[0], axes, keepdim, kLowest, larger); }});
     }
   }
@@ -118,7 +135,9 @@ TEST(Gradients, OfMatmul) {
         const MatmulOptions options{.transpose_a = transpose_a, .transpose_b = transpose_b};
         const Shape a = transpose_a ? exchanged(s.a) : s.a, b = transpose_b ? exchanged(s.b) : s.b;
         const std::string text = a.str() + b.str() + (transpose_a ? " ta" : "") + (transpose_b ? " tb" : "");
-        cases.push_back({"matmul" + text, {a, b}, [=](const Vars& x) { return ad::matmul(x[0], x[1], options); },
+        cases.push_back({"matmul" + text,
+                         {a, b},
+                         [=](const Vars& x) { return ad::matmul(x[0], x[1], options); },
                          [=](const Arrays& x) { return reference::matmul(x[0], x[1], transpose_a, transpose_b); }});
         if (s.b.rank() == 1) continue;
         for (const Activation activation : {Activation::none, Activation::relu}) {
@@ -141,19 +160,46 @@ TEST(Gradients, OfMatmul) {
 
 TEST(Gradients, OfViews) {
   check_all({
-      {"reshape", {{2, 6}}, [](const Vars& x) { return ad::reshape(x[0], {3, -1}); },
-       [](const Arrays& x) { return reshape(x[0], {3, 4}); }},
-      {"permute", {{2, 3, 4}}, [](const Vars& x) { return ad::permute(x[0], {2, 0, 1}); },
-       [](const Arrays& x) { return permute(x[0], {2, 0, 1}); }},
-      {"transpose", {{2, 3, 4}}, [](const Vars& x) { return ad::transpose(x[0], 0, -1); },
-       [](const Arrays& x) { return permute(x[0], {2, 1, 0}); }},
-      {"slice", {{3, 7}}, [](const Vars& x) { return ad::slice(x[0], 1, 1, 7, 2); },
+      {"reshape",
+       {{2, 6}},
+       [](const Vars& x) {
+         return ad::reshape(x[0], {3, -1});
+       },
+       [](const Arrays& x) {
+         return reshape(x[0], {3, 4});
+       }},
+      {"permute",
+       {{2, 3, 4}},
+       [](const Vars& x) {
+         return ad::permute(x[0], {2, 0, 1});
+       },
+       [](const Arrays& x) {
+         return permute(x[0], {2, 0, 1});
+       }},
+      {"transpose",
+       {{2, 3, 4}},
+       [](const Vars& x) { return ad::transpose(x[0], 0, -1); },
+       [](const Arrays& x) {
+         return permute(x[0], {2, 1, 0});
+       }},
+      {"slice",
+       {{3, 7}},
+       [](const Vars& x) { return ad::slice(x[0], 1, 1, 7, 2); },
        [](const Arrays& x) { return slice(x[0], 1, 1, 7, 2); }},
-      {"select", {{3, 4}}, [](const Vars& x) { return ad::select(x[0], 0, 1); },
+      {"select",
+       {{3, 4}},
+       [](const Vars& x) { return ad::select(x[0], 0, 1); },
        [](const Arrays& x) { return reshape(slice(x[0], 0, 1, 2, 1), {4}); }},
-      {"broadcast_to", {{3, 1}}, [](const Vars& x) { return ad::broadcast_to(x[0], {2, 3, 4}); },
-       [](const Arrays& x) { return broadcast_to(x[0], {2, 3, 4}); }},
-      {"a chain of views", {{2, 3, 4}},
+      {"broadcast_to",
+       {{3, 1}},
+       [](const Vars& x) {
+         return ad::broadcast_to(x[0], {2, 3, 4});
+       },
+       [](const Arrays& x) {
+         return broadcast_to(x[0], {2, 3, 4});
+       }},
+      {"a chain of views",
+       {{2, 3, 4}},
        [](const Vars& x) {
          const Var y = ad::transpose(x[0], 0, 2);
          return ad::mul(ad::slice(y, 0, 1, 4), ad::reshape(ad::select(x[0], 2, 3), {3, 2}));
@@ -167,7 +213,8 @@ TEST(Gradients, OfViews) {
 
 // y = softmax-like chain through many operators: exp, sum, div, log, mul.
 TEST(Gradients, OfAComposition) {
-  check_all({{"log of a normalised exponential", {{4, 5}, {5}},
+  check_all({{"log of a normalised exponential",
+              {{4, 5}, {5}},
               [](const Vars& x) {
                 const Var e = ad::exp(ad::mul(x[0], x[1]));
                 return ad::log(ad::div(e, ad::sum(e, {1}, true)));
@@ -182,7 +229,8 @@ TEST(Gradients, OfCrossEntropyAndItsMean) {
   for (const Device device : testing::usable_devices()) {
     const std::vector<int64_t> labels{2, 0, 4};
     const Tensor on_device = Tensor::from(labels, {3}, device);
-    check_gradients({"cross_entropy", {{3, 5}},
+    check_gradients({"cross_entropy",
+                     {{3, 5}},
                      [&](const Vars& x) { return ad::mean(ad::cross_entropy(x[0], on_device)); },
                      [&](const Arrays& x) {
                        Array loss{Shape{}};

@@ -74,8 +74,13 @@ TEST(Idx, TrailingBytesAreAnError) {
 // Headers that claim far more than there is must fail without first taking the memory they claim.
 TEST(Idx, LyingHeadersAreErrors) {
   constexpr uint32_t kHuge = 0xffffffff;
-  for (const auto& sizes : std::vector<std::vector<uint32_t>>{
-           {kHuge}, {kHuge, 2}, {kHuge, kHuge}, {kHuge, kHuge, kHuge}, {kHuge, kHuge, 0}, {1u << 31, 1u << 31, 4}, {5}}) {
+  for (const auto& sizes : std::vector<std::vector<uint32_t>>{{kHuge},
+                                                              {kHuge, 2},
+                                                              {kHuge, kHuge},
+                                                              {kHuge, kHuge, kHuge},
+                                                              {kHuge, kHuge, 0},
+                                                              {1u << 31, 1u << 31, 4},
+                                                              {5}}) {
     EXPECT_THROW(parse(idx_bytes(8, sizes, counting(4))), DataError);
     EXPECT_THROW(parse(gzip(idx_bytes(8, sizes, counting(4)))), DataError);
     EXPECT_THROW(parse(idx_bytes(0x0E, sizes, counting(8))), DataError);
@@ -97,10 +102,18 @@ TEST(Idx, DamagedFilesNeverCrash) {
     const auto changes = 1 + engine() % 3;
     for (size_t i = 0; i < changes; i++) {
       switch (engine() % 4) {
-        case 0: file[engine() % file.size()] = static_cast<uint8_t>(engine()); break;
-        case 1: file[engine() % file.size()] ^= static_cast<uint8_t>(1u << engine() % 8); break;
-        case 2: file.resize(1 + engine() % file.size()); break;
-        default: file.insert(file.begin() + static_cast<std::ptrdiff_t>(engine() % file.size()), 0xff); break;
+        case 0:
+          file[engine() % file.size()] = static_cast<uint8_t>(engine());
+          break;
+        case 1:
+          file[engine() % file.size()] ^= static_cast<uint8_t>(1u << engine() % 8);
+          break;
+        case 2:
+          file.resize(1 + engine() % file.size());
+          break;
+        default:
+          file.insert(file.begin() + static_cast<std::ptrdiff_t>(engine() % file.size()), 0xff);
+          break;
       }
     }
     try {

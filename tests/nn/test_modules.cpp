@@ -17,7 +17,8 @@ namespace ashlar::nn {
 namespace {
 
 class ModulesOnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, ModulesOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, ModulesOnDevice, ::testing::ValuesIn(testing::usable_devices()),
+                         testing::device_name);
 
 std::vector<std::string> names_of(const NamedVars& vars) {
   std::vector<std::string> names;
@@ -80,8 +81,8 @@ TEST(Modules, LinearStartsUniformInItsBound) {
     squares += static_cast<double>(w) * w;
   }
   const auto n = static_cast<double>(weights.size());
-  EXPECT_NEAR(sum / n, 0, 1.5e-3);                        // five standard errors
-  EXPECT_NEAR(squares / n, 0.1 * 0.1 / 3, 5e-5);          // variance of a uniform distribution
+  EXPECT_NEAR(sum / n, 0, 1.5e-3);                // five standard errors
+  EXPECT_NEAR(squares / n, 0.1 * 0.1 / 3, 5e-5);  // variance of a uniform distribution
   EXPECT_EQ(twin.weight().value().to_vector<float>(), weights);
   EXPECT_NE(different.weight().value().to_vector<float>(), weights);
   EXPECT_THROW(Linear(0, 3, generator), ValueError);

@@ -14,12 +14,15 @@ namespace ashlar::nn {
 namespace {
 
 class OptimizersOnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, OptimizersOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, OptimizersOnDevice, ::testing::ValuesIn(testing::usable_devices()),
+                         testing::device_name);
 
 constexpr int kSteps = 7;
 
 /// The i-th gradient element in step t: some fixed numbers of various sizes.
-double gradient_at(size_t i, int t) { return std::sin(1.0 + 3.0 * static_cast<double>(i) + t) * (i % 3 == 0 ? 10 : 0.1); }
+double gradient_at(size_t i, int t) {
+  return std::sin(1.0 + 3.0 * static_cast<double>(i) + t) * (i % 3 == 0 ? 10 : 0.1);
+}
 
 std::vector<float> gradients(size_t count, size_t first, int t) {
   std::vector<float> values(count);
@@ -95,8 +98,10 @@ TEST_P(OptimizersOnDevice, AdamAndAdamWFollowTheirFormulas) {
         [decoupled]() -> Formula {
           return [m = 0.0, v = 0.0, decoupled](double w, double g, int t) mutable {
             const double lr = rate(t, 0.02, 0.05);
-            if (decoupled) w -= lr * 0.1 * w;
-            else g += 0.1 * w;
+            if (decoupled)
+              w -= lr * 0.1 * w;
+            else
+              g += 0.1 * w;
             m = 0.8 * m + 0.2 * g;
             v = 0.99 * v + 0.01 * g * g;
             return w - lr * (m / (1 - std::pow(0.8, t))) / (std::sqrt(v / (1 - std::pow(0.99, t))) + 1e-6);

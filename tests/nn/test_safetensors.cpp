@@ -101,35 +101,40 @@ TEST(Safetensors, HeadersThatBreakTheFormatAreErrors) {
   ASSERT_EQ(parse(file_of(good, 8)).tensors.size(), 1U);
   ASSERT_EQ(parse(file_of("{}", 0)).tensors.size(), 0U);
   const std::string nested = std::string(200'000, '[');
-  for (const std::string& header : {
-           std::string(""), std::string("[]"), std::string(" {}"), std::string("{"), std::string("{}{}"),
-           std::string(R"({"x":1})"), std::string(R"({"x":{}})"),
-           std::string(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2,4611686018427387904,4],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2,1,1,1,1,1,1,1,1],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)") +
-               R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
-           std::string(R"({"x":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
-           std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)") +
-               R"("y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-           std::string(R"({"__metadata__":{"a":1},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
-           std::string(R"({"__metadata__":[],"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
-           R"({"x":{"dtype":"F32","shape":)" + nested, R"({"x":{"dtype":"F32","shape":[)" + nested + std::string(200'000, ']') +
-               R"(],"data_offsets":[0,8]}})",
-           std::string("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}")}) {
+  for (const std::string& header :
+       {std::string(""),
+        std::string("[]"),
+        std::string(" {}"),
+        std::string("{"),
+        std::string("{}{}"),
+        std::string(R"({"x":1})"),
+        std::string(R"({"x":{}})"),
+        std::string(R"({"x":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2,4611686018427387904,4],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2,1,1,1,1,1,1,1,1],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)") +
+            R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+        std::string(R"({"x":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+        std::string(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)") +
+            R"("y":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+        std::string(R"({"__metadata__":{"a":1},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+        std::string(R"({"__metadata__":[],"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+        R"({"x":{"dtype":"F32","shape":)" + nested,
+        R"({"x":{"dtype":"F32","shape":[)" + nested + std::string(200'000, ']') + R"(],"data_offsets":[0,8]}})",
+        std::string("{\"\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}")}) {
     EXPECT_THROW(parse(file_of(header, 8)), DataError) << header.substr(0, 120);
   }
   std::vector<uint8_t> lying = file_of(good, 8);
@@ -154,10 +159,18 @@ TEST(Safetensors, DamagedFilesNeverCrash) {
     const auto changes = 1 + engine() % 3;
     for (size_t i = 0; i < changes; i++) {
       switch (engine() % 4) {
-        case 0: file[engine() % file.size()] = static_cast<uint8_t>(engine()); break;
-        case 1: file[8 + engine() % (file.size() - 8)] = "{}[]\",:0123456789-.eFI"[engine() % 22]; break;
-        case 2: file.resize(9 + engine() % (file.size() - 8)); break;
-        default: file.insert(file.begin() + static_cast<std::ptrdiff_t>(engine() % file.size()), '0'); break;
+        case 0:
+          file[engine() % file.size()] = static_cast<uint8_t>(engine());
+          break;
+        case 1:
+          file[8 + engine() % (file.size() - 8)] = "{}[]\",:0123456789-.eFI"[engine() % 22];
+          break;
+        case 2:
+          file.resize(9 + engine() % (file.size() - 8));
+          break;
+        default:
+          file.insert(file.begin() + static_cast<std::ptrdiff_t>(engine() % file.size()), '0');
+          break;
       }
       if (file.size() < 16) file.resize(16);
     }

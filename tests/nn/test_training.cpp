@@ -12,15 +12,16 @@
 #include "nn/trainer/trainer.h"
 #include "runtime/counters.h"
 #include "runtime/error.h"
-#include "tests/nn/temporary_folder.h"
 #include "tests/autograd/devices.h"
+#include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
 
 class TrainingOnDevice : public testing::OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, TrainingOnDevice, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, TrainingOnDevice, ::testing::ValuesIn(testing::usable_devices()),
+                         testing::device_name);
 
 /// Images of 4 × 4: class c has its c-th quarter bright, all pixels have noise. Linear models separate them.
 LabeledImages quarters(int64_t count, uint64_t seed) {
@@ -48,8 +49,10 @@ Scores run(Device device, bool adam, int epochs, std::vector<float>* weights = n
   Sequential model;
   build(model);
   std::unique_ptr<Optimizer> optimizer;
-  if (adam) optimizer = std::make_unique<Adam>(model.parameters(), AdamOptions{.learning_rate = 0.01});
-  else optimizer = std::make_unique<SGD>(model.parameters(), SgdOptions{.learning_rate = 0.05, .momentum = 0.9});
+  if (adam)
+    optimizer = std::make_unique<Adam>(model.parameters(), AdamOptions{.learning_rate = 0.01});
+  else
+    optimizer = std::make_unique<SGD>(model.parameters(), SgdOptions{.learning_rate = 0.05, .momentum = 0.9});
   Trainer trainer(model, *optimizer, device, pixel_statistics(train));
   BatchLoader batches(train, {.batch = 32, .seed = 4}), tests(test, {.batch = 64, .shuffle = false});
   for (int epoch = 0; epoch < epochs; epoch++) trainer.train(batches, static_cast<uint64_t>(epoch));

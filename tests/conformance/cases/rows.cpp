@@ -96,7 +96,9 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
   add_case(differentiable_example(f, "gradient_rows_of_1025", {.shape = {3, 1025}}));
   add_case(differentiable_example(f, "gradient_axis1", {.shape = {3, 5, 4}}, 1));
-  add_case(differentiable_example(f, "gradient_far", {{4, 9}, {.low = -100, .high = 100}}));
+  Case far = differentiable_example(f, "gradient_far", {{4, 9}, {.low = -100, .high = 100}});
+  far.gradient_dtypes = {DType::f32};  // all terms but one cancel: a saved y in f16 has no digits left for them
+  add_case(far);
 
   for (const auto& [name, shape] : {std::pair{"131072x128", Shape{131072, 128}}, {"16384x1024", Shape{16384, 1024}},
                                     {"4096x4096", Shape{4096, 4096}}}) {

@@ -10,7 +10,7 @@ namespace {
 using testing::OnDevice;
 
 class Cast : public OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, Cast, ::testing::ValuesIn(Device::available()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Cast, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 /// An element as a type that C++ can compute with: half floats become float, as in the kernels.
 template <class T>
@@ -36,8 +36,7 @@ To converted(From value) {
 /// Values that `From` and, where it's an integer type, `To` can hold.
 template <class From, class To>
 std::vector<From> samples() {
-  const bool is_signed = !std::is_same_v<From, uint8_t> && !std::is_same_v<From, bool> &&
-                         !std::is_same_v<To, uint8_t>;
+  const bool is_signed = !std::is_same_v<From, uint8_t> && !std::is_same_v<From, bool> && !std::is_same_v<To, uint8_t>;
   const bool is_wide = !std::is_same_v<From, uint8_t> && !std::is_same_v<From, bool> && !std::is_same_v<To, uint8_t>;
   constexpr bool is_fractional = !std::is_integral_v<From>;
   std::vector<From> values;
@@ -74,8 +73,10 @@ void check_pair(Device device) {
   for (size_t i = 0; i < values.size(); i++) {
     const To expected = converted<To>(static_cast<From>(values[i]));
     const auto same = [&](To value) {
-      if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) return value.bits == expected.bits;
-      else return value == expected;
+      if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>)
+        return value.bits == expected.bits;
+      else
+        return value == expected;
     };
     ASSERT_TRUE(same(got[i])) << name_of(dtype_of<From>) << " to " << name_of(dtype_of<To>) << " of "
                               << widened(static_cast<From>(values[i])) << ": " << widened(static_cast<To>(got[i]));

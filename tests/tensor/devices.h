@@ -1,12 +1,15 @@
-// The tests that touch elements run on every device of the machine: CPU, OpenCL (PoCL in CI), CUDA where there is one.
+// The tests that touch elements run on every device: CPU, OpenCL (PoCL in CI), CUDA where there is one.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
-#include "runtime/device.h"
+#include "runtime/forms/movement.h"
+#include "runtime/launch.h"
+#include "runtime/memory.h"
 
 namespace ashlar::testing {
 
@@ -15,11 +18,32 @@ class OnDevice : public ::testing::TestWithParam<Device> {
   Device device() const { return GetParam(); }
 };
 
+/// Devices of this machine that this build has kernels for. A build for the CPU alone still sees OpenCL's driver.
+inline std::vector<Device> usable_devices() {
+  std::vector<Device> usable;
+  for (const Device device : Device::available()) {
+    if (has_instance(kernels::fill, {.elements = {DType::u8}}, device.kind)) usable.push_back(device);
+  }
+  return usable;
+}
+
 inline std::string device_name(const ::testing::TestParamInfo<Device>& info) {
   std::string name = info.param.str();
   std::replace(name.begin(), name.end(), ':', '_');
   return name;
 }
+
+/// For a scope, `device` has memory for small things only.
+class LittleMemory {
+ public:
+  explicit LittleMemory(Device device) : device_(device) { set_memory_cap(device, int64_t{1} << 30); }
+  ~LittleMemory() { set_memory_cap(device_, 0); }
+  LittleMemory(const LittleMemory&) = delete;
+  LittleMemory& operator=(const LittleMemory&) = delete;
+
+ private:
+  Device device_;
+};
 
 /// Expects `call` to throw an E whose message has all of `parts`.
 template <class E, class Call>

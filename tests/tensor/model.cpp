@@ -142,12 +142,24 @@ RandomView random_view(std::mt19937& random, ViewOptions options) {
     if (rank == 0) break;
     const int axis = static_cast<int>(random_integer(random, 0, rank - 1));
     switch (random_integer(random, 0, 5)) {
-      case 0: permute(view, random); break;
-      case 1: slice(view, random, axis); break;
-      case 2: if (options.flips) flip(view, axis); break;
-      case 3: select(view, random, axis); break;
-      case 4: if (rank < 6) unsqueeze(view, axis); break;
-      case 5: if (options.broadcasts && view.model.position.size() < 2000) broadcast(view, random); break;
+      case 0:
+        permute(view, random);
+        break;
+      case 1:
+        slice(view, random, axis);
+        break;
+      case 2:
+        if (options.flips) flip(view, axis);
+        break;
+      case 3:
+        select(view, random, axis);
+        break;
+      case 4:
+        if (rank < 6) unsqueeze(view, axis);
+        break;
+      case 5:
+        if (options.broadcasts && view.model.position.size() < 2000) broadcast(view, random);
+        break;
     }
   }
   return view;

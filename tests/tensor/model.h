@@ -37,8 +37,8 @@ struct ViewOptions {
 };
 RandomView random_view(std::mt19937& random, ViewOptions options = {});
 
-/// A tensor of `shape` filled with `values` (row-major), but with random strides and offset: part of a bigger, permuted,
-/// perhaps reversed tensor.
+/// A tensor of `shape` filled with `values` (row-major), but with random strides and offset: part of a bigger,
+/// permuted, perhaps reversed tensor.
 template <Storable T>
 Tensor scattered(std::mt19937& random, const std::vector<T>& values, const Shape& shape, Device device);
 

@@ -54,7 +54,7 @@ std::vector<T> picked(const std::vector<int64_t>& positions) {
 }
 
 class Movement : public OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, Movement, ::testing::ValuesIn(Device::available()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Movement, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 template <class T>
 void check_contiguous(Device device, unsigned seed) {
@@ -66,7 +66,8 @@ void check_contiguous(Device device, unsigned seed) {
     ASSERT_TRUE(dense.is_contiguous());
     ASSERT_EQ(dense.shape(), expected.model.shape);
     ASSERT_EQ(bytes_of(dense.to_vector<T>()), bytes_of(picked<T>(expected.model.position)))
-        << "trial " << trial << ": " << view.str() << " strides " << view.strides().str() << " offset " << view.offset();
+        << "trial " << trial << ": " << view.str() << " strides " << view.strides().str() << " offset "
+        << view.offset();
   }
 }
 
@@ -130,7 +131,8 @@ TEST_P(Movement, CopyIntoEveryOffset) {
 TEST_P(Movement, BigTransposesAndColumns) {
   const Tensor x = Tensor::from(elements<float>(301 * 517), {301, 517}, device());
   const std::vector<float> turned = x.transpose(0, 1).to_vector<float>();
-  for (int64_t i = 0; i < 301 * 517; i++) ASSERT_EQ(turned[static_cast<size_t>(i % 517 * 301 + i / 517)], element<float>(i));
+  for (int64_t i = 0; i < 301 * 517; i++)
+    ASSERT_EQ(turned[static_cast<size_t>(i % 517 * 301 + i / 517)], element<float>(i));
   const Tensor y = Tensor::zeros({517, 301}, DType::f32, device());
   y.transpose(0, 1).copy_(x);
   EXPECT_EQ(y.to_vector<float>(), turned);
@@ -222,8 +224,11 @@ TEST_P(Movement, CopyErrors) {
   const Tensor x = Tensor::zeros({3, 4}, DType::f32, device());
   expect_error<ShapeError>([&] { x.copy_(Tensor::zeros({4}, DType::f32, device())); },
                            {"Tensor::copy_", "f32[4]", "f32[3, 4]", "broadcast_to"});
-  expect_error<DTypeError>([&] { x.copy_(Tensor::zeros({3, 4}, DType::boolean, device())); },
-                           {"Tensor::copy_", "bool[3, 4]", "to(DType::f32)"});
+  expect_error<DTypeError>(
+      [&] {
+        x.copy_(Tensor::zeros({3, 4}, DType::boolean, device()));
+      },
+      {"Tensor::copy_", "bool[3, 4]", "to(DType::f32)"});
   const Tensor row = Tensor::zeros({4}, DType::f32, device());
   expect_error<ValueError>([&] { row.broadcast_to({3, 4}).copy_(x); }, {"copy", "strides [0, 1]", "clone()"});
   expect_error<ValueError>([&] { row.as_strided({2, 2}, {1, 1}, 0).fill_(1); }, {"fill", "strides [1, 1]", "clone()"});

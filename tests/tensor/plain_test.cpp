@@ -64,20 +64,21 @@ using Role = Argument::Role;
 constexpr KernelInstance kMixInstances[] = {{KernelKey{}.packed(), mix, "mix"}};
 constexpr TargetTable kMixTable{kMixInstances, 1};
 constexpr Argument kMixArguments[] = {
-    {"history", Role::input, 0, DType::f32, 1, -1}, {"x", Role::input, 0, DType::f32, 2, -1},
-    {"gain", Role::input, 0, DType::f32, 1, -1},    {"shift", Role::scalar, -1, DType::f32, 0, -1},
-    {"total", Role::output, 0, DType::f32, 1, 0},   {"y", Role::output, 0, DType::f32, 2, -1},
+    {"history", Role::input, 0, DType::f32, 1, -1},  {"x", Role::input, 0, DType::f32, 2, -1},
+    {"gain", Role::input, 0, DType::f32, 1, -1},     {"shift", Role::scalar, -1, DType::f32, 0, -1},
+    {"total", Role::output, 0, DType::f32, 1, 0},    {"y", Role::output, 0, DType::f32, 2, -1},
     {"scratch", Role::scratch, 0, DType::f32, 1, -1}};
-constexpr KernelInfo kMix{"mix", "a test", Form::plain, kMixArguments, {}, 1, mix_shapes, nullptr,
-                          {&kMixTable, &kNone, &kNone, &kNone}};
+constexpr KernelInfo kMix{
+    "mix", "a test", Form::plain, kMixArguments, {}, 1, mix_shapes, nullptr, {&kMixTable, &kNone, &kNone, &kNone}};
 
 constexpr KernelInstance kStepInstances[] = {{KernelKey{}.packed(), step, "step"}};
 constexpr TargetTable kStepTable{kStepInstances, 1};
-constexpr Argument kStepArguments[] = {
-    {"p", Role::input, 0, DType::f32, 1, -1}, {"g", Role::input, 0, DType::f32, 1, -1},
-    {"rate", Role::input, -1, DType::f32, 0, -1}, {"new_p", Role::output, 0, DType::f32, 1, 0}};
-constexpr KernelInfo kStep{"step", "a test", Form::pointwise, kStepArguments, {}, 1, nullptr, nullptr,
-                           {&kStepTable, &kNone, &kNone, &kNone}};
+constexpr Argument kStepArguments[] = {{"p", Role::input, 0, DType::f32, 1, -1},
+                                       {"g", Role::input, 0, DType::f32, 1, -1},
+                                       {"rate", Role::input, -1, DType::f32, 0, -1},
+                                       {"new_p", Role::output, 0, DType::f32, 1, 0}};
+constexpr KernelInfo kStep{
+    "step", "a test", Form::pointwise, kStepArguments, {}, 1, nullptr, nullptr, {&kStepTable, &kNone, &kNone, &kNone}};
 
 std::vector<Tensor> run_mix(const Tensor& history, const Tensor& x, const Tensor& gain, double shift = 0) {
   const Tensor inputs[] = {history, x, gain};
@@ -89,7 +90,8 @@ TEST(Plain, RandomStrides) {
   std::mt19937 random(70);
   for (int trial = 0; trial < 50; trial++) {
     const int64_t rows = testing::random_integer(random, 1, 9), columns = testing::random_integer(random, 1, 9);
-    const testing::Operand history = testing::operand(random, {columns}, {}), gain = testing::operand(random, {columns}, {});
+    const testing::Operand history = testing::operand(random, {columns}, {}),
+                           gain = testing::operand(random, {columns}, {});
     const testing::Operand x = testing::operand(random, {rows, columns}, {});
     const std::vector<Tensor> outputs = run_mix(history.tensor, x.tensor, gain.tensor, 0.5);
     ASSERT_EQ(outputs.size(), 2u);
@@ -112,11 +114,13 @@ TEST(Plain, RandomStrides) {
 
 TEST(Plain, Errors) {
   const Tensor five = Tensor::ones({5}), x = Tensor::ones({3, 5});
-  expect_error<ShapeError>([&] { run_mix(five, x, Tensor::ones({3})); }, {"mix", "f32[3, 5]", "f32[3]", "gain[0] == x[1]"});
+  expect_error<ShapeError>([&] { run_mix(five, x, Tensor::ones({3})); },
+                           {"mix", "f32[3, 5]", "f32[3]", "gain[0] == x[1]"});
   expect_error<ShapeError>([&] { run_mix(five, five, five); }, {"mix", "x of rank 2", "reshape()"});
-  expect_error<DTypeError>([&] { run_mix(five, x.to(DType::f16), five); }, {"mix", "f16[3, 5]", "x of f32", "to(DType::f32)"});
-  expect_error<MissingKernel>(
-      [&] { run_mix(five.to(DType::f16), x.to(DType::f16), five.to(DType::f16)); }, {"mix", "f16"});
+  expect_error<DTypeError>([&] { run_mix(five, x.to(DType::f16), five); },
+                           {"mix", "f16[3, 5]", "x of f32", "to(DType::f32)"});
+  expect_error<MissingKernel>([&] { run_mix(five.to(DType::f16), x.to(DType::f16), five.to(DType::f16)); },
+                              {"mix", "f16"});
   expect_error<ValueError>([&] { run_mix(Tensor(), x, five); }, {"mix", "undefined"});
   expect_error<ValueError>([&] { forms::plain(kMix, std::span(&x, 1), {}); }, {"mix", "1 tensors", "3"});
   // Writing in place where elements share memory can't be.

@@ -17,7 +17,7 @@ using testing::random_integer;
 using testing::random_shape;
 
 class Rows : public OnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, Rows, ::testing::ValuesIn(Device::available()), testing::device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, Rows, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 Tensor softmax(const Tensor& x, int64_t axis) { return forms::rows(kernels::softmax, std::span(&x, 1), axis)[0]; }
 
@@ -56,7 +56,8 @@ TEST_P(Rows, OneResultPerRow) {
     Shape row_shape = x.tensor.shape();
     row_shape.erase(axis);
     std::vector<int64_t> labels;
-    for (int64_t i = 0; i < row_shape.numel(); i++) labels.push_back(random_integer(random, 0, x.tensor.shape()[axis] - 1));
+    for (int64_t i = 0; i < row_shape.numel(); i++)
+      labels.push_back(random_integer(random, 0, x.tensor.shape()[axis] - 1));
     const Tensor loss = cross_entropy(x.tensor, testing::scattered(random, labels, row_shape, device()), axis);
     ASSERT_EQ(loss.shape(), row_shape);
     const std::vector<float> got = loss.to_vector<float>();
@@ -76,7 +77,9 @@ TEST_P(Rows, Empty) {
   EXPECT_EQ(cross_entropy(Tensor::empty({0, 5}, DType::f32, device()), no_labels).shape(), Shape{0});
   // Rows without columns have no loss.
   expect_error<ShapeError>(
-      [&] { cross_entropy(Tensor::empty({2, 0}, DType::f32, device()), Tensor::zeros({2}, DType::i64, device())); },
+      [&] {
+        cross_entropy(Tensor::empty({2, 0}, DType::f32, device()), Tensor::zeros({2}, DType::i64, device()));
+      },
       {"cross_entropy", "f32[2, 0]", "at least one column"});
 }
 

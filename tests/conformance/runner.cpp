@@ -69,6 +69,19 @@ class SkippedTest : public testing::Test {
   std::string reason_;
 };
 
+bool is_built(const KernelInfo& kernel, DeviceKind device) {
+  const auto linked = [&](CodeTarget target) {
+    const TargetTable* table = kernel.targets[static_cast<int>(target)];
+    return table && table->count > 0;
+  };
+  switch (device) {
+    case DeviceKind::cpu: return linked(CodeTarget::cpu) || linked(CodeTarget::cpu_avx2);
+    case DeviceKind::opencl: return linked(CodeTarget::opencl);
+    case DeviceKind::cuda: break;
+  }
+  return linked(CodeTarget::cuda);
+}
+
 // The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
 std::string stem(std::string name) {
   const size_t at = name.find("_grad");
@@ -109,6 +122,21 @@ class HasCaseTest : public testing::Test {
 
  private:
   std::vector<const KernelInfo*> kernels_;
+};
+
+// A device that was asked for by name must be there, with kernels for it: otherwise everything is skipped and all is well.
+class DeviceTest : public testing::Test {
+ public:
+  DeviceTest(Device device, Kernels kernels) : device_(device), kernels_(kernels) {}
+  void TestBody() override {
+    ASSERT_TRUE(device_.is_available()) << "no " << device_.str() << " device or driver on this machine";
+    EXPECT_TRUE(std::ranges::any_of(kernels_, [&](const KernelInfo* kernel) { return is_built(*kernel, device_.kind); }))
+        << "no kernel was built for " << device_.str();
+  }
+
+ private:
+  Device device_;
+  Kernels kernels_;
 };
 
 // Collects the results per device while GoogleTest runs.
@@ -160,14 +188,7 @@ std::string reason_to_skip(const Case& item, Device device, Kernels kernels) {
   if (!device.is_available()) return "no " + device.str() + " device or driver on this machine";
   const auto found = std::ranges::find(kernels, item.kernel, [](const KernelInfo* kernel) { return kernel->name; });
   if (found == kernels.end()) return {};  // HasCaseTest's mirror image: the call itself fails with a clear error
-  const auto linked = [&](CodeTarget target) {
-    const TargetTable* table = (*found)->targets[static_cast<int>(target)];
-    return table && table->count > 0;
-  };
-  const bool here = device.kind == DeviceKind::cpu      ? linked(CodeTarget::cpu) || linked(CodeTarget::cpu_avx2)
-                    : device.kind == DeviceKind::opencl ? linked(CodeTarget::opencl)
-                                                        : linked(CodeTarget::cuda);
-  return here ? "" : "not built for " + std::string(name_of(device.kind));
+  return is_built(**found, device.kind) ? "" : "not built for " + std::string(name_of(device.kind));
 }
 
 void register_job(const Job& job, Kernels kernels) {
@@ -239,6 +260,11 @@ int run_all(const Options& options, Kernels kernels) {
   }
   testing::RegisterTest("coverage", "every_kernel_has_a_case", nullptr, nullptr, __FILE__, __LINE__,
                         [covered]() -> testing::Test* { return new HasCaseTest(covered); });
+  for (const Device device : devices) {
+    const std::string name = "device_is_there/" + std::string(name_of(device.kind));
+    testing::RegisterTest("coverage", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [device, kernels]() -> testing::Test* { return new DeviceTest(device, kernels); });
+  }
   // A part of the tests can't reach every instance.
   if (testing::GTEST_FLAG(filter) == "*") {
     for (const Device device : devices) {

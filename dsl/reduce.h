@@ -33,11 +33,12 @@ namespace detail {
 inline Expr add(const Expr& a, const Expr& b) { return a + b; }
 inline Expr larger(const Expr& a, const Expr& b) { return Halide::max(a, b); }
 
-// Order-preserving integer key of a float: key(a) < key(b) where a < b, and NaN above +Inf. A float max drops NaN on a
+// Order-preserving integer key of a float: key(a) < key(b) where a < b, -0 as +0, and NaN above +Inf. A float max drops NaN on a
 // GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
 inline Expr ordered_key(const Expr& x) {
   const Expr i = Halide::reinterpret<int32_t>(x);
-  return Halide::select(is_nan_bits(x), Expr(0x7fffffff), i ^ ((i >> 31) & 0x7fffffff));
+  const Expr key = i ^ ((i >> 31) & 0x7fffffff);
+  return Halide::select(is_nan_bits(x), Expr(0x7fffffff), Halide::select(key == -1, Expr(0), key));
 }
 inline Expr from_ordered_key(const Expr& key) { return Halide::reinterpret<float>(key ^ ((key >> 31) & 0x7fffffff)); }
 inline constexpr int32_t kKeyOfMinusInfinity = static_cast<int32_t>(0xff800000u ^ 0x7fffffffu);

@@ -95,10 +95,22 @@ inline Value abs(const Value& x) { return Halide::abs(x.expr()); }
 inline Value square(const Value& x) { return x * x; }
 inline Value sqrt(const Value& x) { return Halide::sqrt(x.expr()); }
 inline Value rsqrt(const Value& x) { return 1.0 / sqrt(x); }
-inline Value exp(const Value& x) { return Halide::exp(x.expr()); }
-inline Value log(const Value& x) { return Halide::log(x.expr()); }
-inline Value pow(const Value& x, const Value& y) { auto [a, b] = detail::matched(x, y); return Halide::pow(a, b); }
-inline Value erf(const Value& x) { return Halide::erf(x.expr()); }
+/// `value` where the condition holds, else NaN; through the bits, because a NaN constant is taken for unreachable.
+inline Value nan_unless(const Value& condition, const Value& value) {
+  return Halide::reinterpret<float>(Halide::select(condition.expr(), Halide::reinterpret<uint32_t>(value.expr()),
+                                                   Expr(uint32_t{0x7fc00000})));
+}
+/// `value` computed just as written: not reordered with what stands around it.
+inline Value as_written(const Value& value) { return Halide::strict_float(value.expr()); }
+
+Value exp(const Value& x);
+Value log(const Value& x);
+// erf(x): the argument is held within ±4, where f32 has reached ±1, because Halide's polynomial overflows far out
+inline Value erf(const Value& x) {
+  const Expr e = x.expr();
+  const Expr inside = Halide::strict_float(Halide::select(e > 4.0f, 4.0f, Halide::select(e < -4.0f, -4.0f, e)));
+  return nan_unless(!is_nan(x), Halide::erf(inside));
+}
 inline Value sin(const Value& x) { return Halide::sin(x.expr()); }
 inline Value cos(const Value& x) { return Halide::cos(x.expr()); }
 

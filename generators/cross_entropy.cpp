@@ -9,7 +9,6 @@ Value valid(const Value& label, const Expr& classes) { return label >= 0 && labe
 Value safe_index(const Value& label, const Expr& classes) {
   return Halide::cast<int32_t>(Halide::clamp(label.expr(), Halide::cast<int64_t>(0), Halide::cast<int64_t>(classes - 1)));
 }
-Value not_a_number() { return Halide::reinterpret<float>(Expr(uint32_t{0x7fc00000})); }
 }  // namespace
 
 // loss[r] = m[r] + ln Σ_k e^(x[r,k] - m[r]) - x[r, label[r]],  m[r] = max_k x[r,k]
@@ -33,7 +32,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
     total(r) = sum(j, exp(logits(r, j) - largest(r)));
     const Value label = labels(r);
     const Value chosen = logits(r, safe_index(label, logits.extent(1)));
-    loss(r) = select(valid(label, logits.extent(1)), log(total(r)) + (largest(r) - chosen), not_a_number());
+    loss(r) = nan_unless(valid(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
   }
   void schedule(auto target) {
     row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, loss.func(), r, Var(), false});
@@ -66,7 +65,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
     const Value label = labels(r);
     const Value hit = select(label == Value(Halide::cast<int64_t>(c)), 1.0, 0.0);
     const Value slope = exp(logits(r, c) - largest(r)) / total(r) - hit;
-    dlogits(r, c) = select(valid(label, logits.extent(1)), dloss(r) * slope, not_a_number());
+    dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
   }
   void schedule(auto target) {
     row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, dlogits.func(), r, c});

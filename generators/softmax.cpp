@@ -51,7 +51,9 @@ class LogSoftmax : public SoftmaxKernel<LogSoftmax<T>, T> {
   }
   void algorithm() {
     this->reduce();
-    this->y(this->r, this->c) = this->x(this->r, this->c) - this->largest(this->r) - log(this->total(this->r));
+    // Large values cancel first; the other order would lose the logarithm.
+    this->y(this->r, this->c) =
+        as_written(this->x(this->r, this->c) - this->largest(this->r)) - log(this->total(this->r));
   }
 };
 

@@ -14,7 +14,9 @@ inline void elementwise(Cpu, Halide::Func out, const Var& i, const std::vector<S
       .split(i, i, lane, lanes, Halide::TailStrategy::GuardWithIf)
       .parallel(chunk)
       .vectorize(lane);
-  for (Stage* stage : stages) stage->func().compute_at(out, i).vectorize(stage->func().args()[0], lanes);
+  for (Stage* stage : stages) {
+    stage->func().compute_at(out, i).vectorize(stage->func().args()[0], lanes, Halide::TailStrategy::GuardWithIf);
+  }
 }
 
 template <class Gpu>

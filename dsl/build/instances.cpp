@@ -5,17 +5,23 @@
 namespace ashlar::dsl {
 namespace {
 
-// The index of the element type that argument `position` has in every instance, or -1 when its dtype is fixed.
+// The index of the element type that argument `position` has in every instance, or -1 when its dtype is fixed. An output
+// in a kernel's second element type is that element even where all instances happen to have the same one.
 int shared_element(const std::vector<Descriptor>& instances, size_t position) {
+  const ArgumentDescription& argument = instances[0].arguments[position];
+  if (argument.role == Argument::Role::scalar) return -1;
+  const auto all = [&](auto holds) { return std::all_of(instances.begin(), instances.end(), holds); };
   const auto dtype = [&](const Descriptor& d) { return d.arguments[position].dtype; };
-  const bool is_fixed = instances.size() > 1 && std::all_of(instances.begin(), instances.end(), [&](const Descriptor& d) {
-                          return dtype(d) == dtype(instances[0]);
-                        });
-  if (is_fixed || instances[0].arguments[position].role == Argument::Role::scalar) return -1;
-  for (size_t e = 0; e < instances[0].elements.size(); e++) {
-    if (std::all_of(instances.begin(), instances.end(), [&](const Descriptor& d) { return dtype(d) == d.elements[e]; })) {
-      return static_cast<int>(e);
+  const auto element = [&](size_t e) { return all([&](const Descriptor& d) { return dtype(d) == d.elements[e]; }); };
+  const size_t count = instances[0].elements.size();
+  if (argument.role == Argument::Role::output) {
+    for (size_t e = 1; e < count; e++) {
+      if (element(e)) return static_cast<int>(e);
     }
+  }
+  if (instances.size() > 1 && all([&](const Descriptor& d) { return dtype(d) == argument.dtype; })) return -1;
+  for (size_t e = 0; e < count; e++) {
+    if (element(e)) return static_cast<int>(e);
   }
   return -1;
 }

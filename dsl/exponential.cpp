@@ -1,0 +1,59 @@
+// exp and log of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA. GPUs have good ones.
+#include "dsl/descriptor.h"
+
+namespace ashlar::dsl {
+namespace {
+
+bool has_own_exp(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
+
+// 1 + x/1 (1 + x/2 (1 + … (1 + x/n)))
+Expr taylor_exp(const Expr& x, int n) {
+  Expr sum = 1.0f;
+  for (int i = n; i >= 1; i--) sum = 1.0f + x * (1.0f / static_cast<float>(i)) * sum;
+  return sum;
+}
+
+// 2^n for n in [-127, 127]
+Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) << 23); }
+
+}  // namespace
+
+// e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where eight
+// terms of the series leave 1e-8. 2^k in two factors, so that subnormal results and overflow to infinity come by themselves.
+Value exp(const Value& value) {
+  const Expr x = value.expr();
+  if (has_own_exp(x)) return Halide::exp(x);
+  const Expr held = Halide::strict_float(Halide::select(x > 90.0f, 90.0f, Halide::select(x < -110.0f, -110.0f, x)));
+  const Expr k = Halide::round(held * 1.44269504f);
+  const Expr r = Halide::strict_float(held - k * 0.693359375f) + k * 2.12194440e-4f;
+  const Expr n = Halide::cast<int32_t>(k), half = n >> 1;
+  return Halide::strict_float(taylor_exp(r, 7) * power_of_two(half) * power_of_two(n - half));
+}
+
+// ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <= 0.03
+Value log(const Value& value) {
+  const Expr x = value.expr();
+  if (has_own_exp(x)) return Halide::log(x);
+  const Expr is_subnormal = x < 1.17549435e-38f;
+  const Expr normal = Halide::select(is_subnormal, x * 16777216.0f, x);
+  const Expr bits = Halide::reinterpret<int32_t>(normal);
+  constexpr int32_t kRootHalf = 0x3f3504f3;
+  const Expr exponent = (bits - kRootHalf) >> 23;
+  const Expr m = Halide::reinterpret<float>(bits - (exponent << 23));
+  const Expr e = Halide::cast<float>(exponent - Halide::select(is_subnormal, 24, 0));
+  const Expr s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  const Expr series = z * (1.0f / 3 + z * (1.0f / 5 + z * (1.0f / 7 + z * (1.0f / 9))));
+  const Expr result = e * 0.693359375f + (2.0f * s + (2.0f * s * series - e * 2.12194440e-4f));
+  // Through the bits: 0 gives -Inf, negative values NaN, +Inf and NaN themselves.
+  const auto bits_of = [](const Expr& f) { return Halide::reinterpret<uint32_t>(f); };
+  const Expr from_zero = Expr(uint32_t{0xff800000}), from_negative = Expr(uint32_t{0x7fc00000});
+  const Expr raw = bits_of(x);
+  const Expr is_nan = (raw & Expr(uint32_t{0x7fffffff})) > Expr(uint32_t{0x7f800000});
+  const Expr is_zero = (raw & Expr(uint32_t{0x7fffffff})) == Expr(uint32_t{0});
+  const Expr is_negative = raw >= Expr(uint32_t{0x80000000});
+  const Expr chosen = Halide::select(is_nan || raw == Expr(uint32_t{0x7f800000}), raw, is_zero, from_zero, is_negative,
+                                     from_negative, bits_of(result));
+  return Halide::strict_float(Halide::reinterpret<float>(chosen));
+}
+
+}  // namespace ashlar::dsl

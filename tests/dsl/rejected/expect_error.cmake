@@ -1,0 +1,16 @@
+# Run by ctest (cmake -P): compiling SOURCE must fail, and the compiler must name Bad, the kernel, and say MESSAGE.
+cmake_minimum_required(VERSION 3.25)
+set(flags "")
+foreach(folder IN LISTS INCLUDES)
+  list(APPEND flags -I${folder})
+endforeach()
+execute_process(COMMAND ${COMPILER} -std=c++20 -fsyntax-only ${flags} ${SOURCE}
+  RESULT_VARIABLE result ERROR_VARIABLE errors OUTPUT_QUIET)
+if(result EQUAL 0)
+  message(FATAL_ERROR "${SOURCE} compiled; it must not")
+endif()
+foreach(words IN ITEMS "${MESSAGE}" "Bad")
+  if(NOT errors MATCHES "${words}")
+    message(FATAL_ERROR "no '${words}' among the errors:\n${errors}")
+  endif()
+endforeach()

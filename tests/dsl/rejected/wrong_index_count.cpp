@@ -1,0 +1,17 @@
+#include "schedules/elementwise.h"
+
+namespace ashlar::dsl {
+
+template <ElementType T>
+class Bad : public Kernel<Bad<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 1> y{"y", {x.size(0)}};
+  void algorithm() { y(i) = x(i); }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+  Var i{"i"};
+};
+
+const bool registered = register_kernel<Bad, f32>("bad");
+
+}  // namespace ashlar::dsl

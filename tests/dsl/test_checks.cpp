@@ -1,0 +1,131 @@
+// Mistakes that Halide 21 lets pass in silence must stop a kernel's build, with a message that names them.
+#include <gtest/gtest.h>
+
+#include "dsl/build/instances.h"
+#include "schedules/elementwise.h"
+
+namespace ashlar::dsl {
+namespace {
+
+// Builds `K` for a target; returns the error's text, or "" when it compiled.
+template <class K>
+std::string error_of(const std::string& code_target, const std::map<std::string, std::string>& parameters = {}) {
+  try {
+    const auto kernel = K::create(Halide::GeneratorContext(halide_target(code_target, 80)));
+    for (const auto& [name, value] : parameters) kernel->generator().set_generatorparam_value(name, value);
+    kernel->generator().build_module("f");
+  } catch (const Halide::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class Good : public Kernel<Good> {
+ public:
+  In<f32, 1> x{"x"};
+  Out<f32, 1> y{"y", shape_of(x)};
+  Tunable<int> tile{"tile", {64, 128}};
+  Var i{"i"};
+  void algorithm() { y(i) = x(i) * 2.0; }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+};
+
+class Unscheduled : public Kernel<Unscheduled> {
+ public:
+  In<f32, 1> x{"x"};
+  Out<f32, 1> y{"y", shape_of(x)};
+  Var i{"i"};
+  void algorithm() { y(i) = x(i) * 2.0; }
+  void schedule(auto) {}
+};
+
+// Halide 21 gets these numbers wrong: both elements read the pair, and only inside sqrt.
+class WrongTupleUpdate : public Kernel<WrongTupleUpdate> {
+ public:
+  In<f32, 2> x{"x"};
+  Out<f32, 1> y{"y", {x.size(1)}};
+  Var i{"i"};
+  Halide::Func pair{"pair"};
+  void algorithm() {
+    const Axis k = x.reduce(0);
+    pair(i) = Halide::Tuple(0.0f, 0.0f);
+    const Expr a = pair(i)[0], b = pair(i)[1];
+    pair(i) = Halide::Tuple(Halide::sqrt(a + b + x(k, i).expr()), Halide::sqrt(a / 2 + b));
+    y(i) = Value(Expr(pair(i)[0])) + Value(Expr(pair(i)[1]));
+  }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+};
+
+// The same form with the reads outside calls, which Halide gets right.
+class RightTupleUpdate : public Kernel<RightTupleUpdate> {
+ public:
+  In<f32, 2> x{"x"};
+  Out<f32, 1> y{"y", {x.size(1)}};
+  Var i{"i"};
+  Halide::Func pair{"pair"};
+  void algorithm() {
+    const Axis k = x.reduce(0);
+    pair(i) = Halide::Tuple(0.0f, 1.0f);
+    const Expr a = pair(i)[0], b = pair(i)[1];
+    pair(i) = Halide::Tuple(b, a + b + x(k, i).expr());
+    y(i) = Value(Expr(pair(i)[0])) + Value(Expr(pair(i)[1]));
+  }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+};
+
+TEST(Checks, AGoodKernelBuildsForEveryTarget) {
+  for (const std::string& target : kCodeTargetNames) EXPECT_EQ(error_of<Good>(target), "") << target;
+}
+
+TEST(Checks, AnUnscheduledKernelIsAnErrorOnEveryTarget) {
+  for (const std::string& target : kCodeTargetNames) {
+    const std::string error = error_of<Unscheduled>(target);
+    EXPECT_TRUE(contains(error, target.substr(0, 3) == "cpu" ? "unscheduled" : "GPU loop")) << target << ": " << error;
+  }
+}
+
+TEST(Checks, ATupleUpdateInTheWrongOrderIsAnError) {
+  EXPECT_TRUE(contains(error_of<WrongTupleUpdate>("cpu"), "reads itself inside a call"));
+  EXPECT_EQ(error_of<RightTupleUpdate>("cpu"), "");
+}
+
+TEST(Checks, AValueOutsideATunablesListIsAnError) {
+  EXPECT_EQ(error_of<Good>("cpu", {{"tile", "128"}}), "");
+  EXPECT_TRUE(contains(error_of<Good>("cpu", {{"tile", "96"}}), "tile = 96 is not among its values (64, 128)"));
+}
+
+TEST(Checks, AnInputDeclaredAfterAnOutputIsAnError) {
+  class Late : public Kernel<Late> {
+   public:
+    In<f32, 1> x{"x"};
+    Out<f32, 1> y{"y", shape_of(x)};
+    Scalar<float> factor{"factor"};
+    Var i{"i"};
+    void algorithm() { y(i) = x(i) * factor; }
+    void schedule(Cpu target) { elementwise(target, y.func(), i); }
+    void schedule(OpenCL target) { elementwise(target, y.func(), i); }
+    void schedule(Cuda target) { elementwise(target, y.func(), i); }
+  };
+  const KernelEntry entry{"late", {detail::make_instance<Late>({DType::f32})}};
+  try {
+    summarize(entry);
+    FAIL() << "accepted";
+  } catch (const Halide::Error& error) {
+    EXPECT_TRUE(contains(error.what(), "factor is declared too late")) << error.what();
+  }
+}
+
+TEST(Checks, TwoKernelsOfOneNameAreAnError) {
+  add_kernel({"only_once", {detail::make_instance<Good>({DType::f32})}});
+  try {
+    add_kernel({"only_once", {detail::make_instance<Good>({DType::f32})}});
+    FAIL() << "accepted";
+  } catch (const Halide::Error& error) {
+    EXPECT_TRUE(contains(error.what(), "two kernels are called only_once")) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace ashlar::dsl

@@ -1,0 +1,30 @@
+// Prints how many functions each kernel was compiled into, and fails above the library's budget.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+
+#include "runtime/all.h"
+
+namespace ashlar {
+namespace {
+
+// Per code target. A new kernel may raise it; a kernel that grew by itself may not.
+constexpr int kBudget = 220;
+
+TEST(Instances, StayWithinTheBudget) {
+  const char* names[kCodeTargets] = {"cpu", "cpu_avx2", "opencl", "cuda"};
+  for (int target = 0; target < kCodeTargets; target++) {
+    int total = 0;
+    for (const KernelInfo* kernel : all_kernels()) {
+      const int count = kernel->targets[target]->count;
+      std::printf("%-10s %-24s %3d\n", names[target], kernel->name, count);
+      total += count;
+    }
+    std::printf("%-10s %-24s %3d\n", names[target], "total", total);
+    EXPECT_LE(total, kBudget) << names[target];
+  }
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -82,8 +82,8 @@ constexpr Tolerance ulps(double bound) { return {Tolerance::Kind::ulp, bound}; }
 constexpr Tolerance terms(double bound = 1e-5) { return {Tolerance::Kind::terms, bound}; }
 
 struct Case {
-  std::string kernel;         ///< KernelInfo::name
-  std::string name;           ///< what is particular about it, unique for its kernel
+  std::string kernel;  ///< KernelInfo::name
+  std::string name;    ///< what is particular about it, unique for its kernel
   std::vector<Input> inputs = {};
   std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
 
@@ -92,11 +92,11 @@ struct Case {
   /// The same in double, by straight loops. One Expected per tensor that `call` returns.
   std::function<std::vector<Expected>(HostTensors)> reference = {};
   Tolerance tolerance = kExact;
-  bool in_place = false;      ///< inputs may change
+  bool in_place = false;  ///< inputs may change
 
   /// The recording function, when gradients are to be checked against finite differences of `reference`.
   std::function<Var(Vars)> differentiable = {};
-  std::vector<int> differentiated{0};  ///< the inputs that get gradients
+  std::vector<int> differentiated{0};                                       ///< the inputs that get gradients
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
 
   /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.

@@ -18,7 +18,8 @@ double allowed_error(double value, double magnitude, Tolerance tolerance, DType 
   const DType arithmetic = dtype == DType::f64 ? DType::f64 : DType::f32;
   double allowed = 0;
   switch (tolerance.kind) {
-    case Tolerance::Kind::bits: return 0;
+    case Tolerance::Kind::bits:
+      return 0;
     case Tolerance::Kind::ulp:
       if (std::isfinite(magnitude)) allowed = tolerance.bound * ulp(magnitude, arithmetic);
       break;

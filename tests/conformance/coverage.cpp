@@ -32,7 +32,8 @@ void note(const KernelInfo& kernel, const KernelInstance& instance) {
   for (int i = 0; i < kCodeTargets; ++i) {
     const auto target = static_cast<CodeTarget>(i);
     const std::span<const KernelInstance> table = instances(kernel, target);
-    if (table.empty() || std::less<>{}(&instance, table.data()) || !std::less<>{}(&instance, table.data() + table.size()))
+    if (table.empty() || std::less<>{}(&instance, table.data()) ||
+        !std::less<>{}(&instance, table.data() + table.size()))
       continue;
     Launches& all = launches();
     const std::lock_guard lock(all.mutex);
@@ -42,7 +43,8 @@ void note(const KernelInfo& kernel, const KernelInstance& instance) {
 
 std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {
   std::string text = kernel.name;
-  for (int i = 0; i < kernel.element_count; ++i) text += " " + std::string(name_of(static_cast<DType>(key >> 8 * i & 255)));
+  for (int i = 0; i < kernel.element_count; ++i)
+    text += " " + std::string(name_of(static_cast<DType>(key >> 8 * i & 255)));
   uint32_t variant = key >> 16;
   for (const ComptimeInfo& comptime : kernel.comptimes) {
     text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
@@ -77,7 +79,8 @@ std::vector<std::string> instances_not_launched(std::span<const KernelInfo* cons
   std::vector<std::string> missed;
   for (const KernelInfo* kernel : kernels) {
     for (const KernelInstance& instance : instances(*kernel, target)) {
-      if (!all.seen.contains({kernel, instance.key, target})) missed.push_back(instance_text(*kernel, instance.key, target));
+      if (!all.seen.contains({kernel, instance.key, target}))
+        missed.push_back(instance_text(*kernel, instance.key, target));
     }
   }
   return missed;

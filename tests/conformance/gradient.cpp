@@ -17,10 +17,14 @@ constexpr double kFloor = 1e-6;  // terms of size 1 that cancel leave that much 
 // Several kernels may round in between, so the storage type decides.
 double relative_tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 1e-2;
-    case DType::bf16: return 6e-2;
-    case DType::f64: return 1e-6;
-    default: return 2e-4;
+    case DType::f16:
+      return 1e-2;
+    case DType::bf16:
+      return 6e-2;
+    case DType::f64:
+      return 1e-6;
+    default:
+      return 2e-4;
   }
 }
 
@@ -50,8 +54,8 @@ std::string check_gradient(const Case& item, DType dtype, Device device) {
     inputs.emplace_back(std::move(made.tensor), wanted);
   }
   const Var result = item.differentiable(inputs);
-  const HostTensor weights{result.shape(), draw({.low = 0.25, .high = 1}, result.shape().numel(), result.dtype(), ~seed),
-                           result.dtype()};
+  const HostTensor weights{
+      result.shape(), draw({.low = 0.25, .high = 1}, result.shape().numel(), result.dtype(), ~seed), result.dtype()};
   backward(result, {.seed = upload(weights, device)});
 
   std::string report;

@@ -19,8 +19,11 @@ Placement place(const Shape& shape, Layout layout) {
   if (layout == Layout::transposed && last == 0) layout = Layout::stepped;
   Shape stored = shape;
   switch (layout) {
-    case Layout::dense: break;
-    case Layout::offset: placement.offset = 3; break;
+    case Layout::dense:
+      break;
+    case Layout::offset:
+      placement.offset = 3;
+      break;
     case Layout::transposed:
       std::swap(stored[last], stored[last - 1]);
       placement.strides = dense_strides(stored);
@@ -81,14 +84,22 @@ struct Storage<bool> {
 template <class Use>
 auto with_storage(DType dtype, Use use) {
   switch (dtype) {
-    case DType::f32: return use(Storage<float>{});
-    case DType::f16: return use(Storage<Half>{});
-    case DType::bf16: return use(Storage<BFloat16>{});
-    case DType::f64: return use(Storage<double>{});
-    case DType::i32: return use(Storage<int32_t>{});
-    case DType::i64: return use(Storage<int64_t>{});
-    case DType::u8: return use(Storage<uint8_t>{});
-    case DType::boolean: break;
+    case DType::f32:
+      return use(Storage<float>{});
+    case DType::f16:
+      return use(Storage<Half>{});
+    case DType::bf16:
+      return use(Storage<BFloat16>{});
+    case DType::f64:
+      return use(Storage<double>{});
+    case DType::i32:
+      return use(Storage<int32_t>{});
+    case DType::i64:
+      return use(Storage<int64_t>{});
+    case DType::u8:
+      return use(Storage<uint8_t>{});
+    case DType::boolean:
+      break;
   }
   return use(Storage<bool>{});
 }
@@ -101,10 +112,14 @@ Tensor upload_flat(const std::vector<double>& values, DType dtype, Device device
 double poison(DType dtype) {
   switch (dtype) {
     case DType::i32:
-    case DType::i64: return std::numeric_limits<int32_t>::max();
-    case DType::u8: return 255;
-    case DType::boolean: return 1;
-    default: return std::numeric_limits<double>::quiet_NaN();
+    case DType::i64:
+      return std::numeric_limits<int32_t>::max();
+    case DType::u8:
+      return 255;
+    case DType::boolean:
+      return 1;
+    default:
+      return std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -105,7 +105,8 @@ std::string support_table(const std::vector<DeviceRun>& runs) {
 }
 
 std::string status_table(const std::vector<DeviceRun>& runs) {
-  std::string table = "| target | device | driver | passed | failed | skipped | seconds |\n|---|---|---|---|---|---|---|\n";
+  std::string table =
+      "| target | device | driver | passed | failed | skipped | seconds |\n|---|---|---|---|---|---|---|\n";
   std::string notes;
   for (const DeviceRun& run : runs) {
     char seconds[32];

@@ -25,8 +25,8 @@ struct DeviceRun {
   /// kernel → all its gradient checks passed; absent where there's none
   std::map<std::string, bool> gradients;
 
-  void add(const std::string& kernel, const std::string& dtype, const std::string& test, bool gradient,
-           Outcome outcome, const std::string& reason);
+  void add(const std::string& kernel, const std::string& dtype, const std::string& test, bool gradient, Outcome outcome,
+           const std::string& reason);
 };
 
 /// Throws DataError when a file can't be written, or isn't what write_results() writes.

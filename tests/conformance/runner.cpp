@@ -75,9 +75,12 @@ bool is_built(const KernelInfo& kernel, DeviceKind device) {
     return table && table->count > 0;
   };
   switch (device) {
-    case DeviceKind::cpu: return linked(CodeTarget::cpu) || linked(CodeTarget::cpu_avx2);
-    case DeviceKind::opencl: return linked(CodeTarget::opencl);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cpu:
+      return linked(CodeTarget::cpu) || linked(CodeTarget::cpu_avx2);
+    case DeviceKind::opencl:
+      return linked(CodeTarget::opencl);
+    case DeviceKind::cuda:
+      break;
   }
   return linked(CodeTarget::cuda);
 }
@@ -124,13 +127,15 @@ class HasCaseTest : public testing::Test {
   std::vector<const KernelInfo*> kernels_;
 };
 
-// A device that was asked for by name must be there, with kernels for it: otherwise everything is skipped and all is well.
+// A device that was asked for by name must be there, with kernels for it: otherwise everything is skipped and all is
+// well.
 class DeviceTest : public testing::Test {
  public:
   DeviceTest(Device device, Kernels kernels) : device_(device), kernels_(kernels) {}
   void TestBody() override {
     ASSERT_TRUE(device_.is_available()) << "no " << device_.str() << " device or driver on this machine";
-    EXPECT_TRUE(std::ranges::any_of(kernels_, [&](const KernelInfo* kernel) { return is_built(*kernel, device_.kind); }))
+    EXPECT_TRUE(
+        std::ranges::any_of(kernels_, [&](const KernelInfo* kernel) { return is_built(*kernel, device_.kind); }))
         << "no kernel was built for " << device_.str();
   }
 
@@ -153,9 +158,7 @@ class Recorder : public testing::EmptyTestEventListener {
     for (int i = 0; i < result.total_part_count(); ++i) {
       if (result.GetTestPartResult(i).skipped()) reason = result.GetTestPartResult(i).message();
     }
-    const Outcome outcome = result.Skipped()  ? Outcome::skipped
-                            : result.Failed() ? Outcome::failed
-                                              : Outcome::passed;
+    const Outcome outcome = result.Skipped() ? Outcome::skipped : result.Failed() ? Outcome::failed : Outcome::passed;
     const Device device = job->second.device;
     DeviceRun& run = runs_[device.str()];
     if (run.description.empty() && device.is_available()) {
@@ -236,8 +239,8 @@ void write_reports(const Options& options, const std::vector<DeviceRun>& runs) {
 int run_all(const Options& options, Kernels kernels) {
   const Shard shard(options.shard, kernels);
   const auto wanted = [&](const std::string& kernel) {
-    return shard.has(kernel) && (options.kernels.empty() ||
-                                 std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
+    return shard.has(kernel) &&
+           (options.kernels.empty() || std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
   };
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));

@@ -19,10 +19,14 @@ struct Format {
 
 Format format_of(DType dtype) {
   switch (dtype) {
-    case DType::f16: return {10, -14, 15};
-    case DType::bf16: return {7, -126, 127};
-    case DType::f32: return {23, -126, 127};
-    default: return {52, -1022, 1023};
+    case DType::f16:
+      return {10, -14, 15};
+    case DType::bf16:
+      return {7, -126, 127};
+    case DType::f32:
+      return {23, -126, 127};
+    default:
+      return {52, -1022, 1023};
   }
 }
 
@@ -107,9 +111,12 @@ double rounded(double value, DType dtype) {
   switch (dtype) {
     case DType::i32:
     case DType::i64:
-    case DType::u8: return std::trunc(value) + 0.0;  // no -0 among integers
-    case DType::boolean: return value != 0;
-    default: return rounded_to_format(value, dtype);
+    case DType::u8:
+      return std::trunc(value) + 0.0;  // no -0 among integers
+    case DType::boolean:
+      return value != 0;
+    default:
+      return rounded_to_format(value, dtype);
   }
 }
 
@@ -130,15 +137,26 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
     const double sign = values.low < 0 && (more & 1) ? -1 : 1;
     double x = values.low + fraction(bits) * range;
     switch (values.pattern) {
-      case Pattern::uniform: break;
-      case Pattern::integers: x = values.low + std::floor(fraction(bits) * (range + 1)); break;
-      case Pattern::distinct: x = values.low + (static_cast<double>(order[i]) + 0.5) / count * range; break;
+      case Pattern::uniform:
+        break;
+      case Pattern::integers:
+        x = values.low + std::floor(fraction(bits) * (range + 1));
+        break;
+      case Pattern::distinct:
+        x = values.low + (static_cast<double>(order[i]) + 0.5) / count * range;
+        break;
       case Pattern::special:
         if (!integral && (more & 1)) x = special_value(more >> 1);
         break;
-      case Pattern::denormal: x = sign * std::ldexp(0.01 + 0.98 * fraction(bits), format.lowest); break;
-      case Pattern::huge: x = sign * std::ldexp(1 + fraction(bits), format.highest - static_cast<int>(bits % 4)); break;
-      case Pattern::tiny: x = sign * std::ldexp(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4)); break;
+      case Pattern::denormal:
+        x = sign * std::ldexp(0.01 + 0.98 * fraction(bits), format.lowest);
+        break;
+      case Pattern::huge:
+        x = sign * std::ldexp(1 + fraction(bits), format.highest - static_cast<int>(bits % 4));
+        break;
+      case Pattern::tiny:
+        x = sign * std::ldexp(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4));
+        break;
     }
     if (dtype == DType::u8) x = std::abs(x);
     if (dtype == DType::boolean) x = more >> 1 & 1;
@@ -152,28 +170,42 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
 
 void store(double value, DType dtype, void* address) {
   switch (dtype) {
-    case DType::f32: return put(static_cast<float>(value), address);
-    case DType::f16: return put(half_bits(value), address);
+    case DType::f32:
+      return put(static_cast<float>(value), address);
+    case DType::f16:
+      return put(half_bits(value), address);
     case DType::bf16:
       return put(static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16), address);
-    case DType::f64: return put(value, address);
-    case DType::i32: return put(static_cast<int32_t>(value), address);
-    case DType::i64: return put(static_cast<int64_t>(value), address);
-    case DType::u8: return put(static_cast<uint8_t>(value), address);
-    case DType::boolean: return put(static_cast<uint8_t>(value != 0), address);
+    case DType::f64:
+      return put(value, address);
+    case DType::i32:
+      return put(static_cast<int32_t>(value), address);
+    case DType::i64:
+      return put(static_cast<int64_t>(value), address);
+    case DType::u8:
+      return put(static_cast<uint8_t>(value), address);
+    case DType::boolean:
+      return put(static_cast<uint8_t>(value != 0), address);
   }
 }
 
 double load(DType dtype, const void* address) {
   switch (dtype) {
-    case DType::f32: return get<float>(address);
-    case DType::f16: return half_value(get<uint16_t>(address));
-    case DType::bf16: return std::bit_cast<float>(static_cast<uint32_t>(get<uint16_t>(address)) << 16);
-    case DType::f64: return get<double>(address);
-    case DType::i32: return get<int32_t>(address);
-    case DType::i64: return static_cast<double>(get<int64_t>(address));
+    case DType::f32:
+      return get<float>(address);
+    case DType::f16:
+      return half_value(get<uint16_t>(address));
+    case DType::bf16:
+      return std::bit_cast<float>(static_cast<uint32_t>(get<uint16_t>(address)) << 16);
+    case DType::f64:
+      return get<double>(address);
+    case DType::i32:
+      return get<int32_t>(address);
+    case DType::i64:
+      return static_cast<double>(get<int64_t>(address));
     case DType::u8:
-    case DType::boolean: break;
+    case DType::boolean:
+      break;
   }
   return get<uint8_t>(address);
 }

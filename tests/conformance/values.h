@@ -23,7 +23,7 @@ enum class Pattern : uint8_t {
 
 struct Values {
   Pattern pattern = Pattern::uniform;
-  double low = -2;   ///< a low ≥ 0 keeps denormal, huge and tiny values positive
+  double low = -2;  ///< a low ≥ 0 keeps denormal, huge and tiny values positive
   double high = 2;
 };
 

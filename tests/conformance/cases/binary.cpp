@@ -57,14 +57,18 @@ void add_function(const Function& f) {
     add_case(same(f, std::to_string(n), {.shape = {n}}));
   }
   add_case(same(f, "integers", {{1021}, {Pattern::integers, -3, 3}}));
-  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal},
-                                     {"huge", Pattern::huge}, {"tiny", Pattern::tiny}}) {
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
+                                      {"denormal", Pattern::denormal},
+                                      {"huge", Pattern::huge},
+                                      {"tiny", Pattern::tiny}}) {
     add_case(same(f, name, {{515}, {pattern}}));
   }
-  for (const auto& [name, layout] :
-       {std::pair{"offset", Layout::offset}, {"transposed", Layout::transposed}, {"stepped", Layout::stepped},
-        {"flipped", Layout::flipped}, {"broadcast_first", Layout::broadcast_first},
-        {"broadcast_last", Layout::broadcast_last}}) {
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"transposed", Layout::transposed},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
     const Input view{.shape = {6, 35}, .layout = layout};
     add_case(example(f, std::string("6x35_left_") + name, view, {.shape = {6, 35}}));
     add_case(example(f, std::string("6x35_right_") + name, {.shape = {6, 35}}, view));
@@ -74,9 +78,15 @@ void add_function(const Function& f) {
     const char* name;
     Shape a, b;
   };
-  for (const Pair& p : {Pair{"row", {5, 33}, {33}}, {"left_row", {33}, {5, 33}}, {"column", {5, 33}, {5, 1}},
-                        {"outer", {7, 1}, {1, 9}}, {"scalar", {5, 33}, {}}, {"left_scalar", {}, {129}},
-                        {"one_element", {3, 17}, {1, 1}}, {"middle", {2, 3, 4}, {2, 1, 4}}, {"rank0", {}, {}}}) {
+  for (const Pair& p : {Pair{"row", {5, 33}, {33}},
+                        {"left_row", {33}, {5, 33}},
+                        {"column", {5, 33}, {5, 1}},
+                        {"outer", {7, 1}, {1, 9}},
+                        {"scalar", {5, 33}, {}},
+                        {"left_scalar", {}, {129}},
+                        {"one_element", {3, 17}, {1, 1}},
+                        {"middle", {2, 3, 4}, {2, 1, 4}},
+                        {"rank0", {}, {}}}) {
     add_case(differentiable_example(f, p.name, {.shape = p.a}, {.shape = p.b}));
   }
   add_case(example(f, "rank4", {.shape = {2, 1, 5, 1}}, {.shape = {1, 3, 1, 7}}));

@@ -56,19 +56,22 @@ Case differentiable_example(std::string name, Shape a, Shape b, Fused fused = {}
 
 // The fully connected layer: x · weightᵀ + bias, one kernel forward.
 Case linear_example(std::string name, Shape x, Shape weight, bool relu) {
-  Case item = example(std::move(name), {.shape = x}, {.shape = weight}, {.transpose_b = true, .bias = true, .relu = relu});
+  Case item =
+      example(std::move(name), {.shape = x}, {.shape = weight}, {.transpose_b = true, .bias = true, .relu = relu});
   item.differentiable = [relu](Vars v) {
-    return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = relu ? Activation::relu : Activation::none}, v[2]);
+    return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = relu ? Activation::relu : Activation::none},
+                      v[2]);
   };
   item.differentiated = {0, 1, 2};
   return item;
 }
 
 void add_shapes() {
-  for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {2, 3, 4}, {1, 129, 65}, {65, 129, 1}, {5, 1, 7}, {16, 16, 16},
-                               {17, 19, 23}, {31, 32, 33}, {63, 64, 65}, {64, 63, 127}, {96, 16, 129}, {127, 33, 64},
-                               {128, 128, 128}, {129, 127, 130}, {255, 17, 257}, {1, 1025, 3}, {3, 1025, 1},
-                               {256, 256, 256}, {33, 1000, 10}, {200, 513, 100}, {7, 2049, 9}}) {
+  for (const auto& [m, k, n] :
+       {std::tuple{1, 1, 1}, {2, 3, 4},       {1, 129, 65},   {65, 129, 1},  {5, 1, 7},     {16, 16, 16},
+        {17, 19, 23},        {31, 32, 33},    {63, 64, 65},   {64, 63, 127}, {96, 16, 129}, {127, 33, 64},
+        {128, 128, 128},     {129, 127, 130}, {255, 17, 257}, {1, 1025, 3},  {3, 1025, 1},  {256, 256, 256},
+        {33, 1000, 10},      {200, 513, 100}, {7, 2049, 9}}) {
     add_case(plain(m, k, n));
   }
   for (const auto& [m, k, n] : {std::tuple{0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) add_case(plain(m, k, n));
@@ -79,16 +82,18 @@ void add_layouts() {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
       for (const auto& [m, k, n] : {std::tuple{33, 65, 47}, {128, 64, 128}, {1, 40, 70}, {70, 40, 1}}) {
-        add_case(example(std::string("transposes_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) + "x" +
-                             std::to_string(k) + "x" + std::to_string(n),
+        add_case(example(std::string("transposes_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) +
+                             "x" + std::to_string(k) + "x" + std::to_string(n),
                          {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));
       }
     }
   }
-  for (const auto& [name, layout] :
-       {std::pair{"offset", Layout::offset}, {"transposed", Layout::transposed}, {"stepped", Layout::stepped},
-        {"flipped", Layout::flipped}, {"broadcast_first", Layout::broadcast_first},
-        {"broadcast_last", Layout::broadcast_last}}) {
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"transposed", Layout::transposed},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
     add_case(example(std::string("left_") + name, {.shape = {33, 40}, .layout = layout}, {.shape = {40, 29}}));
     add_case(example(std::string("right_") + name, {.shape = {33, 40}}, {.shape = {40, 29}, .layout = layout}));
   }

@@ -69,10 +69,12 @@ Case scatter_case(std::string name, Shape whole, Shape part, std::function<Tenso
 void add_copies() {
   for (const int64_t n : {0, 1, 3, 17, 257, 1025, 100003}) add_case(copy_case(std::to_string(n), {.shape = {n}}));
   add_case(copy_case("rank0", {.shape = {}}));
-  for (const auto& [name, layout] :
-       {std::pair{"offset", Layout::offset}, {"transposed", Layout::transposed}, {"stepped", Layout::stepped},
-        {"flipped", Layout::flipped}, {"broadcast_first", Layout::broadcast_first},
-        {"broadcast_last", Layout::broadcast_last}}) {
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"transposed", Layout::transposed},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
     add_case(copy_case(name, {.shape = {3, 5, 35}, .layout = layout}));
     add_case(copy_case(std::string("wide_") + name, {.shape = {65, 130}, .layout = layout}));
   }
@@ -105,18 +107,18 @@ void add_copies() {
 
 // The input only says how large, of which type and where.
 Case fill_case(std::string name, Shape shape, double value) {
-  return {.kernel = "fill",
-          .name = std::move(name),
-          .inputs = {{.shape = std::move(shape)}},
-          .dtypes = kAllDTypes,
-          .call =
-              [value](Tensors x) {
-                return std::vector{Tensor::full(x[0].shape(), value, x[0].dtype(), x[0].device())};
-              },
-          .reference =
-              [value](HostTensors x) {
-                return std::vector{Expected{x[0].shape, std::vector<double>(x[0].values.size(), rounded(value, x[0].dtype))}};
-              }};
+  return {
+      .kernel = "fill",
+      .name = std::move(name),
+      .inputs = {{.shape = std::move(shape)}},
+      .dtypes = kAllDTypes,
+      .call =
+          [value](Tensors x) { return std::vector{Tensor::full(x[0].shape(), value, x[0].dtype(), x[0].device())}; },
+      .reference =
+          [value](HostTensors x) {
+            return std::vector{
+                Expected{x[0].shape, std::vector<double>(x[0].values.size(), rounded(value, x[0].dtype))}};
+          }};
 }
 
 void add_fills() {

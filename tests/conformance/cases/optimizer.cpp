@@ -21,7 +21,8 @@ Input constant(double value) { return {.shape = {}, .values = {.low = value, .hi
 struct Updated {
   Expected param;
   std::vector<Expected> state;
-  Updated(const Shape& shape, int states) : param{shape, {}, {}, {}, {}}, state(states, {shape, {}, {}, DType::f32, {}}) {}
+  Updated(const Shape& shape, int states)
+      : param{shape, {}, {}, {}, {}}, state(states, {shape, {}, {}, DType::f32, {}}) {}
   void add_param(double value, double magnitude) {
     param.values.push_back(value);
     param.magnitudes.push_back(magnitude);
@@ -103,7 +104,8 @@ Case adam_case(std::string name, int64_t n, double step, AdamStepDecay decay) {
           .inputs = {{.shape = {n}}, {.shape = {n}}, state, squares, constant(0.01), constant(step)},
           .call =
               [decay](Tensors x) {
-                adam_step(x[0], x[1], x[2], x[3], x[4], x[5], kOneMinusBeta1, kOneMinusBeta2, kEps, kWeightDecay, decay);
+                adam_step(x[0], x[1], x[2], x[3], x[4], x[5], kOneMinusBeta1, kOneMinusBeta2, kEps, kWeightDecay,
+                          decay);
                 return std::vector{x[0], x[2], x[3]};
               },
           .reference = [decay](HostTensors x) { return adam(x, decay == AdamStepDecay::decoupled); },
@@ -134,7 +136,8 @@ void add_optimizer_cases() {
   // The bias corrections at the first step and when they have died away.
   add_case(adam_case("first_step", 257, 1, AdamStepDecay::decoupled));
   add_case(adam_case("step_100000", 257, 100000, AdamStepDecay::decoupled));
-  for (Case item : {sgd_case("special", 515, SgdStepKind::classic), adam_case("special", 515, 2, AdamStepDecay::coupled)}) {
+  for (Case item :
+       {sgd_case("special", 515, SgdStepKind::classic), adam_case("special", 515, 2, AdamStepDecay::coupled)}) {
     item.inputs[1].values.pattern = Pattern::special;
     add_case(item);
   }

@@ -108,15 +108,19 @@ void add_function(const Function& f) {
   add_case(example(f, "all_of_rank0", {.shape = {}}));
   add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));
   add_case(example(f, "many_columns", {.shape = {3, 4099}}, {0}));
-  for (const auto& [name, layout] :
-       {std::pair{"offset", Layout::offset}, {"stepped", Layout::stepped}, {"flipped", Layout::flipped},
-        {"broadcast_first", Layout::broadcast_first}, {"broadcast_last", Layout::broadcast_last}}) {
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
     const Input view{.shape = {9, 67}, .layout = layout};
     add_case(example(f, std::string("9x67_rows_") + name, view, {1}));
     add_case(example(f, std::string("9x67_columns_") + name, view, {0}));
   }
-  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal},
-                                      {"tiny", Pattern::tiny}, {"integers", Pattern::integers}}) {
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
+                                      {"denormal", Pattern::denormal},
+                                      {"tiny", Pattern::tiny},
+                                      {"integers", Pattern::integers}}) {
     add_case(example(f, name, {{70, 33}, {pattern}}, {1}));
   }
   // Rows of one NaN or Inf among numbers, short and long.
@@ -129,8 +133,8 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "gradient_outer_kept", {.shape = {3, 5, 4}}, {0, 2}, true));
   add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
 
-  for (const auto& [name, shape, axis] : {std::tuple{"rows_16384x1024", Shape{16384, 1024}, 1},
-                                          {"columns_16384x1024", Shape{16384, 1024}, 0}}) {
+  for (const auto& [name, shape, axis] :
+       {std::tuple{"rows_16384x1024", Shape{16384, 1024}, 1}, {"columns_16384x1024", Shape{16384, 1024}, 0}}) {
     Case bench = example(f, name, {.shape = shape}, {axis});
     bench.benchmark = true;
     add_case(bench);

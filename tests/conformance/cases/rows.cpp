@@ -64,8 +64,8 @@ Case differentiable_example(const Function& f, std::string name, Input input, in
 }
 
 void add_function(const Function& f) {
-  for (const int64_t n : {1, 2, 3, 7, 8, 9, 10, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511,
-                          512, 513, 1000, 1023, 1024, 1025, 2047, 4099, 50257}) {
+  for (const int64_t n : {1,   2,   3,   7,   8,   9,   10,  15,  16,  17,   31,   32,   33,   63,   64,   65,
+                          127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2047, 4099, 50257}) {
     add_case(example(f, "rows_of_" + std::to_string(n), {{3, n}, {.low = -8, .high = 8}}));
   }
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
@@ -100,7 +100,8 @@ void add_function(const Function& f) {
   far.gradient_dtypes = {DType::f32};  // all terms but one cancel: a saved y in f16 has no digits left for them
   add_case(far);
 
-  for (const auto& [name, shape] : {std::pair{"131072x128", Shape{131072, 128}}, {"16384x1024", Shape{16384, 1024}},
+  for (const auto& [name, shape] : {std::pair{"131072x128", Shape{131072, 128}},
+                                    {"16384x1024", Shape{16384, 1024}},
                                     {"4096x4096", Shape{4096, 4096}}}) {
     Case bench = example(f, name, {.shape = shape});
     bench.benchmark = true;

@@ -29,15 +29,27 @@ constexpr double (*kArgument)(double) = [](double x) { return std::abs(x); };
 const Function kFunctions[] = {
     {"neg", neg, ad::neg, [](double x) { return -x; }, 0, nullptr, {}, 1e30},
     {"exp", exp, ad::exp, [](double x) { return std::exp(x); }, 8, nullptr, {}, 90},
-    {"log", log, ad::log, [](double x) { return std::log(x); }, 8, [](double x) { return std::abs(std::log(x)) + 1; },
-     {.low = 0.1, .high = 4}, 0},
+    {"log",
+     log,
+     ad::log,
+     [](double x) { return std::log(x); },
+     8,
+     [](double x) { return std::abs(std::log(x)) + 1; },
+     {.low = 0.1, .high = 4},
+     0},
     {"sqrt", sqrt, ad::sqrt, [](double x) { return std::sqrt(x); }, 2, nullptr, {.low = 0.1, .high = 4}, 0},
     {"rsqrt", rsqrt, ad::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 4, nullptr, {.low = 0.1, .high = 4}, 0},
     {"tanh", tanh, ad::tanh, [](double x) { return std::tanh(x); }, 8, nullptr, {}, 200},
     {"sigmoid", sigmoid, ad::sigmoid, sigmoid_of, 8, nullptr, {.low = -4, .high = 4}, 200},
     {"relu", relu, ad::relu, [](double x) { return x < 0 ? 0 : x; }, 0, nullptr, {}, 1e30},
-    {"gelu", gelu, ad::gelu, [](double x) { return x / 2 * (1 + std::erf(x * std::sqrt(0.5))); }, 8, kArgument,
-     {.low = -4, .high = 4}, 200},
+    {"gelu",
+     gelu,
+     ad::gelu,
+     [](double x) { return x / 2 * (1 + std::erf(x * std::sqrt(0.5))); },
+     8,
+     kArgument,
+     {.low = -4, .high = 4},
+     200},
     {"silu", silu, ad::silu, [](double x) { return x * sigmoid_of(x); }, 8, kArgument, {.low = -4, .high = 4}, 200},
 };
 
@@ -62,8 +74,8 @@ Case with_gradient(const Function& f, Case item) {
 
 void add_function(const Function& f) {
   // Sizes around every vector width, tile and block.
-  for (const int64_t n : {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025,
-                          4099, 100003}) {
+  for (const int64_t n :
+       {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 4099, 100003}) {
     add_case(example(f, std::to_string(n), {.shape = {n}, .values = f.domain}));
   }
   add_case(with_gradient(f, example(f, "rank0", {.shape = {}, .values = f.domain})));
@@ -75,8 +87,10 @@ void add_function(const Function& f) {
   add_case(example(f, "5x33_broadcast_first", {{5, 33}, f.domain, Layout::broadcast_first}));
   add_case(example(f, "5x33_broadcast_last", {{5, 33}, f.domain, Layout::broadcast_last}));
   add_case(example(f, "rank8", {.shape = {2, 1, 3, 1, 2, 1, 2, 3}, .values = f.domain}));
-  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal},
-                                     {"huge", Pattern::huge}, {"tiny", Pattern::tiny}}) {
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
+                                      {"denormal", Pattern::denormal},
+                                      {"huge", Pattern::huge},
+                                      {"tiny", Pattern::tiny}}) {
     add_case(example(f, name, {{515}, {pattern, f.domain.low, f.domain.high}}));
   }
   if (f.furthest > 0) {

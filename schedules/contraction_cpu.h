@@ -1,0 +1,198 @@
+// Contractions on the CPU: packed panels and a register micro-kernel (Goto & van de Geijn 2008), and two plans for a few
+// rows, where packing the right operand would cost more than the product.
+#pragma once
+
+#include "schedules/contraction.h"
+
+namespace ashlar::dsl {
+
+/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel.
+struct PackedTile {
+  int micro_rows, depth, unroll;
+};
+
+namespace detail {
+
+/// Products of at most this many rows aren't packed.
+inline constexpr int kFewRows = 4;
+
+// product(n, m, b) = Σ_v part(v, n, m, b),  part(v, n, m, b) = Σ_r left(r·L + v, m) · right(n, r·L + v)
+// A few rows, columns contiguous along k: dot products over vectors of k.
+inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
+                                int lanes, const Expr& when) {
+  using Halide::Func;
+  using Halide::TailStrategy;
+  const Var n = p.column, m = p.row, b = p.batch;
+  const int length = 4 * lanes;
+  Var v("v");
+  Func part("dot_part"), product("dot");
+  const Halide::RDom r(0, (p.inner + length - 1) / length, "r"), r_lane(0, length, "r_lane");
+  part(v, n, m, b) = 0.0f;
+  part(v, n, m, b) += left(r * length + v, m, b) * right(n, r * length + v, b);
+  product(n, m, b) = 0.0f;
+  product(n, m, b) += part(r_lane, n, m, b);
+
+  const Var strip("dot_strip"), x("dot_x");
+  return {.when = {when},
+          .product = product,
+          .schedule_output =
+              [=](Halide::Stage out) {
+                out.split(n, strip, x, 16, TailStrategy::GuardWithIf).reorder(x, m, strip, b).parallel(strip).parallel(b);
+              },
+          .schedule_stages =
+              [=](Func out) {
+                Func sums = product, parts = part;
+                parts.compute_at(out, x).bound_extent(v, length).vectorize(v, lanes).unroll(v);
+                parts.update().reorder(v, r, n, m, b).vectorize(v, lanes).unroll(v);
+                sums.compute_at(out, x).update().atomic().vectorize(r_lane, lanes);
+              }};
+}
+
+// product(n, m, b) = Σ_k left(k, m) · right(n, k)
+// A few rows: the right operand is streamed once, in strips of columns.
+inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
+                                  int lanes, int unroll, const Expr& when) {
+  using Halide::Func;
+  using Halide::TailStrategy;
+  const Var n = p.column, m = p.row, b = p.batch;
+  Func product("strip");
+  const Halide::RDom r(0, p.inner, "r");
+  product(n, m, b) = 0.0f;
+  product(n, m, b) += left(r, m, b) * right(n, r, b);
+
+  constexpr int kStrip = 256;
+  const Var strip("strip_block"), x("strip_x");
+  return {.when = {when},
+          .product = product,
+          .schedule_output =
+              [=](Halide::Stage out) {
+                out.split(n, strip, x, kStrip, TailStrategy::GuardWithIf).reorder(x, m, strip, b);
+                out.parallel(strip).parallel(b).vectorize(x, lanes, TailStrategy::GuardWithIf);
+              },
+          .schedule_stages =
+              [=](Func out) {
+                Func sums = product;
+                Var block("block"), inner("inner");
+                Halide::RVar r_outer("r_outer"), r_inner("r_inner");
+                sums.compute_at(out, strip).split(n, block, inner, 4 * lanes, TailStrategy::RoundUp);
+                sums.vectorize(inner, lanes).unroll(inner);
+                sums.update()
+                    .split(n, block, inner, 4 * lanes, TailStrategy::GuardWithIf)
+                    .vectorize(inner, lanes)
+                    .unroll(inner)
+                    .split(r, r_outer, r_inner, unroll, TailStrategy::GuardWithIf)
+                    .reorder(inner, r_inner, block, m, r_outer, b)
+                    .unroll(r_inner);
+              }};
+}
+
+// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of N
+// columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers.
+inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
+                                   int lanes, const PackedTile& tile) {
+  using Halide::Func;
+  using Halide::Stage;
+  using Halide::TailStrategy;
+  const Var n = p.column, m = p.row, b = p.batch;
+  const int micro_rows = tile.micro_rows, micro_columns = 2 * lanes;
+  Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
+  // Chunks of equal length, a multiple of the unrolling.
+  const Expr chunks = max(1, (p.inner + tile.depth - 1) / tile.depth);
+  const Expr length = ((p.inner + chunks - 1) / chunks + tile.unroll - 1) / tile.unroll * tile.unroll;
+  Func packed_left("packed_left"), packed_right("packed_right"), micro("micro"), total("total");
+  packed_right(i, k, right_panel, b) = right(right_panel * micro_columns + i, k, b);
+  packed_left(k, j, left_panel, b) = left(k, left_panel * micro_rows + j, b);
+  const Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
+  micro(i, j, right_panel, left_panel, chunk, b) = 0.0f;
+  micro(i, j, right_panel, left_panel, chunk, b) +=
+      packed_right(i, chunk * length + r, right_panel, b) * packed_left(chunk * length + r, j, left_panel, b);
+  total(n, m, b) = 0.0f;
+  total(n, m, b) += micro(n % micro_columns, m % micro_rows, n / micro_columns, m / micro_rows, r_chunk, b);
+
+  // Blocks of up to 16 × 64 panels, fewer where that leaves under kTasks of them. The shape alone decides, so that one
+  // shape gives the same bits on any number of threads.
+  constexpr int kLeftPanels = 16, kRightPanels = 64, kLeastRightPanels = 4, kTasks = 16;
+  const Expr left_panels = max(1, (p.rows + micro_rows - 1) / micro_rows);
+  const Expr right_panels = max(1, (p.columns + micro_columns - 1) / micro_columns);
+  const Expr row_blocks = (left_panels + kLeftPanels - 1) / kLeftPanels;
+  const Expr block_rows = (left_panels + row_blocks - 1) / row_blocks * micro_rows;
+  const Expr wanted = (kTasks + row_blocks * p.batches - 1) / max(1, row_blocks * p.batches);
+  const Expr column_blocks = max((right_panels + kRightPanels - 1) / kRightPanels,
+                                 min(wanted, (right_panels + kLeastRightPanels - 1) / kLeastRightPanels));
+  const Expr block_columns = max(1, (right_panels + column_blocks - 1) / max(1, column_blocks)) * micro_columns;
+
+  const Var column_block("column_block"), row_block("row_block");
+  return {.when = {},
+          .product = total,
+          .schedule_output =
+              [=](Stage out) {
+                Var x("x"), y("y");
+                out.split(n, column_block, x, block_columns, TailStrategy::GuardWithIf)
+                    .split(m, row_block, y, block_rows, TailStrategy::GuardWithIf)
+                    .reorder(x, y, row_block, column_block, b)
+                    .parallel(row_block)
+                    .parallel(column_block)
+                    .parallel(b)
+                    .vectorize(x, lanes, TailStrategy::GuardWithIf);
+              },
+          .schedule_stages =
+              [=](Func out) {
+                Func totals = total, sums = micro, a = packed_left, c = packed_right;
+                Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y"), group("group"), in_group("in_group"), k_in("k_in");
+                totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
+                totals.vectorize(x, lanes).unroll(x);
+                totals.update()
+                    .split(n, panel_x, x, micro_columns, TailStrategy::RoundUp)
+                    .split(m, panel_y, y, micro_rows, TailStrategy::RoundUp)
+                    .reorder(x, y, panel_y, panel_x, r_chunk, b)
+                    .vectorize(x, lanes)
+                    .unroll(x)
+                    .unroll(y);
+                // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
+                sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
+                sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1).bound_storage(b, 1);
+                sums.store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
+                sums.vectorize(i, lanes).unroll(i).unroll(j);
+                sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
+                sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
+                // The right operand: once per block of columns, all of k, eight panels side by side.
+                c.bound(i, 0, micro_columns).align_bounds(i, micro_columns).compute_at(out, column_block);
+                c.specialize(p.right.column_stride == 1)
+                    .split(right_panel, group, in_group, 8, TailStrategy::GuardWithIf)
+                    .reorder(i, in_group, k, group, b)
+                    .vectorize(i, lanes)
+                    .unroll(i)
+                    .parallel(group);
+                c.split(k, k, k_in, 16, TailStrategy::GuardWithIf).reorder(k_in, i, k, right_panel, b).parallel(right_panel);
+                // The left operand: once per block and chunk.
+                a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16).compute_at(totals, r_chunk);
+                a.specialize(p.left.column_stride == 1)
+                    .vectorize(k, lanes, TailStrategy::RoundUp)
+                    .unroll(j)
+                    .reorder(k, j, left_panel, b);
+                a.reorder(j, k, left_panel, b).unroll(j);
+              }};
+}
+
+}  // namespace detail
+
+inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProblem& p, const PackedTile& tile) {
+  const int lanes = Descriptor::target.natural_vector_size<float>();
+  Var k("k");
+  const Var n = p.column, m = p.row, b = p.batch;
+  Halide::Func left("left"), right("right");
+  const Expr batch = Halide::clamp(b, 0, p.batches - 1);
+  left(k, m, b) = p.left_at(k, m, batch);
+  right(n, k, b) = p.right_at(n, k, batch);
+  const Halide::Func padded_left =
+      Halide::BoundaryConditions::constant_exterior(left, 0.0f, {{0, p.inner}, {0, p.rows}});
+  const Halide::Func padded_right =
+      Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
+  const Expr few = p.rows <= detail::kFewRows;
+  const Expr columns_contiguous = p.right.row_stride == 1 && p.right.column_stride != 1;
+  return {detail::dot_plan(p, padded_left, padded_right, lanes, few && columns_contiguous),
+          detail::strip_plan(p, left, right, lanes, tile.unroll, few),
+          detail::packed_plan(p, padded_left, padded_right, lanes, tile)};
+}
+
+}  // namespace ashlar::dsl

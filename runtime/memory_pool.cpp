@@ -27,7 +27,7 @@ MemoryPool::~MemoryPool() {
 
 Block MemoryPool::allocate(int64_t bytes) {
   Block block;
-  const int64_t size = bytes > (int64_t{1} << 60) ? 0 : size_class(bytes);  // beyond any address space
+  const int64_t size = bytes > kAddressSpace ? 0 : size_class(bytes);
   if (size > 0 && !fault::strikes(FaultSite::allocation)) {
     if (take_free(size, block) || take_new(size, block)) return block;
     device_.trim();

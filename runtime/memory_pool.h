@@ -16,6 +16,9 @@ struct Block {
   int64_t bytes = 0;
 };
 
+/// No request can be larger: what an x86-64 process can address. Keeps sums of sizes far from overflow.
+inline constexpr int64_t kAddressSpace = int64_t{1} << 47;
+
 /// Bytes of the size class that holds `bytes`: multiples of 256 up to 2 KiB, then eight classes per power of two, so
 /// that at most an eighth of a block is wasted.
 int64_t size_class(int64_t bytes);

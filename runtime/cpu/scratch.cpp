@@ -116,7 +116,7 @@ Shelf* own_shelf() noexcept {
 }  // namespace
 
 void* allocate_scratch(size_t bytes) noexcept {
-  if (bytes > size_t{1} << 60 || fault::strikes(FaultSite::allocation)) return nullptr;
+  if (bytes > static_cast<size_t>(kAddressSpace) || fault::strikes(FaultSite::allocation)) return nullptr;
   const int64_t whole = size_class(static_cast<int64_t>(bytes) + 2 * static_cast<int64_t>(kAlignment));
   Shelf* shelf = own_shelf();
   Header* block = shelf ? shelf->take(whole) : nullptr;

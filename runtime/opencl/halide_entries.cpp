@@ -1,8 +1,10 @@
 #include "runtime/opencl/halide_entries.h"
 
 #include <cstring>
+#include <new>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "runtime/counter_cells.h"
 #include "runtime/environment.h"
@@ -130,8 +132,15 @@ cl_int refuse_copy(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_
 }
 
 /// Halide releases programs only while the process ends, when the driver may already be gone. The process's end
-/// releases them as well.
-cl_int keep_program(cl_program) noexcept { return CL_SUCCESS; }
+/// releases them as well; the list keeps them reachable, so that LeakSanitizer finds only programs that were forgotten.
+cl_int keep_program(cl_program program) noexcept {
+  static auto& kept = *new std::vector<cl_program>;
+  try {
+    kept.push_back(program);
+  } catch (const std::bad_alloc&) {  // the list matters to nobody else
+  }
+  return CL_SUCCESS;
+}
 
 struct Entry {
   const char* name;

@@ -99,6 +99,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     Halide::Pipeline pipeline = this->get_pipeline();
     check_scheduled(this->name(), pipeline.outputs(), target);
     check_tuple_updates(this->name(), pipeline.outputs());
+    drop_size_product_checks(pipeline);
     return pipeline;
   }
 

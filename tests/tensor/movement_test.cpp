@@ -146,6 +146,25 @@ TEST_P(Movement, BigTransposesAndColumns) {
   }
 }
 
+TEST_P(Movement, FarViewsOfLargeTensors) {
+  // Offset times size goes far beyond 2^31: the offset is no size.
+  const int64_t rows = 700, columns = 900;
+  const Tensor x = Tensor::from(elements<int32_t>(2 * rows * columns), {2, rows, columns}, device());
+  const Tensor second = x.select(0, 1);
+  const std::vector<int32_t> turned = second.transpose(0, 1).to_vector<int32_t>();
+  const std::vector<int32_t> reversed = second.flip(0).flip(1).to_vector<int32_t>();
+  const std::vector<int32_t> halved = second.slice(1, 0, columns, 2).to_vector<int32_t>();
+  for (int64_t i = 0; i < rows * columns; i++) {
+    const int64_t row = i / columns, column = i % columns;
+    const int32_t expected = element<int32_t>(rows * columns + i);
+    ASSERT_EQ(turned[static_cast<size_t>(column * rows + row)], expected);
+    ASSERT_EQ(reversed[static_cast<size_t>(rows * columns - 1 - i)], expected);
+    if (column % 2 == 0) ASSERT_EQ(halved[static_cast<size_t>(row * (columns / 2) + column / 2)], expected);
+  }
+  const Tensor cast = second.to(DType::f32);
+  EXPECT_EQ(cast.select(0, rows - 1).select(0, columns - 1).item(), element<int32_t>(2 * rows * columns - 1));
+}
+
 TEST_P(Movement, EightDimensionsThatDontCollapse) {
   const Shape shape{2, 3, 2, 3, 2, 2, 2, 3};
   const Tensor x = Tensor::from(elements<int32_t>(shape.numel()), shape, device());

@@ -1,0 +1,187 @@
+#include "tests/runtime/fake_cuda.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+// Signatures as NVIDIA documents the driver interface; handles are opaque to callers.
+namespace {
+
+using Result = int;
+using Pointer = uint64_t;
+constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotFound = 500;
+
+FakeCudaLog state{};
+std::mutex mutex;
+std::map<Pointer, size_t> blocks;
+thread_local int depth = 0;
+char context, device_module, scale_function;
+
+// CUDA_MEMCPY2D
+struct Copy2D {
+  size_t source_x, source_y;
+  unsigned int source_type;
+  const void* source_host;
+  Pointer source_device;
+  void* source_array;
+  size_t source_pitch;
+  size_t destination_x, destination_y;
+  unsigned int destination_type;
+  void* destination_host;
+  Pointer destination_device;
+  void* destination_array;
+  size_t destination_pitch;
+  size_t width_bytes, height;
+};
+
+Result require_context() { return depth > 0 ? kSuccess : kInvalidContext; }
+
+Result copy(void* destination, const void* source, size_t bytes) {
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::memmove(destination, source, bytes);
+  return kSuccess;
+}
+
+void* at(Pointer pointer) { return reinterpret_cast<void*>(pointer); }
+
+}  // namespace
+
+extern "C" {
+
+const FakeCudaLog* fake_cuda_log() { return &state; }
+
+Result cuInit(unsigned int) { return kSuccess; }
+Result cuDriverGetVersion(int* version) { return *version = 12090, kSuccess; }
+Result cuGetErrorName(Result status, const char** name) {
+  *name = status == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_OTHER";
+  return kSuccess;
+}
+Result cuDeviceGetCount(int* count) { return *count = 1, kSuccess; }
+Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? kSuccess : kInvalidValue; }
+Result cuDeviceGetName(char* name, int length, int) { return std::strncpy(name, "fake CUDA device", length), kSuccess; }
+Result cuDeviceGetAttribute(int* value, int, int) { return *value = 1, kSuccess; }
+Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kFakeCudaMemory, kSuccess; }
+Result cuDevicePrimaryCtxRetain(void** out, int) { return *out = &context, kSuccess; }
+
+Result cuCtxPushCurrent_v2(void* pushed) {
+  if (pushed != &context) return kInvalidContext;
+  ++depth;
+  std::lock_guard lock(mutex);
+  return ++state.contexts_pushed, kSuccess;
+}
+Result cuCtxPopCurrent_v2(void** popped) {
+  if (depth == 0) return kInvalidContext;
+  --depth;
+  *popped = &context;
+  std::lock_guard lock(mutex);
+  return --state.contexts_pushed, kSuccess;
+}
+Result cuCtxSynchronize() { return require_context(); }
+
+Result cuStreamCreate(void** stream, unsigned int) {
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::lock_guard lock(mutex);
+  ++state.live_streams;
+  return *stream = new char, kSuccess;
+}
+Result cuStreamDestroy_v2(void* stream) {
+  std::lock_guard lock(mutex);
+  --state.live_streams;
+  return delete static_cast<char*>(stream), kSuccess;
+}
+Result cuStreamSynchronize(void* stream) { return stream ? require_context() : kInvalidValue; }
+Result cuStreamWaitEvent(void* stream, void* event, unsigned int) {
+  return stream && event ? require_context() : kInvalidValue;
+}
+Result cuEventCreate(void** event, unsigned int) {
+  std::lock_guard lock(mutex);
+  ++state.live_events;
+  return *event = new char, kSuccess;
+}
+Result cuEventRecord(void* event, void* stream) { return event && stream ? require_context() : kInvalidValue; }
+Result cuEventDestroy_v2(void* event) {
+  std::lock_guard lock(mutex);
+  --state.live_events;
+  return delete static_cast<char*>(event), kSuccess;
+}
+
+Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::lock_guard lock(mutex);
+  if (static_cast<int64_t>(bytes) > kFakeCudaMemory - state.live_bytes) return kOutOfMemory;
+  *pointer = reinterpret_cast<Pointer>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  blocks[*pointer] = bytes;
+  ++state.live_allocations;
+  state.live_bytes += static_cast<int64_t>(bytes);
+  return kSuccess;
+}
+Result cuMemFree_v2(Pointer pointer) {
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::lock_guard lock(mutex);
+  const auto found = blocks.find(pointer);
+  if (found == blocks.end()) return kInvalidValue;
+  --state.live_allocations;
+  state.live_bytes -= static_cast<int64_t>(found->second);
+  blocks.erase(found);
+  return std::free(at(pointer)), kSuccess;
+}
+
+Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void*) { return copy(at(to), from, bytes); }
+Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void*) { return copy(to, at(from), bytes); }
+Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, void*) { return copy(at(to), at(from), bytes); }
+Result cuMemcpyHtoD_v2(Pointer to, const void* from, size_t bytes) { return copy(at(to), from, bytes); }
+Result cuMemcpyDtoH_v2(void* to, Pointer from, size_t bytes) { return copy(to, at(from), bytes); }
+Result cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) { return copy(at(to), at(from), bytes); }
+Result cuMemcpy3D_v2(const void*) { return kInvalidValue; }
+Result cuMemcpy2DAsync_v2(const Copy2D* c, void*) {
+  Result status = c->source_type == 2 && c->destination_type == 2 ? kSuccess : kInvalidValue;
+  for (size_t row = 0; row < c->height && status == kSuccess; ++row) {
+    status = copy(at(c->destination_device + row * c->destination_pitch), at(c->source_device + row * c->source_pitch),
+                  c->width_bytes);
+  }
+  return status;
+}
+
+Result cuModuleLoadDataEx(void** loaded, const void* image, unsigned int count, int* options, void**) {
+  if (std::strcmp(static_cast<const char*>(image), "fake module") != 0) return kInvalidValue;
+  std::lock_guard lock(mutex);
+  for (unsigned int i = 0; i < count; ++i) state.register_caps += options[i] == 0;
+  ++state.modules;
+  return *loaded = &device_module, kSuccess;
+}
+Result cuModuleLoadData(void** loaded, const void* image) {
+  return cuModuleLoadDataEx(loaded, image, 0, nullptr, nullptr);
+}
+Result cuModuleUnload(void*) { return kInvalidContext; }
+Result cuModuleGetFunction(void** function, void* module, const char* name) {
+  if (module != &device_module || std::strcmp(name, "scale") != 0) return kNotFound;
+  return *function = &scale_function, kSuccess;
+}
+Result cuFuncSetAttribute(void*, int, int) { return ++state.raised_shared, kSuccess; }
+
+/// scale: x, scale, n, y;  y[i] = scale · x[i]
+Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+                      unsigned int, unsigned int, void* stream, void** parameters, void**) {
+  if (function != &scale_function || stream == nullptr || require_context() != kSuccess) return kInvalidValue;
+  const auto* x = static_cast<const float*>(at(*static_cast<Pointer*>(parameters[0])));
+  const float scale = *static_cast<float*>(parameters[1]);
+  const int32_t n = *static_cast<int32_t*>(parameters[2]);
+  auto* y = static_cast<float*>(at(*static_cast<Pointer*>(parameters[3])));
+  for (int32_t i = 0; i < n; ++i) y[i] = scale * x[i];
+  std::lock_guard lock(mutex);
+  ++state.launches;
+  state.last_stream = stream;
+  return kSuccess;
+}
+
+// Halide's runtime looks these up too; with our hooks it has no reason to call them.
+Result cuCtxCreate_v2(void**, unsigned int, int) { return kInvalidValue; }
+Result cuCtxDestroy_v2(void*) { return kInvalidValue; }
+Result cuProfilerStop() { return kInvalidValue; }
+Result cuCtxGetApiVersion(void*, unsigned int*) { return kInvalidValue; }
+Result cuCtxGetDevice(int*) { return kInvalidValue; }
+Result cuPointerGetAttribute(void*, int, Pointer) { return kInvalidValue; }
+
+}  // extern "C"

@@ -1,0 +1,28 @@
+// A stand-in for libcuda.so.1: one device whose memory is the host's, and one kernel. For tests on machines without a
+// GPU: they open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+/// What the fake driver has been asked so far.
+struct FakeCudaLog {
+  int64_t live_allocations;
+  int64_t live_bytes;
+  int64_t live_streams;
+  int64_t live_events;
+  int64_t contexts_pushed;  // and not yet popped
+  int64_t modules;
+  int64_t register_caps;    // modules loaded with CU_JIT_MAX_REGISTERS
+  int64_t launches;
+  int64_t raised_shared;    // cuFuncSetAttribute calls
+  void* last_stream;
+};
+
+const FakeCudaLog* fake_cuda_log();
+
+}  // extern "C"
+
+/// Its memory, in bytes: beyond it cuMemAlloc returns CUDA_ERROR_OUT_OF_MEMORY.
+inline constexpr int64_t kFakeCudaMemory = int64_t{64} << 20;

@@ -1,0 +1,215 @@
+// The CUDA half without a GPU: against the stand-in driver of fake_cuda.cpp, which ctest opens by ASHLAR_CUDA_LIBRARY.
+// The kernel is written by hand as Halide compiles one: it loads its module and launches through Halide's runtime.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "runtime/counters.h"
+#include "runtime/error.h"
+#include "runtime/fault.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+#include "runtime/stream_state.h"
+#include "tests/runtime/devices.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/host_kernel.h"
+
+// In Halide's runtime; HalideRuntime.h doesn't declare what only compiled kernels call.
+extern "C" {
+int halide_cuda_initialize_kernels(void* user_context, void** state, const char* image, int size);
+void halide_cuda_finalize_kernels(void* user_context, void* state);
+int halide_cuda_run(void* user_context, void* state, const char* entry, int blocks_x, int blocks_y, int blocks_z,
+                    int threads_x, int threads_y, int threads_z, int shared_bytes, size_t sizes[], void* arguments[],
+                    int8_t is_buffer[]);
+const halide_device_interface_t* halide_cuda_device_interface();
+}
+
+namespace ashlar::testing {
+namespace {
+
+int shared_bytes = 0;
+
+/// y[i] = scale · x[i] for an x without offset.
+int scale_on_cuda(void** arguments) {
+  static void* state = nullptr;
+  static char image[] = "fake module";
+  void* context = context_at(arguments);
+  if (int code = halide_cuda_initialize_kernels(context, &state, image, sizeof(image))) return code;
+  halide_buffer_t& x = buffer_at(arguments, 1);
+  halide_buffer_t& y = buffer_at(arguments, 3);
+  EXPECT_EQ(x.host, nullptr);
+  EXPECT_EQ(x.device_interface, halide_cuda_device_interface());
+  EXPECT_EQ(x.device % 256, 0u);
+  EXPECT_EQ(y.device % 16, 0u);
+  size_t sizes[] = {8, 4, 4, 8, 0};
+  void* values[] = {&x, arguments[2], &y.dim[0].extent, &y, nullptr};
+  int8_t is_buffer[] = {1, 0, 0, 1, 0};
+  int code = halide_copy_to_device(context, &x, halide_cuda_device_interface());  // as compiled kernels do: no copy
+  if (code == 0) {
+    code = halide_cuda_run(context, state, "scale", 1, 1, 1, 1, 1, 1, shared_bytes, sizes, values, is_buffer);
+  }
+  halide_cuda_finalize_kernels(context, state);
+  return code;
+}
+
+int allocates_in_kernel(void** arguments) {
+  halide_dimension_t dimension(0, 100, 1);
+  halide_buffer_t temporary{};
+  temporary.type = {halide_type_float, 32};
+  temporary.dimensions = 1;
+  temporary.dim = &dimension;
+  return halide_device_malloc(context_at(arguments), &temporary, halide_cuda_device_interface());
+}
+
+int copies_in_kernel(void** arguments) {
+  static float host[1000];
+  halide_buffer_t& y = buffer_at(arguments, 3);
+  y.host = reinterpret_cast<uint8_t*>(host);
+  y.set_device_dirty();
+  return halide_copy_to_host(context_at(arguments), &y);
+}
+
+class Cuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Device::cuda().is_available() || Device::cuda().description() != "fake CUDA device") {
+      GTEST_SKIP() << "run by ctest with the stand-in driver";
+    }
+    void* library = dlopen(std::getenv("ASHLAR_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(library, nullptr);
+    log_ = reinterpret_cast<decltype(&fake_cuda_log)>(dlsym(library, "fake_cuda_log"))();
+    dlclose(library);
+  }
+  void TearDown() override {
+    if (log_) {
+      EXPECT_EQ(log_->contexts_pushed, 0);
+    }
+  }
+
+  /// Runs a hand-written kernel on CUDA.
+  static void run(int (*function)(void**), const Tensor& x, float scale, const Tensor& y) {
+    const KernelInstance instance{KernelKey{}.packed(), function, "scale_cuda"};
+    const TargetTable table{&instance, 1};
+    const KernelInfo info = {"scale", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr,
+                             {nullptr, nullptr, nullptr, &table}};
+    const std::vector<Tensor> inputs = {x}, outputs = {y};
+    const std::vector<Scalar> scalars = {scale};
+    launch(info, KernelKey{}, inputs, scalars, outputs);
+  }
+
+  const FakeCudaLog* log_ = nullptr;
+};
+
+TEST_F(Cuda, LaunchesOnTheCurrentStreamWithoutARegisterCap) {
+  const Tensor x = upload(ramp(1000), Device::cuda());
+  const Tensor y = upload(ramp(1000), Device::cuda());
+  const Counters before = counters(DeviceKind::cuda);
+  run(&scale_on_cuda, x, 3, y);
+  const Stream other(Device::cuda());
+  {
+    StreamScope scope(other);
+    run(&scale_on_cuda, x, 3, y);
+    EXPECT_EQ(log_->last_stream, other.state().native_queue());
+  }
+  const Counters span = counters(DeviceKind::cuda) - before;
+  EXPECT_EQ(span.launches, 2);
+  EXPECT_EQ(span.modules_loaded, 1);
+  EXPECT_EQ(span.bytes_to_device + span.bytes_to_host + span.bytes_on_device, 0);
+  EXPECT_EQ(log_->register_caps, 0);
+  EXPECT_EQ(download(y)[999], 2997);
+  EXPECT_EQ(Device::cuda().driver(), "CUDA driver 12.9");
+}
+
+TEST_F(Cuda, AsksForMoreSharedMemoryThanTheDefault) {
+  const Tensor x = upload(ramp(10), Device::cuda());
+  const int64_t before = log_->raised_shared;
+  shared_bytes = 48 << 10;
+  run(&scale_on_cuda, x, 1, x);
+  EXPECT_EQ(log_->raised_shared, before);
+  shared_bytes = 100 << 10;
+  run(&scale_on_cuda, x, 1, x);
+  EXPECT_EQ(log_->raised_shared, before + 1);
+  shared_bytes = 0;
+}
+
+TEST_F(Cuda, OutputsAtAnyOffset) {
+  const Tensor x = upload(ramp(100), Device::cuda());
+  for (int64_t offset : {0, 1, 4, 7, 64}) {
+    const Tensor target = upload(std::vector<float>(300, -1), Device::cuda());
+    run(&scale_on_cuda, x, 2, Tensor(target.storage(), {100}, {1}, offset, DType::f32));
+    std::vector<float> expected(300, -1);
+    for (int i = 0; i < 100; ++i) expected[static_cast<size_t>(offset + i)] = 2.0f * static_cast<float>(i);
+    EXPECT_EQ(download(target), expected) << offset;
+  }
+}
+
+TEST_F(Cuda, AKernelMayNeitherAllocateNorCopy) {
+  const Tensor x = upload(ramp(1000), Device::cuda());
+  const int64_t live = log_->live_allocations;
+  for (auto kernel : {&allocates_in_kernel, &copies_in_kernel}) {
+    try {
+      run(kernel, x, 1, x);
+      ADD_FAILURE() << "no exception";
+    } catch (const KernelError& error) {
+      EXPECT_NE(std::string(error.what()).find("the kernel tried to"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_EQ(log_->live_allocations, live);
+  EXPECT_EQ(download(x), ramp(1000));
+}
+
+TEST_F(Cuda, OutOfMemoryTrimsOtherStreamsThenThrows) {
+  const Tensor kept = upload(ramp(1000), Device::cuda());
+  {
+    const Stream other(Device::cuda());
+    StreamScope scope(other);
+    detail::Storage::create(kFakeCudaMemory / 2, Device::cuda());  // free in the other stream's pool
+    StreamScope back(Stream(Device::cuda()));
+    EXPECT_NO_THROW(detail::Storage::create(kFakeCudaMemory / 4 * 3, Device::cuda()));
+    EXPECT_THROW(detail::Storage::create(kFakeCudaMemory, Device::cuda()), OutOfMemory);
+  }
+  EXPECT_EQ(download(kept), ramp(1000));
+}
+
+TEST_F(Cuda, TheNthDriverCallFails) {
+  const auto job = [] {
+    const Tensor x = upload(ramp(500), Device::cuda());
+    const Stream other(Device::cuda());
+    StreamScope scope(other);
+    const Tensor target = upload(std::vector<float>(600, -1), Device::cuda());
+    run(&scale_on_cuda, x, 2, Tensor(target.storage(), {500}, {1}, 3, DType::f32));
+    return download(target)[3 + 499];
+  };
+  int exceptions = 0;
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 500);
+    trim_memory(Device::cuda());
+    const FakeCudaLog before = *log_;
+    bool fired = false;
+    try {
+      detail::FaultScope fault(detail::FaultSite::driver_call, n);
+      const float result = job();
+      fired = fault.fired();
+      EXPECT_EQ(result, 998) << n;
+    } catch (const Error& error) {
+      fired = true;
+      ++exceptions;
+      EXPECT_TRUE(dynamic_cast<const DriverError*>(&error) || dynamic_cast<const OutOfMemory*>(&error))
+          << error.what();
+    }
+    trim_memory(Device::cuda());
+    EXPECT_EQ(log_->live_allocations, before.live_allocations) << n;
+    EXPECT_EQ(log_->live_streams, before.live_streams) << n;
+    EXPECT_EQ(log_->live_events, before.live_events) << n;
+    EXPECT_EQ(log_->contexts_pushed, 0) << n;
+    EXPECT_EQ(job(), 998);
+    if (!fired) break;
+  }
+  EXPECT_GE(exceptions, 15);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

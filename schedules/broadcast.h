@@ -5,18 +5,10 @@
 
 namespace ashlar::dsl {
 
-inline void broadcast(Cpu, Halide::Func out, const std::vector<Var>& index) {
-  Var outer("outer");
-  const int lanes = Descriptor::target.natural_vector_size<float>();
-  out.fuse(index[1], index[0], outer).parallel(outer).vectorize(index[3], lanes, Halide::TailStrategy::GuardWithIf);
-}
-
-template <class Gpu>
-void broadcast(Gpu, Halide::Func out, const std::vector<Var>& index) {
-  Var outer("outer"), x("x"), y("y");
-  out.fuse(index[1], index[0], outer)
-      .gpu_tile(index[3], index[2], x, y, 64, 4, Halide::TailStrategy::GuardWithIf)
-      .gpu_blocks(outer);
-}
+/// `index`: the output's variables, outermost first. Branches chosen by the call's strides: one flat run (dense or
+/// scalar operands), rows (operands broadcast along outer dimensions), and anything else.
+void broadcast(Cpu, Halide::Func out, const std::vector<Var>& index);
+void broadcast(OpenCL, Halide::Func out, const std::vector<Var>& index);
+void broadcast(Cuda, Halide::Func out, const std::vector<Var>& index);
 
 }  // namespace ashlar::dsl

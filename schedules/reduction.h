@@ -5,7 +5,8 @@
 
 namespace ashlar::dsl {
 
-/// The stages of such a kernel: out(outer, part, inner) reads `reduce` at the same indices; `axis` runs over one chunk.
+/// The stages of such a kernel: out(outer, part, inner) reads `reduce` at the same indices; `axis` runs over one chunk,
+/// and a condition on it should have the form k + a < b.
 struct ReductionStages {
   Stage& reduce;
   Halide::RVar axis;
@@ -13,17 +14,11 @@ struct ReductionStages {
   Var outer, part, inner;
 };
 
-inline void reduction(Cpu, ReductionStages s) {
-  Var task("task");
-  s.out.fuse(s.part, s.outer, task).parallel(task);
-  s.reduce.func().compute_at(s.out, s.inner);
-}
-
-template <class Gpu>
-void reduction(Gpu, ReductionStages s) {
-  Var x("x"), y("y");
-  s.out.gpu_tile(s.inner, s.part, x, y, 32, 4, Halide::TailStrategy::GuardWithIf).gpu_blocks(s.outer);
-  s.reduce.func().compute_at(s.out, x);
-}
+/// inner == 1: reduced in vector lanes; else vectors along inner. Parallel over the results.
+void reduction(Cpu, const ReductionStages& stages);
+/// inner == 1: a work-group for one long or several short reductions; else threads along inner and along the reduced
+/// axis. Trees in local memory.
+void reduction(OpenCL, const ReductionStages& stages);
+void reduction(Cuda, const ReductionStages& stages);
 
 }  // namespace ashlar::dsl

@@ -5,8 +5,9 @@
 
 namespace ashlar::dsl {
 
-/// The stages of such a kernel. `reductions` stand in the order in which they need each other; each reduces over its own
-/// axis of all columns. `out` has indices (row, column), or (row) when nothing but the reductions' result is wanted.
+/// The stages of such a kernel. `reductions` stand in the order in which they need each other; each is a sum, maximum
+/// or minimum over its own axis of all columns. `out` has indices (row, column), or (row) when nothing but the
+/// reductions' result is wanted. Plain stages between them are computed where they are read and aren't listed.
 struct RowReduction {
   Stage& stage;
   Halide::RVar axis;
@@ -18,30 +19,12 @@ struct RowStages {
   bool out_has_columns = true;
 };
 
-inline void row_reduction(Cpu, RowStages s) {
-  const int lanes = Descriptor::target.natural_vector_size<float>();
-  s.out.parallel(s.row);
-  if (s.out_has_columns) s.out.vectorize(s.column, lanes, Halide::TailStrategy::GuardWithIf);
-  for (RowReduction& r : s.reductions) r.stage.func().compute_at(s.out, s.row);
-}
-
-template <class Gpu>
-void row_reduction(Gpu, RowStages s) {
-  Var thread("thread");
-  if (!s.out_has_columns) {
-    s.out.gpu_tile(s.row, thread, 32, Halide::TailStrategy::GuardWithIf);
-    for (RowReduction& r : s.reductions) r.stage.func().compute_at(s.out, thread);
-    return;
-  }
-  // Every value that all threads read is computed by one of them into shared memory.
-  Var lane("lane");
-  s.out.split(s.column, s.column, lane, 128, Halide::TailStrategy::GuardWithIf)
-      .reorder(lane, s.column, s.row)
-      .gpu_threads(lane)
-      .gpu_blocks(s.row);
-  for (RowReduction& r : s.reductions) {
-    r.stage.func().compute_at(s.out, s.row).store_in(Halide::MemoryType::GPUShared);
-  }
-}
+/// Rows in parallel, each reduced in vector lanes.
+void row_reduction(Cpu, const RowStages& stages);
+/// Long rows: a work-group each. Short ones: several in a work-group. Trees in local memory.
+void row_reduction(OpenCL, const RowStages& stages);
+/// Short rows: a warp each, with trees over its lanes and no barrier. Long ones: a block of warps each. Kernels without
+/// columns in their output: as on OpenCL.
+void row_reduction(Cuda, const RowStages& stages);
 
 }  // namespace ashlar::dsl

@@ -1,0 +1,124 @@
+#include "schedules/broadcast.h"
+
+#include "schedules/lowering/rewrite.h"
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::TailStrategy;
+using Halide::Parameter;
+
+namespace {
+
+constexpr int kElementsPerTask = 16384;
+constexpr int kThreads = 256;
+
+/// The innermost strides that get a branch of their own: all 1, and each input in turn 0 with the others 1.
+std::vector<Expr> innermost_patterns(const std::vector<Parameter>& inputs) {
+  std::vector<Expr> patterns;
+  for (size_t repeated = 0; repeated <= inputs.size(); repeated++) {
+    Expr pattern = Halide::Internal::const_true();
+    for (size_t i = 0; i < inputs.size(); i++) pattern = pattern && stride_of(inputs[i], 0) == (i + 1 == repeated ? 0 : 1);
+    patterns.push_back(Halide::Internal::simplify(pattern));
+    if (inputs.size() == 1 && repeated == 0) break;
+  }
+  return patterns;
+}
+
+struct Shape4 {
+  explicit Shape4(const Func& out) {
+    const Halide::OutputImageParam buffer = out.output_buffer();
+    for (int d = 0; d < 4; d++) extent.push_back(buffer.dim(d).extent()), stride.push_back(buffer.dim(d).stride());
+  }
+  Expr is_flat() const { return extent[1] == 1 && extent[2] == 1 && extent[3] == 1; }
+  std::vector<Expr> extent, stride;  ///< innermost first
+};
+
+}  // namespace
+
+void broadcast(Cpu, Func out, const std::vector<Var>& index) {
+  Var outer("outer"), task("task"), run("run");
+  const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
+  const Shape4 shape(out);
+  // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead.
+  const Expr rows = Halide::max(1, kElementsPerTask / Halide::max(1, shape.extent[0]));
+  const auto tiled = [&](auto&& stage, bool vectors) {
+    const Var& i = index[3];
+    stage.split(i, run, i, kElementsPerTask, TailStrategy::GuardWithIf)
+        .fuse(index[2], index[1], outer)
+        .fuse(outer, index[0], outer)
+        .split(outer, task, outer, rows, TailStrategy::GuardWithIf)
+        .reorder(i, outer, run, task)
+        .fuse(run, task, task)
+        .parallel(task);
+    if (vectors) stage.vectorize(i, lanes, TailStrategy::GuardWithIf);
+  };
+  for (const Expr& pattern : innermost_patterns(inputs_of(out))) tiled(out.specialize(pattern), true);
+  tiled(out, false);
+}
+
+namespace {
+
+void broadcast_gpu(Func out, const std::vector<Var>& index) {
+  Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step");
+  const Var& i = index[3];
+  const Shape4 shape(out);
+  const int lanes = lanes_of_access(out);
+  const std::vector<Parameter> inputs = inputs_of(out);
+  // Every row of every operand starts at a multiple of the vector, as the output's rows do.
+  Expr aligned = shape.extent[0] % lanes == 0;
+  for (const Parameter& input : inputs) {
+    for (int d = 1; d < 4; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+    aligned = aligned && hidden_min(input) % lanes == 0;
+  }
+  Expr offsets_aligned = Halide::Internal::const_true();
+  for (const Parameter& input : inputs) offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
+
+  for (int d = 1; d < 4; d++) aligned = aligned && shape.stride[d] % lanes == 0;
+
+  for (const Expr& pattern : innermost_patterns(inputs)) {
+    // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
+    out.specialize(pattern && shape.is_flat() && offsets_aligned)
+        .split(i, block, step, kThreads * lanes, TailStrategy::GuardWithIf)
+        .split(step, thread, lane, lanes)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    // A thread divides its number once for a whole vector.
+    Var vector("vector");
+    out.specialize(pattern && aligned)
+        .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+        .fuse(vector, index[2], outer)
+        .fuse(outer, index[1], outer)
+        .fuse(outer, index[0], outer)
+        .split(outer, block, thread, kThreads, TailStrategy::GuardWithIf)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+  }
+  // Long rows: four elements of a row for each thread, a block apart.
+  out.specialize(shape.extent[0] >= 2 * kThreads)
+      .fuse(index[2], index[1], outer)
+      .fuse(outer, index[0], outer)
+      .split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
+      .split(step, step, thread, kThreads)
+      .reorder(step, thread, block, outer)
+      .unroll(step)
+      .fuse(block, outer, block)
+      .gpu_blocks(block)
+      .gpu_threads(thread);
+  out.fuse(i, index[2], outer)
+      .fuse(outer, index[1], outer)
+      .fuse(outer, index[0], outer)
+      .split(outer, block, thread, kThreads, TailStrategy::GuardWithIf)
+      .gpu_blocks(block)
+      .gpu_threads(thread);
+}
+
+}  // namespace
+
+void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
+void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,64 @@
+#include "schedules/elementwise.h"
+
+#include "schedules/lowering/rewrite.h"
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::TailStrategy;
+
+namespace {
+
+constexpr int kElementsPerTask = 16384;
+constexpr int kThreads = 256;
+
+void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
+  Var block("block"), thread("thread"), lane("lane"), step("step");
+  if (!stages.empty()) {
+    out.gpu_tile(i, block, thread, kThreads, TailStrategy::GuardWithIf);
+    for (Stage* stage : stages) stage->func().compute_at(out, thread);
+    return;
+  }
+
+  const int lanes = lanes_of_access(out);
+  Expr aligned = Halide::Internal::const_true();
+  for (const Halide::Parameter& input : inputs_of(out)) {
+    if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;
+  }
+  aligned = Halide::Internal::simplify(aligned);
+  const auto vectors = [&](auto&& branch) {
+    branch.split(i, block, thread, kThreads * lanes, TailStrategy::GuardWithIf)
+        .split(thread, thread, lane, lanes)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+  };
+  if (Halide::Internal::is_const_one(aligned)) return vectors(out);
+  vectors(out.specialize(aligned));
+  out.split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
+      .split(step, step, thread, kThreads)
+      .reorder(step, thread, block)
+      .unroll(step)
+      .gpu_blocks(block)
+      .gpu_threads(thread);
+}
+
+}  // namespace
+
+void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
+  Var chunk("chunk"), lane("lane");
+  const int lanes = Descriptor::target.natural_vector_size<float>();
+  out.split(i, chunk, i, kElementsPerTask, TailStrategy::GuardWithIf)
+      .split(i, i, lane, lanes, TailStrategy::GuardWithIf)
+      .parallel(chunk)
+      .vectorize(lane);
+  for (Stage* stage : stages) {
+    stage->func().compute_at(out, i).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
+  }
+}
+
+void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
+void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
+
+}  // namespace ashlar::dsl

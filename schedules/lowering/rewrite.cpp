@@ -1,0 +1,171 @@
+#include "schedules/lowering/rewrite.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Parameter;
+using namespace Halide::Internal;
+
+namespace {
+
+class Rewriter : public IRGraphMutator {
+ public:
+  explicit Rewriter(const Rewrite& rewrite) : rewrite_(rewrite) {}
+
+ private:
+  using IRGraphMutator::visit;
+  Expr visit(const Variable* variable) override {
+    const auto found = rewrite_.variables.find(variable->name);
+    return found == rewrite_.variables.end() ? Expr(variable) : found->second;
+  }
+  Expr visit(const Call* call) override {
+    if (call->call_type != Call::Halide) return IRGraphMutator::visit(call);
+    std::vector<Expr> coordinates;
+    for (const Expr& argument : call->args) coordinates.push_back(mutate(argument));
+    if (const auto found = rewrite_.calls.find(call->name); found != rewrite_.calls.end()) {
+      return found->second(coordinates);
+    }
+    const Function callee(call->func);
+    if (callee.has_update_definition() || callee.has_extern_definition() || !callee.has_pure_definition()) {
+      return Call::make(callee, coordinates, call->value_index);
+    }
+    // One plain formula: write it out with its coordinates in place, then rewrite what it calls.
+    Rewrite inner{{}, rewrite_.calls};
+    for (size_t i = 0; i < coordinates.size(); i++) inner.variables[callee.args()[i]] = coordinates[i];
+    return inner(callee.definition().values()[call->value_index]);
+  }
+  const Rewrite& rewrite_;
+};
+
+bool calls_function(const Expr& e, const std::string& name) {
+  const auto* call = e.as<Call>();
+  return call != nullptr && call->call_type == Call::Halide && call->name == name;
+}
+
+class InputCollector : public IRVisitor {
+ public:
+  std::vector<Parameter> inputs;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* call) override {
+    IRVisitor::visit(call);
+    if (call->call_type != Call::Image || !call->param.defined()) return;
+    if (names_.insert(call->name).second) inputs.push_back(call->param);
+  }
+  std::set<std::string> names_;
+};
+
+Expr buffer_field(const Parameter& input, const std::string& field, int dimension) {
+  return Variable::make(Halide::Int(32), input.name() + "." + field + "." + std::to_string(dimension), input);
+}
+
+}  // namespace
+
+Expr Rewrite::operator()(const Expr& expression) const {
+  // Halide names the common parts of every definition t0, t1, …: written out, so that no two definitions' names meet.
+  Rewriter rewriter(*this);
+  return rewriter.mutate(substitute_in_all_lets(expression));
+}
+
+ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
+  const Function function = func.function();
+  const auto refuse = [this](const std::string& what) {
+    throw Halide::CompileError("stage " + name_ + " is no reduction that this schedule can split: " + what);
+  };
+  if (function.outputs() != 1 || function.updates().size() != 1) refuse("it needs one value and one update");
+  const Definition& update = function.update(0);
+  const std::vector<ReductionVariable>& domain = update.schedule().rvars();
+  if (domain.size() != 1) refuse("it needs one reduction axis");
+  for (const std::string& name : function.args()) index_.emplace_back(name);
+  start_ = function.definition().values()[0];
+  variable_ = domain[0].var;
+  extent_ = domain[0].extent;
+  condition_ = substitute_in_all_lets(update.predicate());
+
+  if (const auto* below = condition_.as<LT>()) {
+    // k + a < b  means  k < b - a.
+    const Expr k = Variable::make(Halide::Int(32), variable_);
+    const Expr rest = simplify(substitute(variable_, 0, below->a));
+    if (!expr_uses_var(below->b, variable_) && can_prove(substitute(variable_, k, below->a) == k + rest)) {
+      length_ = Halide::min(extent_, below->b - rest);
+      condition_ = const_true();
+    }
+  }
+
+  const Expr combined = substitute_in_all_lets(update.values()[0]);
+  Expr a, b;
+  if (const auto* add = combined.as<Add>()) {
+    operator_ = Operator::add, a = add->a, b = add->b;
+  } else if (const auto* max = combined.as<Max>()) {
+    operator_ = Operator::max, a = max->a, b = max->b;
+  } else if (const auto* min = combined.as<Min>()) {
+    operator_ = Operator::min, a = min->a, b = min->b;
+  } else {
+    std::ostringstream text;
+    text << combined;
+    refuse("its update must be a sum, a maximum or a minimum, not " + text.str());
+  }
+  if (!calls_function(a, name_)) std::swap(a, b);
+  if (!calls_function(a, name_)) refuse("its update must combine the stage itself with one value");
+  value_ = b;
+}
+
+Expr ReductionStage::value(const Expr& k, Rewrite rewrite) const {
+  rewrite.variables[variable_] = k;
+  return rewrite(value_);
+}
+
+Expr ReductionStage::length(const Rewrite& rewrite) const { return length_.defined() ? rewrite(length_) : extent_; }
+
+Expr ReductionStage::condition(const Expr& k, Rewrite rewrite) const {
+  rewrite.variables[variable_] = k;
+  return rewrite(condition_);
+}
+
+Expr ReductionStage::combine(const Expr& a, const Expr& b) const {
+  switch (operator_) {
+    case Operator::add: return a + b;
+    case Operator::max: return Halide::max(a, b);
+    default: return Halide::min(a, b);
+  }
+}
+
+Expr ReductionStage::combine(std::vector<Expr> parts) const {
+  while (parts.size() > 1) {
+    std::vector<Expr> halved;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2) halved.push_back(combine(parts[i], parts[i + 1]));
+    if (parts.size() % 2 == 1) halved.push_back(parts.back());
+    parts = std::move(halved);
+  }
+  return parts.at(0);
+}
+
+std::vector<Expr>& values_of(Func func) { return func.function().definition().values(); }
+
+std::vector<Parameter> inputs_of(const Func& func) {
+  InputCollector collector;
+  for (const auto& [name, function] : build_environment({func.function()})) function.accept(&collector);
+  std::sort(collector.inputs.begin(), collector.inputs.end(),
+            [](const Parameter& a, const Parameter& b) { return a.name() < b.name(); });
+  return collector.inputs;
+}
+
+int lanes_of_access(const Func& func) {
+  constexpr int kAccessBytes = 16, kMostLanes = 8;
+  int widest = 1;
+  for (const Halide::Type& type : func.types()) widest = std::max(widest, type.bytes());
+  for (const Parameter& input : inputs_of(func)) widest = std::max(widest, input.type().bytes());
+  return widest > 4 ? 1 : std::min(kMostLanes, kAccessBytes / widest);
+}
+
+Expr hidden_min(const Parameter& input) { return buffer_field(input, "min", input.dimensions() - 1); }
+Expr extent_of(const Parameter& input, int dimension) { return buffer_field(input, "extent", dimension); }
+Expr stride_of(const Parameter& input, int dimension) { return buffer_field(input, "stride", dimension); }
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,75 @@
+// Taking a kernel's stages apart and putting them together again in another shape: how a family turns one plain
+// algorithm into the several that its target wants. The algorithm itself is left as its author wrote it.
+#pragma once
+
+#include <Halide.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ashlar::dsl {
+
+/// Gives the expression that replaces a call of a Func, from the call's (already rewritten) coordinates.
+using CallRule = std::function<Halide::Expr(const std::vector<Halide::Expr>&)>;
+
+/// Replaces variables and calls of Funcs by name. Calls of other Funcs that are one plain formula are written out, so
+/// that what they call in turn is replaced as well.
+struct Rewrite {
+  std::map<std::string, Halide::Expr> variables = {};
+  std::map<std::string, CallRule> calls = {};
+  Halide::Expr operator()(const Halide::Expr& expression) const;
+};
+
+/// A reduction stage, f(index) = start; f(index) = combine(f(index), value(k)) for k in [0, extent) where `condition`.
+class ReductionStage {
+ public:
+  /// Throws Halide::CompileError when `func` isn't of that shape: one update, one value, over one reduction variable,
+  /// combined by +, max or min.
+  explicit ReductionStage(const Halide::Func& func);
+
+  const std::string& name() const { return name_; }
+  const std::vector<Halide::Var>& index() const { return index_; }
+  Halide::Type type() const { return start_.type(); }
+  const Halide::Expr& start() const { return start_; }
+  const Halide::Expr& extent() const { return extent_; }
+  /// value(k), with k in place of the reduction variable and `rewrite` applied.
+  Halide::Expr value(const Halide::Expr& k, Rewrite rewrite) const;
+  /// True when the axis has a condition of the form k + a < b with a and b free of k: the first `length` of k are then
+  /// reduced, a number that may differ between indices. Any other condition is checked at every k.
+  bool has_length() const { return length_.defined(); }
+  /// How many k are reduced at most: the condition's, or all.
+  Halide::Expr length(const Rewrite& rewrite) const;
+  /// What has to be checked at each k below length(); true where nothing has.
+  Halide::Expr condition(const Halide::Expr& k, Rewrite rewrite) const;
+  Halide::Expr combine(const Halide::Expr& a, const Halide::Expr& b) const;
+  /// `parts` combined as a balanced tree.
+  Halide::Expr combine(std::vector<Halide::Expr> parts) const;
+
+ private:
+  enum class Operator { add, max, min };
+  std::string name_;
+  std::vector<Halide::Var> index_;
+  Halide::Expr start_, value_, condition_, extent_, length_;
+  std::string variable_;
+  Operator operator_;
+};
+
+/// The values of a Func's plain definition; the reference lets a schedule replace them before it is lowered.
+std::vector<Halide::Expr>& values_of(Halide::Func func);
+
+/// Every input buffer that `func` reads, directly or through other Funcs, each once.
+std::vector<Halide::Parameter> inputs_of(const Halide::Func& func);
+
+/// Elements per access of a GPU thread: 16 bytes of the widest type that `func` loads or stores, and no more, since wider
+/// ones crash LLVM's PTX back end.
+int lanes_of_access(const Halide::Func& func);
+
+/// An input's hidden outermost dimension starts at minus its view's offset: this is that start.
+Halide::Expr hidden_min(const Halide::Parameter& input);
+/// Symbolic extent and stride of an input's dimension, innermost first.
+Halide::Expr extent_of(const Halide::Parameter& input, int dimension);
+Halide::Expr stride_of(const Halide::Parameter& input, int dimension);
+
+}  // namespace ashlar::dsl

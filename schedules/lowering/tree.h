@@ -1,0 +1,28 @@
+// Reductions as trees: the stages that a family puts in place of a plain one.
+#pragma once
+
+#include "dsl/kernel.h"
+#include "schedules/lowering/rewrite.h"
+
+namespace ashlar::dsl {
+
+/// part(…) = combine of value(k) over k = member, member + members, …: one member's share of `stage`. The pure
+/// definition and the update over whole steps of `unroll` come first, then the update over the rest.
+struct Share {
+  Halide::Func func;
+  Halide::Func kept;    ///< a copy of the finished `func`, for sharing between threads
+  Halide::RDom steps;  ///< x: within a step, to be unrolled; y: the steps
+  Halide::RDom rest;
+};
+Share make_share(const ReductionStage& stage, const std::string& name, const std::vector<Halide::Var>& index,
+                 const Halide::Expr& member, int members, int unroll, const Rewrite& rewrite);
+
+/// Schedules a share on a GPU: one thread for each (x, y) sums up in a register, then stores `kept` in shared memory.
+void share_in_block(Share& share, const Halide::LoopLevel& level, const Halide::Var& x, const Halide::Var& y);
+
+/// Stages that combine members of `func` (its first coordinate, `members` of them, a power of two) eight at a time, then
+/// the last few into one without that coordinate. The final one is last.
+std::vector<Halide::Func> make_tree(const ReductionStage& stage, Halide::Func func, int members,
+                                    const std::vector<Halide::Var>& index);
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,63 @@
+#include "schedules/lowering/vector_rows.h"
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::RDom;
+
+VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite)
+    : main_(stage.name() + "_main"),
+      rest_(stage.name() + "_rest"),
+      lanes_(stage.name() + "_lanes"),
+      total_(stage.name() + "_total"),
+      vector_(Descriptor::target.natural_vector_size(stage.type())),
+      width_(4 * vector_) {
+  std::vector<Var> lane_index = index;
+  lane_index.insert(lane_index.begin(), lane_);
+  const std::vector<Expr> at(lane_index.begin(), lane_index.end());
+  const Expr extent = stage.extent(), length = stage.length(rewrite);
+  const auto value = [&](const Expr& k, const Expr& valid) {
+    const Expr v = stage.value(k, rewrite), condition = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
+    return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
+  };
+
+  RDom steps(0, extent / width_);
+  if (stage.has_length()) steps.where((steps + 1) * width_ <= length);
+  main_(lane_index) = stage.start();
+  main_(at) = stage.combine(main_(at), value(Halide::unsafe_promise_clamped(steps * width_ + lane_, 0, extent - 1),
+                                             Halide::Internal::const_true()));
+
+  RDom rest(0, stage.has_length() ? Expr(width_ / vector_) : (extent % width_ + vector_ - 1) / vector_);
+  const Expr first = length / width_ * width_ + rest * vector_;
+  if (stage.has_length()) rest.where(first < length);
+  rest_(lane_index) = stage.start();
+  rest_(at) = stage.combine(rest_(at), value(Halide::clamp(first + lane_, 0, length - 1), first + lane_ < length));
+
+  std::vector<Expr> parts{rest_(at)};
+  for (int i = 0; i < width_ / vector_; i++) {
+    std::vector<Expr> shifted = at;
+    shifted[0] = lane_ + i * vector_;
+    parts.push_back(main_(shifted));
+  }
+  lanes_(lane_index) = stage.combine(parts);
+
+  parts.clear();
+  for (int i = 0; i < vector_; i++) {
+    std::vector<Expr> fixed = at;
+    fixed[0] = i;
+    parts.push_back(lanes_(fixed));
+  }
+  total_(index) = stage.combine(parts);
+}
+
+void VectorReduction::compute_at(const Halide::LoopLevel& level) {
+  for (Func func : {main_, rest_, lanes_}) {
+    const int width = func.name() == main_.name() ? width_ : vector_;
+    func.compute_at(level).store_in(Halide::MemoryType::Stack).bound(lane_, 0, width).vectorize(lane_);
+    if (func.has_update_definition()) func.update().vectorize(lane_);
+  }
+  total_.compute_at(level).store_in(Halide::MemoryType::Stack);
+}
+
+}  // namespace ashlar::dsl

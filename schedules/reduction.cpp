@@ -1,0 +1,198 @@
+#include "schedules/reduction.h"
+
+#include "schedules/lowering/branches.h"
+#include "schedules/lowering/tree.h"
+#include "schedules/lowering/vector_rows.h"
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::LoopLevel;
+using Halide::MemoryType;
+using Halide::TailStrategy;
+
+namespace {
+
+struct Shape3 {
+  explicit Shape3(const Func& out)
+      : inner(out.output_buffer().dim(0).extent()), parts(out.output_buffer().dim(1).extent()) {}
+  Expr inner, parts;
+};
+
+// out reads its stage through `call`: the plain values with that in place.
+std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const CallRule& call) {
+  std::vector<Expr> values;
+  const Rewrite rewrite{{}, {{stage.name(), call}}};
+  for (const Expr& value : values_of(out)) values.push_back(rewrite(value));
+  return values;
+}
+
+// ---- CPU -------------------------------------------------------------------------------------------------------------
+
+constexpr int kElementsPerTask = 16384;
+
+Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage) {
+  Func out = s.out;
+  VectorReduction reduction(stage, stage.index(), {});
+  return {Shape3(out).inner == 1, reading(out, stage, [t = reduction.total()](const auto& at) { return t(at); }),
+          [=](Halide::Stage branch) mutable {
+            Var task("task"), row("row");
+            branch.fuse(s.part, s.outer, row)
+                .split(row, task, row, Halide::max(1, kElementsPerTask / Halide::max(1, stage.extent())),
+                       TailStrategy::GuardWithIf)
+                .reorder(s.inner, row, task)
+                .parallel(task);
+            reduction.compute_at(LoopLevel(out, row));
+          }};
+}
+
+// run[i] += x[k, i] for a run of neighbouring results, four k at a time so that a sum stays in its register for four.
+Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kRun = 64, kUnroll = 4;
+  Func out = s.out, run(stage.name() + "_run");
+  const std::vector<Var> index = stage.index();
+  const std::vector<Expr> at(index.begin(), index.end());
+  const Expr length = stage.length({});
+  const auto value = [&](const Expr& k) {
+    const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1), c = stage.condition(within, {});
+    const Expr v = stage.value(within, {});
+    return Halide::Internal::is_const_one(c) ? v : Halide::select(c, v, stage.start());
+  };
+  run(index) = stage.start();
+  Halide::RDom steps(0, kUnroll, 0, stage.extent() / kUnroll), rest(0, kUnroll);
+  steps.where((steps.y + 1) * kUnroll <= length);
+  run(at) = stage.combine(run(at), value(steps.y * kUnroll + steps.x));
+  rest.where(length / kUnroll * kUnroll + rest < length);
+  run(at) = stage.combine(run(at), value(length / kUnroll * kUnroll + rest));
+
+  return {Expr(), reading(out, stage, [run](const auto& at) { return run(at); }), [=](Halide::Stage branch) mutable {
+            Var task("task"), row("row"), tile("tile");
+            const int lanes = Descriptor::target.natural_vector_size(stage.type());
+            const Expr work = Halide::max(1, stage.extent() * kRun);
+            branch.split(s.inner, tile, s.inner, kRun, TailStrategy::GuardWithIf)
+                .fuse(tile, s.part, row)
+                .fuse(row, s.outer, row)
+                .split(row, task, row, Halide::max(1, kElementsPerTask / work), TailStrategy::GuardWithIf)
+                .vectorize(s.inner, lanes, TailStrategy::GuardWithIf)
+                .parallel(task);
+            const Var i = index[0];
+            run.compute_at(out, row).store_in(MemoryType::Stack).bound_storage(i, kRun);
+            run.vectorize(i, lanes, TailStrategy::GuardWithIf);
+            Var vectors("vectors"), lane("lane");
+            run.update(0)
+                .split(i, vectors, lane, lanes, TailStrategy::GuardWithIf)
+                .reorder(lane, steps.x, vectors, steps.y)
+                .vectorize(lane)
+                .unroll(steps.x);
+            run.update(1)
+                .split(i, vectors, lane, lanes, TailStrategy::GuardWithIf)
+                .reorder(lane, vectors, rest.x)
+                .vectorize(lane);
+          }};
+}
+
+// ---- GPU: trees in shared memory -------------------------------------------------------------------------------------
+
+// Short contiguous reductions, one part each: eight to a block, a warp's worth of threads for each.
+Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kThreads = 32, kRows = 8, kLongest = 2048;
+  Func out = s.out;
+  const Shape3 shape(out);
+  const Var member("member"), row("row");
+  const std::vector<Var> index = stage.index();
+  const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
+  Share share = make_share(stage, "_short", {member, row}, member, kThreads, 4, first_part);
+  const std::vector<Func> tree = make_tree(stage, share.kept, kThreads, {row});
+  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
+          reading(out, stage, [f = tree.back()](const auto& at) { return f(at[2]); }), [=](Halide::Stage branch) mutable {
+            Var block("short_block"), in_block("row_in_block");
+            branch.split(s.outer, block, in_block, kRows, TailStrategy::GuardWithIf)
+                .reorder(s.inner, s.part, in_block, block)
+                .gpu_blocks(block)
+                .gpu_threads(in_block);
+            const LoopLevel level(out, block);
+            share.kept.bound(member, 0, kThreads).bound_storage(row, kRows);
+            share_in_block(share, level, member, row);
+            for (Func f : tree) {
+              f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, kRows);
+              if (f.dimensions() == 2) f.gpu_threads(f.args()[0], row);
+              else f.gpu_threads(row);
+            }
+          }};
+}
+
+// A contiguous reduction by a block of its own.
+Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kThreads = 256;
+  Func out = s.out;
+  const Var member("member"), part_index("part_index"), row("row");
+  const std::vector<Var> index = stage.index();
+  const Rewrite rewrite{{{index[0].name(), 0}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
+  Share share = make_share(stage, "_long", {member, part_index, row}, member, kThreads, 4, rewrite);
+  const std::vector<Func> tree = make_tree(stage, share.kept, kThreads, {part_index, row});
+  return {Shape3(out).inner == 1, reading(out, stage, [f = tree.back()](const auto& at) { return f(at[1], at[2]); }),
+          [=](Halide::Stage branch) mutable {
+            Var block("long_block"), thread("thread");
+            branch.fuse(s.part, s.outer, block)
+                .split(s.inner, s.inner, thread, 1)
+                .reorder(s.inner, thread, block)
+                .gpu_blocks(block)
+                .gpu_threads(thread);
+            const LoopLevel level(out, block);
+            share.kept.bound(member, 0, kThreads);
+            share_in_block(share, level, member, row);
+            for (Func f : tree) {
+              f.compute_at(level).store_in(MemoryType::GPUShared);
+              if (f.dimensions() == 3) f.gpu_threads(f.args()[0]);
+            }
+          }};
+}
+
+// Neighbouring results by neighbouring threads, `across` of them to a tile, and `along` threads share each reduction.
+// Threads beyond the last result repeat it, so that every tile has the same extent.
+Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition, int across, int along) {
+  Func out = s.out;
+  const Expr inner = Shape3(out).inner;
+  const Var member("member"), x("x"), tile("tile"), part_index("part_index"), row("row");
+  const std::vector<Var> index = stage.index();
+  const Rewrite rewrite{{{index[0].name(), Halide::min(tile * across + x, inner - 1)},
+                         {index[1].name(), part_index},
+                         {index[2].name(), row}},
+                        {}};
+  const std::string name = "_columns" + std::to_string(across);
+  Share share = make_share(stage, name, {x, member, tile, part_index, row}, member, along, 4, rewrite);
+  const auto combined = [=](const std::vector<Expr>& at) {
+    std::vector<Expr> parts;
+    for (int m = 0; m < along; m++) parts.push_back(share.kept(at[0] % across, m, at[0] / across, at[1], at[2]));
+    return stage.combine(parts);
+  };
+  return {condition, reading(out, stage, combined), [=](Halide::Stage branch) mutable {
+            Var block("block" + name), thread("thread");
+            branch.split(s.inner, block, thread, across, TailStrategy::GuardWithIf)
+                .reorder(thread, block, s.part, s.outer)
+                .fuse(block, s.part, block)
+                .fuse(block, s.outer, block)
+                .gpu_blocks(block)
+                .gpu_threads(thread);
+            share.kept.bound(x, 0, across).bound(member, 0, along);
+            share_in_block(share, LoopLevel(out, block), x, member);
+          }};
+}
+
+void reduction_gpu(const ReductionStages& s) {
+  const ReductionStage stage(s.reduce.func());
+  choose(s.out, {gpu_short_rows(s, stage), gpu_long_rows(s, stage),
+                 gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 16)});
+}
+
+}  // namespace
+
+void reduction(Cpu, const ReductionStages& s) {
+  const ReductionStage stage(s.reduce.func());
+  choose(s.out, {cpu_rows(s, stage), cpu_columns(s, stage)});
+}
+void reduction(OpenCL, const ReductionStages& s) { reduction_gpu(s); }
+void reduction(Cuda, const ReductionStages& s) { reduction_gpu(s); }
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,276 @@
+#include "schedules/lowering/branches.h"
+#include "schedules/lowering/tree.h"
+#include "schedules/row_reduction.h"
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::LoopLevel;
+using Halide::MemoryType;
+using Halide::TailStrategy;
+
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kUnroll = 4;
+
+std::vector<ReductionStage> take_apart(const RowStages& stages) {
+  std::vector<ReductionStage> reductions;
+  for (const RowReduction& reduction : stages.reductions) reductions.emplace_back(reduction.stage.func());
+  return reductions;
+}
+
+std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
+  std::vector<Var> all(first);
+  all.insert(all.end(), rest.begin(), rest.end());
+  return all;
+}
+
+std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrite& rewrite) {
+  std::vector<Expr> result;
+  for (const Expr& value : values) result.push_back(rewrite(value));
+  return result;
+}
+
+// ---- trees in shared memory: any target, any type --------------------------------------------------------------------
+
+// `threads` threads reduce a row; `rows` rows in a block. Every value that all threads need is stored in shared memory.
+class SharedRows {
+ public:
+  SharedRows(const std::vector<ReductionStage>& reductions, int threads, int rows) : threads_(threads), rows_(rows) {
+    for (const ReductionStage& stage : reductions) {
+      const Var row = stage.index().at(0);
+      Share share = make_share(stage, "_part", {member_, row}, member_, threads, kUnroll, rewrite_);
+      std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
+      rewrite_.calls[stage.name()] = [total = tree.back()](const std::vector<Expr>& at) { return total(at); };
+      shares_.push_back(std::move(share));
+      trees_.push_back(std::move(tree));
+    }
+  }
+
+  std::vector<Expr> values(const std::vector<Expr>& plain) const { return rewritten(plain, rewrite_); }
+
+  // Schedules the output, or the branch of it that is this shape, and the stages below it.
+  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
+    out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf);
+    if (stages.out_has_columns) {
+      out.split(stages.column, step_, thread_, threads_ * kUnroll, TailStrategy::GuardWithIf)
+          .split(thread_, unrolled_, thread_, threads_)
+          .reorder(unrolled_, step_, thread_, row_, block_)
+          .unroll(unrolled_)
+          .gpu_threads(thread_, row_);
+    } else {
+      out.gpu_threads(row_);
+    }
+    out.gpu_blocks(block_);
+
+    const LoopLevel level(func, block_);
+    for (size_t i = 0; i < shares_.size(); i++) {
+      Share& share = shares_[i];
+      const Var row = share.func.args()[1];
+      share.kept.bound(member_, 0, threads_).bound_storage(row, rows_);
+      share_in_block(share, level, member_, row);
+      for (Func& tree : trees_[i]) {
+        tree.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows_);
+        if (tree.dimensions() == 2) tree.gpu_threads(tree.args()[0], tree.args()[1]);
+        else tree.gpu_threads(tree.args()[0]);
+      }
+    }
+  }
+
+ private:
+  int threads_, rows_;
+  Var member_{"member"}, block_{"block"}, row_{"row_in_block"}, step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
+  Rewrite rewrite_;
+  std::vector<Share> shares_;
+  std::vector<std::vector<Func>> trees_;
+};
+
+// ---- trees over a warp's lanes: CUDA, 32-bit values ------------------------------------------------------------------
+
+// After the five steps t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result:
+// shuffles, no barrier, and no value computed by one lane for the others (which deadlocks in Halide 21).
+std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Var& lane, const std::vector<Var>& rest) {
+  std::vector<Func> tree;
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    Func next(stage.name() + "_rotated" + std::to_string(distance));
+    std::vector<Expr> here{lane}, there{(lane + distance) % kWarp};
+    for (const Var& v : rest) here.emplace_back(v), there.emplace_back(v);
+    next(with({lane}, rest)) = stage.combine(func(here), func(there));
+    tree.push_back(next);
+    func = next;
+  }
+  return tree;
+}
+
+void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
+  func.compute_at(level).store_in(MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
+}
+void in_lanes(Share& share, const LoopLevel& level, const Var& lane) {
+  in_lanes(share.func, level, lane);
+  share.func.update(0).unroll(share.steps.x).gpu_lanes(lane);
+  share.func.update(1).gpu_lanes(lane);
+}
+
+// A warp for each row, `rows` warps in a block.
+class WarpRows {
+ public:
+  WarpRows(const std::vector<ReductionStage>& reductions, int rows) : rows_(rows) {
+    for (const ReductionStage& stage : reductions) {
+      const Var row = stage.index().at(0);
+      Share share = make_share(stage, "_lane", {lane_, row}, lane_, kWarp, kUnroll, reading_at(lane_));
+      std::vector<Func> tree = make_rotation(stage, share.func, lane_, {row});
+      results_.emplace_back(stage.name(), tree.back());
+      shares_.push_back(std::move(share));
+      trees_.push_back(std::move(tree));
+    }
+  }
+
+  std::vector<Expr> values(const std::vector<Expr>& plain, const Var& column) const {
+    return rewritten(plain, reading_at(column % kWarp));
+  }
+
+  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
+    out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf)
+        .split(stages.column, step_, thread_, kWarp * kUnroll, TailStrategy::GuardWithIf)
+        .split(thread_, unrolled_, thread_, kWarp)
+        .reorder(unrolled_, step_, thread_, row_, block_)
+        .unroll(unrolled_)
+        .gpu_blocks(block_)
+        .gpu_threads(row_)
+        .gpu_lanes(thread_);
+    const LoopLevel level(func, row_);
+    for (Share& share : shares_) in_lanes(share, level, lane_);
+    for (const std::vector<Func>& tree : trees_) {
+      for (const Func& f : tree) in_lanes(f, level, lane_);
+    }
+  }
+
+ private:
+  // Reads a reduction's result from the copy of one lane.
+  Rewrite reading_at(const Expr& lane) const {
+    Rewrite rewrite;
+    for (const auto& [name, func] : results_) {
+      rewrite.calls[name] = [func = func, lane](const std::vector<Expr>& at) { return func(lane, at[0]); };
+    }
+    return rewrite;
+  }
+
+  int rows_;
+  Var lane_{"lane"}, block_{"block"}, row_{"row_in_block"}, step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
+  std::vector<std::pair<std::string, Func>> results_;
+  std::vector<Share> shares_;
+  std::vector<std::vector<Func>> trees_;
+};
+
+// A block of `warps` warps for each row. A warp's result goes to shared memory, a copy from each lane; every stage that
+// needs the row's result combines the warps' for itself, in registers.
+class BlockRows {
+ public:
+  BlockRows(const std::vector<ReductionStage>& reductions, int warps) : warps_(warps) {
+    for (const ReductionStage& stage : reductions) {
+      const Var row = stage.index().at(0);
+      Level level;
+      const Rewrite rewrite = reading_at(lane_, level.totals);
+      level.share.emplace(make_share(stage, "_lane", {lane_, warp_, row}, warp_ * kWarp + lane_, kWarp * warps, kUnroll,
+                                     rewrite));
+      level.tree = make_rotation(stage, level.share->func, lane_, {warp_, row});
+      level.of_warps = Func(stage.name() + "_of_warps");
+      level.of_warps(lane_, warp_, row) = level.tree.back()(lane_, warp_, row);
+      results_.emplace_back(stage, level.of_warps);
+      levels_.push_back(std::move(level));
+    }
+  }
+
+  std::vector<Expr> values(const std::vector<Expr>& plain, const Var& column) {
+    return rewritten(plain, reading_at(column % kWarp, totals_));
+  }
+
+  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
+    out.split(stages.column, step_, thread_, kWarp * warps_ * kUnroll, TailStrategy::GuardWithIf)
+        .split(thread_, unrolled_, thread_, kWarp * warps_)
+        .split(thread_, warp_of_out_, thread_, kWarp)
+        .reorder(unrolled_, step_, thread_, warp_of_out_, stages.row)
+        .unroll(unrolled_)
+        .gpu_blocks(stages.row)
+        .gpu_threads(warp_of_out_)
+        .gpu_lanes(thread_);
+    for (Level& level : levels_) {
+      level.of_warps.compute_at(func, stages.row)
+          .store_in(MemoryType::GPUShared)
+          .bound(lane_, 0, kWarp)
+          .bound(warp_, 0, warps_)
+          .gpu_threads(warp_)
+          .gpu_lanes(lane_);
+      const LoopLevel warp(level.of_warps, warp_);
+      in_lanes(*level.share, warp, lane_);
+      for (const Func& f : level.tree) in_lanes(f, warp, lane_);
+      for (const Func& f : level.totals) in_lanes(f, warp, lane_);
+    }
+    for (const Func& f : totals_) in_lanes(f, LoopLevel(func, warp_of_out_), lane_);
+  }
+
+ private:
+  struct Level {
+    std::optional<Share> share;
+    std::vector<Func> tree, totals;
+    Func of_warps;
+  };
+
+  // Adds to `totals` a stage for each result so far, which combines its warps, and reads that.
+  Rewrite reading_at(const Expr& lane, std::vector<Func>& totals) {
+    Rewrite rewrite;
+    for (const auto& [stage, of_warps] : results_) {
+      Func total(stage.name() + "_total");
+      const Var row = stage.index().at(0);
+      std::vector<Expr> parts;
+      for (int w = 0; w < warps_; w++) parts.push_back(of_warps(lane_, w, row));
+      total(lane_, row) = stage.combine(parts);
+      totals.push_back(total);
+      rewrite.calls[stage.name()] = [total, lane](const std::vector<Expr>& at) { return total(lane, at[0]); };
+    }
+    return rewrite;
+  }
+
+  int warps_;
+  Var lane_{"lane"}, warp_{"warp"}, warp_of_out_{"warp_of_out"}, step_{"step"}, thread_{"thread"},
+      unrolled_{"unrolled"};
+  std::vector<std::pair<ReductionStage, Func>> results_;
+  std::vector<Level> levels_;
+  std::vector<Func> totals_;
+};
+
+Expr columns_of(const std::vector<ReductionStage>& reductions) { return reductions.at(0).extent(); }
+
+void shared_rows(const RowStages& stages, const std::vector<ReductionStage>& reductions) {
+  Func out = stages.out;
+  const Expr is_short = columns_of(reductions) <= 1024;
+  SharedRows few(reductions, 32, 8), many(reductions, 256, 1);
+  const std::vector<Expr> plain = values_of(out);
+  choose(out, {{is_short, few.values(plain), [&](Halide::Stage branch) { few.schedule(branch, out, stages); }},
+               {Expr(), many.values(plain), [&](Halide::Stage branch) { many.schedule(branch, out, stages); }}});
+}
+
+}  // namespace
+
+void row_reduction(OpenCL, const RowStages& stages) { shared_rows(stages, take_apart(stages)); }
+
+void row_reduction(Cuda, const RowStages& stages) {
+  const std::vector<ReductionStage> reductions = take_apart(stages);
+  const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
+                                      [](const ReductionStage& stage) { return stage.type().bits() == 32; });
+  if (!stages.out_has_columns || !fits_lanes) return shared_rows(stages, reductions);
+
+  Func out = stages.out;
+  const Expr is_short = columns_of(reductions) <= 2048;
+  WarpRows warp(reductions, 8);
+  BlockRows block(reductions, 8);
+  const std::vector<Expr> plain = values_of(out);
+  choose(out, {{is_short, warp.values(plain, stages.column),
+                [&](Halide::Stage branch) { warp.schedule(branch, out, stages); }},
+               {Expr(), block.values(plain, stages.column),
+                [&](Halide::Stage branch) { block.schedule(branch, out, stages); }}});
+}
+
+}  // namespace ashlar::dsl

@@ -95,10 +95,11 @@ inline Value abs(const Value& x) { return Halide::abs(x.expr()); }
 inline Value square(const Value& x) { return x * x; }
 inline Value sqrt(const Value& x) { return Halide::sqrt(x.expr()); }
 inline Value rsqrt(const Value& x) { return 1.0 / sqrt(x); }
-/// `value` where the condition holds, else NaN; through the bits, because a NaN constant is taken for unreachable.
+/// `value` where the condition holds, else NaN. An OR on the bits instead of a select: a NaN constant is taken for
+/// unreachable, and Halide skips the stages that a select's untaken branch needs, which leaves them undefined on OpenCL.
 inline Value nan_unless(const Value& condition, const Value& value) {
-  return Halide::reinterpret<float>(Halide::select(condition.expr(), Halide::reinterpret<uint32_t>(value.expr()),
-                                                   Expr(uint32_t{0x7fc00000})));
+  const Expr mask = Halide::select(condition.expr(), Expr(uint32_t{0}), Expr(uint32_t{0x7fc00000}));
+  return Halide::reinterpret<float>(Halide::reinterpret<uint32_t>(value.expr()) | mask);
 }
 /// `value` computed just as written: not reordered with what stands around it.
 inline Value as_written(const Value& value) { return Halide::strict_float(value.expr()); }
@@ -143,7 +144,7 @@ inline Value tanh(const Value& x) {
 // silu(x) = x · sigmoid(x)
 inline Value silu(const Value& x) { return x * sigmoid(x); }
 // gelu(x) = x/2 (1 + erf(x/√2)), the exact form (Hendrycks & Gimpel 2016)
-inline Value gelu(const Value& x) { return 0.5 * x * (1.0 + erf(x * 0.70710678118654752)); }
+inline Value gelu(const Value& x) { return x * as_written(0.5 + 0.5 * erf(x * 0.70710678118654752)); }
 
 /// A float of `x`, for indices and counts.
 inline Value to_float(const Value& x) { return Halide::cast<float>(x.expr()); }

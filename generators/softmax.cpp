@@ -53,7 +53,7 @@ class LogSoftmax : public SoftmaxKernel<LogSoftmax<T>, T> {
     this->reduce();
     // Large values cancel first; the other order would lose the logarithm.
     this->y(this->r, this->c) =
-        as_written(this->x(this->r, this->c) - this->largest(this->r)) - log(this->total(this->r));
+        as_written(this->x(this->r, this->c) - this->largest(this->r) - log(this->total(this->r)));
   }
 };
 

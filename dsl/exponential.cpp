@@ -4,6 +4,27 @@
 namespace ashlar::dsl {
 namespace {
 
+bool is_cuda_f32(const Expr& x) {
+  return Descriptor::target.has_feature(Halide::Target::CUDA) && x.type() == Halide::Float(32);
+}
+
+// A function of CUDA's libdevice, which Halide links into every kernel, or an intrinsic of LLVM.
+Expr device_function(const char* name, const std::vector<Expr>& arguments) {
+  return Halide::Internal::Call::make(Halide::Float(32), name, arguments, Halide::Internal::Call::PureExtern);
+}
+
+// e^x = 2^t (1 + d ln 2) with t = x log₂e rounded and d = x log₂e - t, what the rounding lost, by fused multiply-adds.
+// One instruction gives 2^t to 2 ULP. Where it overflows or underflows, and for infinities, d has no meaning.
+Expr exp_on_cuda(const Expr& x) {
+  const Expr log2e = 1.44269502f, log2e_rest = 1.92596302e-8f;
+  const Expr t = x * log2e;
+  const Expr power = device_function("llvm.nvvm.ex2.approx.ftz.f", {t});
+  const Expr lost = device_function("llvm.fma.f32", {x, log2e_rest, device_function("llvm.fma.f32", {x, log2e, -t})});
+  constexpr uint32_t kMagnitude = 0x7fffffff, k128 = 0x43000000;  // |t| < 128, through the bits so that NaN isn't
+  return Halide::select((Halide::reinterpret<uint32_t>(t) & kMagnitude) < Expr(k128),
+                        device_function("llvm.fma.f32", {power, lost * 0.693147181f, power}), power);
+}
+
 bool has_own_exp(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
 
 // 1 + x/1 (1 + x/2 (1 + … (1 + x/n)))
@@ -22,6 +43,7 @@ Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) <
 // terms of the series leave 1e-8. 2^k in two factors, so that subnormal results and overflow to infinity come by themselves.
 Value exp(const Value& value) {
   const Expr x = value.expr();
+  if (is_cuda_f32(x)) return exp_on_cuda(x);
   if (has_own_exp(x)) return Halide::exp(x);
   const Expr held = Halide::strict_float(Halide::select(x > 90.0f, 90.0f, Halide::select(x < -110.0f, -110.0f, x)));
   const Expr k = Halide::round(held * 1.44269504f);
@@ -33,6 +55,7 @@ Value exp(const Value& value) {
 // ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <= 0.03
 Value log(const Value& value) {
   const Expr x = value.expr();
+  if (is_cuda_f32(x)) return device_function("__nv_logf", {x});
   if (has_own_exp(x)) return Halide::log(x);
   const Expr is_subnormal = x < 1.17549435e-38f;
   const Expr normal = Halide::select(is_subnormal, x * 16777216.0f, x);

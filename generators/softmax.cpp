@@ -37,7 +37,7 @@ class Softmax : public SoftmaxKernel<Softmax<T>, T> {
   void algorithm() {
     this->reduce();
     this->y(this->r, this->c) =
-        exp(this->x(this->r, this->c) - this->largest(this->r)) / this->total(this->r);
+        exp(this->x(this->r, this->c) - this->largest(this->r)) * (1.0 / Value(this->total(this->r)));
   }
 };
 

@@ -60,11 +60,12 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index) {
 
 namespace {
 
-void broadcast_gpu(Func out, const std::vector<Var>& index) {
+// `has_vectors`: Halide 21 can't write a vector under a partial guard as OpenCL.
+void broadcast_gpu(Func out, const std::vector<Var>& index, bool has_vectors) {
   Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step");
   const Var& i = index[3];
   const Shape4 shape(out);
-  const int lanes = lanes_of_access(out);
+  const int lanes = has_vectors ? lanes_of_access(out) : 1;
   const std::vector<Parameter> inputs = inputs_of(out);
   // Every row of every operand starts at a multiple of the vector, as the output's rows do.
   Expr aligned = shape.extent[0] % lanes == 0;
@@ -77,8 +78,22 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
 
   for (int d = 1; d < 4; d++) aligned = aligned && shape.stride[d] % lanes == 0;
 
+  // Four elements for each thread, a block apart.
+  const auto four_each = [&](auto&& branch, const Var& run) {
+    branch.split(run, block, step, kThreads * 4, TailStrategy::GuardWithIf)
+        .split(step, step, thread, kThreads)
+        .reorder(step, thread, block)
+        .unroll(step)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+  };
   for (const Expr& pattern : innermost_patterns(inputs)) {
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
+    Var vector("vector");
+    if (!has_vectors) {
+      four_each(out.specialize(pattern && shape.is_flat()), i);
+      continue;
+    }
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
         .split(i, block, step, kThreads * lanes, TailStrategy::GuardWithIf)
         .split(step, thread, lane, lanes)
@@ -86,7 +101,6 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
         .gpu_blocks(block)
         .gpu_threads(thread);
     // A thread divides its number once for a whole vector.
-    Var vector("vector");
     out.specialize(pattern && aligned)
         .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
         .fuse(vector, index[2], outer)
@@ -108,6 +122,9 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
       .fuse(block, outer, block)
       .gpu_blocks(block)
       .gpu_threads(thread);
+  // Short rows of a matrix: one division for each element; the other outer loops have one iteration.
+  Halide::Stage matrix = out.specialize(shape.extent[2] == 1 && shape.extent[3] == 1);
+  four_each(matrix.fuse(i, index[2], outer), outer);
   out.fuse(i, index[2], outer)
       .fuse(outer, index[1], outer)
       .fuse(outer, index[0], outer)
@@ -118,7 +135,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
 
 }  // namespace
 
-void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
-void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
+void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index, false); }
+void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index, true); }
 
 }  // namespace ashlar::dsl

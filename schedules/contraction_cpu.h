@@ -48,17 +48,21 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
               }};
 }
 
-// product(n, m, b) = Σ_k left(k, m) · right(n, k)
-// A few rows: the right operand is streamed once, in strips of columns.
+// product(n, m, b) = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU + u) + the k % U last terms
+// A few rows: the right operand is streamed once, in strips of columns. The last terms stand apart so that no condition
+// is left in the loops.
 inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
                                   int lanes, int unroll, const Expr& when) {
   using Halide::Func;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
   Func product("strip");
-  const Halide::RDom r(0, p.inner, "r");
+  const Halide::RDom group(0, unroll, 0, p.inner / unroll, "group");
+  const Halide::RDom rest(p.inner / unroll * unroll, p.inner % unroll, "rest");
+  const Expr k = group.y * unroll + group.x;
   product(n, m, b) = 0.0f;
-  product(n, m, b) += left(r, m, b) * right(n, r, b);
+  product(n, m, b) += left(k, m, b) * right(n, k, b);
+  product(n, m, b) += left(rest, m, b) * right(n, rest, b);
 
   constexpr int kStrip = 256;
   const Var strip("strip_block"), x("strip_x");
@@ -72,17 +76,10 @@ inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Fun
           .schedule_stages =
               [=](Func out) {
                 Func sums = product;
-                Var block("block"), inner("inner");
-                Halide::RVar r_outer("r_outer"), r_inner("r_inner");
-                sums.compute_at(out, strip).split(n, block, inner, 4 * lanes, TailStrategy::RoundUp);
-                sums.vectorize(inner, lanes).unroll(inner);
-                sums.update()
-                    .split(n, block, inner, 4 * lanes, TailStrategy::GuardWithIf)
-                    .vectorize(inner, lanes)
-                    .unroll(inner)
-                    .split(r, r_outer, r_inner, unroll, TailStrategy::GuardWithIf)
-                    .reorder(inner, r_inner, block, m, r_outer, b)
-                    .unroll(r_inner);
+                sums.compute_at(out, strip).vectorize(n, lanes, TailStrategy::RoundUp);
+                sums.update(0).reorder(group.x, n, m, group.y, b).unroll(group.x);
+                sums.update(0).vectorize(n, lanes, TailStrategy::GuardWithIf);
+                sums.update(1).reorder(n, m, rest, b).vectorize(n, lanes, TailStrategy::GuardWithIf);
               }};
 }
 

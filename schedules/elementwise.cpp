@@ -13,7 +13,7 @@ namespace {
 constexpr int kElementsPerTask = 16384;
 constexpr int kThreads = 256;
 
-void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
+void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool has_vectors) {
   Var block("block"), thread("thread"), lane("lane"), step("step");
   if (!stages.empty()) {
     out.gpu_tile(i, block, thread, kThreads, TailStrategy::GuardWithIf);
@@ -21,7 +21,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
     return;
   }
 
-  const int lanes = lanes_of_access(out);
+  const int lanes = has_vectors ? lanes_of_access(out) : 1;
   Expr aligned = Halide::Internal::const_true();
   for (const Halide::Parameter& input : inputs_of(out)) {
     if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;
@@ -34,8 +34,8 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
         .gpu_blocks(block)
         .gpu_threads(thread);
   };
-  if (Halide::Internal::is_const_one(aligned)) return vectors(out);
-  vectors(out.specialize(aligned));
+  if (has_vectors && Halide::Internal::is_const_one(aligned)) return vectors(out);
+  if (has_vectors) vectors(out.specialize(aligned));
   out.split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
       .split(step, step, thread, kThreads)
       .reorder(step, thread, block)
@@ -58,7 +58,10 @@ void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
   }
 }
 
-void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
-void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
+// Halide 21 can't write a vector under a partial guard as OpenCL.
+void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) {
+  elementwise_gpu(out, i, stages, false);
+}
+void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages, true); }
 
 }  // namespace ashlar::dsl

@@ -94,28 +94,28 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
 
 // ---- GPU: trees in shared memory -------------------------------------------------------------------------------------
 
-// Short contiguous reductions, one part each: eight to a block, a warp's worth of threads for each.
-Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage) {
-  constexpr int kThreads = 32, kRows = 8, kLongest = 2048;
+// Short contiguous reductions, one part each: 256 threads in a block, `threads` of them for each.
+Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, int longest) {
+  const int rows = 256 / threads;
   Func out = s.out;
   const Shape3 shape(out);
   const Var member("member"), row("row");
   const std::vector<Var> index = stage.index();
   const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
-  Share share = make_share(stage, "_short", {member, row}, member, kThreads, 4, first_part);
-  const std::vector<Func> tree = make_tree(stage, share.kept, kThreads, {row});
-  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
+  Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
+  const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
+  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
           reading(out, stage, [f = tree.back()](const auto& at) { return f(at[2]); }), [=](Halide::Stage branch) mutable {
-            Var block("short_block"), in_block("row_in_block");
-            branch.split(s.outer, block, in_block, kRows, TailStrategy::GuardWithIf)
+            Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
+            branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf)
                 .reorder(s.inner, s.part, in_block, block)
                 .gpu_blocks(block)
                 .gpu_threads(in_block);
             const LoopLevel level(out, block);
-            share.kept.bound(member, 0, kThreads).bound_storage(row, kRows);
+            share.kept.bound(member, 0, threads).bound_storage(row, rows);
             share_in_block(share, level, member, row);
             for (Func f : tree) {
-              f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, kRows);
+              f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows);
               if (f.dimensions() == 2) f.gpu_threads(f.args()[0], row);
               else f.gpu_threads(row);
             }
@@ -182,7 +182,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 
 void reduction_gpu(const ReductionStages& s) {
   const ReductionStage stage(s.reduce.func());
-  choose(s.out, {gpu_short_rows(s, stage), gpu_long_rows(s, stage),
+  choose(s.out, {gpu_short_rows(s, stage, 8, 64), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
                  gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 16)});
 }
 

@@ -113,52 +113,76 @@ void in_lanes(Share& share, const LoopLevel& level, const Var& lane) {
   share.func.update(1).gpu_lanes(lane);
 }
 
-// A warp for each row, `rows` warps in a block.
+// A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have the
+// indices (lane, row within the warp's, warp); rows beyond the last repeat it.
 class WarpRows {
  public:
-  WarpRows(const std::vector<ReductionStage>& reductions, int rows) : rows_(rows) {
+  WarpRows(const std::vector<ReductionStage>& reductions, const Expr& rows, int warps, int rows_per_warp)
+      : warps_(warps), rows_per_warp_(rows_per_warp) {
     for (const ReductionStage& stage : reductions) {
-      const Var row = stage.index().at(0);
-      Share share = make_share(stage, "_lane", {lane_, row}, lane_, kWarp, kUnroll, reading_at(lane_));
-      std::vector<Func> tree = make_rotation(stage, share.func, lane_, {row});
+      Rewrite rewrite = reading_at(lane_);
+      rewrite.variables[stage.index().at(0).name()] = Halide::min(group_ * rows_per_warp_ + member_, rows - 1);
+      Share share = make_share(stage, "_lane", {lane_, member_, group_}, lane_, kWarp, kUnroll, rewrite);
+      std::vector<Func> tree = make_rotation(stage, share.func, lane_, {member_, group_});
       results_.emplace_back(stage.name(), tree.back());
       shares_.push_back(std::move(share));
       trees_.push_back(std::move(tree));
     }
   }
 
-  std::vector<Expr> values(const std::vector<Expr>& plain, const Var& column) const {
-    return rewritten(plain, reading_at(column % kWarp));
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) const {
+    Rewrite rewrite;
+    for (const auto& [name, func] : results_) {
+      rewrite.calls[name] = [this, func = func, &stages](const std::vector<Expr>& at) {
+        return func(stages.column % kWarp, at[0] % rows_per_warp_, at[0] / rows_per_warp_);
+      };
+    }
+    return rewritten(plain, rewrite);
   }
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
-    out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf)
+    out.split(stages.row, block_, warp_, warps_ * rows_per_warp_, TailStrategy::GuardWithIf)
+        .split(warp_, warp_, row_, rows_per_warp_)
         .split(stages.column, step_, thread_, kWarp * kUnroll, TailStrategy::GuardWithIf)
         .split(thread_, unrolled_, thread_, kWarp)
-        .reorder(unrolled_, step_, thread_, row_, block_)
+        .reorder(unrolled_, step_, row_, thread_, warp_, block_)
         .unroll(unrolled_)
+        .unroll(row_)
         .gpu_blocks(block_)
-        .gpu_threads(row_)
+        .gpu_threads(warp_)
         .gpu_lanes(thread_);
-    const LoopLevel level(func, row_);
-    for (Share& share : shares_) in_lanes(share, level, lane_);
+    const LoopLevel level(func, warp_);
+    for (Share& share : shares_) {
+      in_lanes(share.func, level);
+      share.func.update(0)
+          .reorder(share.steps.x, member_, share.steps.y, lane_)
+          .unroll(share.steps.x)
+          .unroll(member_)
+          .gpu_lanes(lane_);
+      share.func.update(1).reorder(member_, share.rest.x, lane_).unroll(member_).gpu_lanes(lane_);
+    }
     for (const std::vector<Func>& tree : trees_) {
-      for (const Func& f : tree) in_lanes(f, level, lane_);
+      for (const Func& f : tree) in_lanes(f, level);
     }
   }
 
  private:
-  // Reads a reduction's result from the copy of one lane.
+  void in_lanes(Func f, const LoopLevel& level) {
+    f.bound(member_, 0, rows_per_warp_).reorder(member_, lane_).unroll(member_);
+    ashlar::dsl::in_lanes(f, level, lane_);
+  }
+  // Reads a reduction's result for the same row from the copy of one lane.
   Rewrite reading_at(const Expr& lane) const {
     Rewrite rewrite;
     for (const auto& [name, func] : results_) {
-      rewrite.calls[name] = [func = func, lane](const std::vector<Expr>& at) { return func(lane, at[0]); };
+      rewrite.calls[name] = [this, func = func, lane](const std::vector<Expr>&) { return func(lane, member_, group_); };
     }
     return rewrite;
   }
 
-  int rows_;
-  Var lane_{"lane"}, block_{"block"}, row_{"row_in_block"}, step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
+  int warps_, rows_per_warp_;
+  Var lane_{"lane"}, member_{"member"}, group_{"group"}, block_{"block"}, warp_{"warp_in_block"}, row_{"row_in_warp"},
+      step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
   std::vector<std::pair<std::string, Func>> results_;
   std::vector<Share> shares_;
   std::vector<std::vector<Func>> trees_;
@@ -241,36 +265,51 @@ class BlockRows {
   std::vector<Func> totals_;
 };
 
-Expr columns_of(const std::vector<ReductionStage>& reductions) { return reductions.at(0).extent(); }
+// Threads for each row and rows in a block, for rows of at most `columns`.
+struct SharedShape {
+  int columns, threads, rows;
+};
 
-void shared_rows(const RowStages& stages, const std::vector<ReductionStage>& reductions) {
-  Func out = stages.out;
-  const Expr is_short = columns_of(reductions) <= 1024;
-  SharedRows few(reductions, 32, 8), many(reductions, 256, 1);
-  const std::vector<Expr> plain = values_of(out);
-  choose(out, {{is_short, few.values(plain), [&](Halide::Stage branch) { few.schedule(branch, out, stages); }},
-               {Expr(), many.values(plain), [&](Halide::Stage branch) { many.schedule(branch, out, stages); }}});
+void shared_rows(const RowStages& stages, const std::vector<ReductionStage>& reductions,
+                 const std::vector<SharedShape>& shapes) {
+  std::vector<Branch> branches;
+  for (const SharedShape& shape : shapes) {
+    const auto rows = std::make_shared<SharedRows>(reductions, shape.threads, shape.rows);
+    branches.push_back({shape.columns > 0 ? reductions[0].extent() <= shape.columns : Expr(),
+                        rows->values(values_of(stages.out)),
+                        [=](Halide::Stage branch) { rows->schedule(branch, stages.out, stages); }});
+  }
+  choose(stages.out, branches);
 }
 
 }  // namespace
 
-void row_reduction(OpenCL, const RowStages& stages) { shared_rows(stages, take_apart(stages)); }
+// No more than 256 threads, the smallest limit of a work-group among devices in use.
+void row_reduction(OpenCL, const RowStages& stages) {
+  shared_rows(stages, take_apart(stages), {{64, 8, 32}, {512, 32, 8}, {0, 256, 1}});
+}
 
 void row_reduction(Cuda, const RowStages& stages) {
   const std::vector<ReductionStage> reductions = take_apart(stages);
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
-  if (!stages.out_has_columns || !fits_lanes) return shared_rows(stages, reductions);
-
-  Func out = stages.out;
-  const Expr is_short = columns_of(reductions) <= 2048;
-  WarpRows warp(reductions, 8);
-  BlockRows block(reductions, 8);
-  const std::vector<Expr> plain = values_of(out);
-  choose(out, {{is_short, warp.values(plain, stages.column),
-                [&](Halide::Stage branch) { warp.schedule(branch, out, stages); }},
-               {Expr(), block.values(plain, stages.column),
-                [&](Halide::Stage branch) { block.schedule(branch, out, stages); }}});
+  if (!stages.out_has_columns || !fits_lanes) {
+    return shared_rows(stages, reductions, {{64, 8, 32}, {512, 32, 8}, {4096, 256, 1}, {0, 1024, 1}});
+  }
+  const Expr columns = reductions[0].extent();
+  const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
+  const auto tiny = std::make_shared<SharedRows>(reductions, 8, 32);
+  const auto warps = std::make_shared<WarpRows>(reductions, rows, 4, 2);
+  const auto blocks = std::make_shared<BlockRows>(reductions, 8);
+  const auto large_blocks = std::make_shared<BlockRows>(reductions, 32);
+  const std::vector<Expr> plain = values_of(stages.out);
+  const auto scheduled = [&](const auto& shape) {
+    return [shape, &stages](Halide::Stage branch) { shape->schedule(branch, stages.out, stages); };
+  };
+  choose(stages.out, {{columns <= 64, tiny->values(plain), scheduled(tiny)},
+                      {columns <= 512, warps->values(plain, stages), scheduled(warps)},
+                      {columns <= 4096, blocks->values(plain, stages.column), scheduled(blocks)},
+                      {Expr(), large_blocks->values(plain, stages.column), scheduled(large_blocks)}});
 }
 
 }  // namespace ashlar::dsl

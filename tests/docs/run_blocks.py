@@ -129,7 +129,7 @@ def main():
     shutil.rmtree(arguments.work, ignore_errors=True)
 
     has_gpu = os.path.exists("/dev/nvidia0")
-    programs, counts, errors = [], {"cpp": 0, "source": 0, "sh": 0, "sh gpu": 0, "text": 0}, []
+    programs, shells, counts, errors = [], [], {"cpp": 0, "source": 0, "sh": 0, "sh gpu": 0, "text": 0}, []
     for file in arguments.files:
         for block in blocks_of(file.resolve()):
             language = block.words[0] if block.words else ""
@@ -144,12 +144,15 @@ def main():
                 programs.append(block)
             elif language == "sh":
                 counts["sh gpu" if "gpu" in block.words else "sh"] += 1
-                if error := run_shell(block, has_gpu):
-                    errors.append(f"{block.place}: {error}")
+                shells.append(block)
             elif language == "text":
                 counts["text"] += 1
             else:
                 errors.append(f"{block.place}: a fence says cpp, cmake source=, sh or text, not '{' '.join(block.words)}'")
+    # Those for a GPU last: others make the programs that they name.
+    for block in sorted(shells, key=lambda block: "gpu" in block.words):
+        if error := run_shell(block, has_gpu):
+            errors.append(f"{block.place}: {error}")
     errors += compile_and_run(programs, arguments.cmake, arguments.prefix, arguments.work)
 
     for error in errors:

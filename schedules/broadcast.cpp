@@ -38,21 +38,22 @@ struct Shape4 {
 }  // namespace
 
 void broadcast(Cpu, Func out, const std::vector<Var>& index) {
-  Var outer("outer"), task("task"), run("run");
+  // Names of their own for the inner loops: split(i, run, i, …) left unvectorised computes element 0 only in Halide 21.
+  Var outer("outer"), row("row"), task("task"), run("run"), element("element");
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
   const Shape4 shape(out);
   // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead.
   const Expr rows = Halide::max(1, kElementsPerTask / Halide::max(1, shape.extent[0]));
   const auto tiled = [&](auto&& stage, bool vectors) {
     const Var& i = index[3];
-    stage.split(i, run, i, kElementsPerTask, TailStrategy::GuardWithIf)
+    stage.split(i, run, element, kElementsPerTask, TailStrategy::GuardWithIf)
         .fuse(index[2], index[1], outer)
         .fuse(outer, index[0], outer)
-        .split(outer, task, outer, rows, TailStrategy::GuardWithIf)
-        .reorder(i, outer, run, task)
+        .split(outer, task, row, rows, TailStrategy::GuardWithIf)
+        .reorder(element, row, run, task)
         .fuse(run, task, task)
         .parallel(task);
-    if (vectors) stage.vectorize(i, lanes, TailStrategy::GuardWithIf);
+    if (vectors) stage.vectorize(element, lanes, TailStrategy::GuardWithIf);
   };
   for (const Expr& pattern : innermost_patterns(inputs_of(out))) tiled(out.specialize(pattern), true);
   tiled(out, false);

@@ -64,7 +64,7 @@ inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Fun
   product(n, m, b) += left(k, m, b) * right(n, k, b);
   product(n, m, b) += left(rest, m, b) * right(n, rest, b);
 
-  constexpr int kStrip = 256;
+  constexpr int kStrip = 1024;
   const Var strip("strip_block"), x("strip_x");
   return {.when = {when},
           .product = product,

@@ -91,7 +91,7 @@ class ActiveLaunch {
 /// The compiled function's argument list, filled in Halide's order: inputs and scalars as declared, outputs, scratch.
 class Call {
  public:
-  Call(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments) : kernel_(kernel) {
+  Call(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments) {
     slots_[0] = &context_address_;
     size_t input = 0, scalar = 0;
     for (const Argument& a : kernel.arguments) {
@@ -112,21 +112,24 @@ class Call {
 
  private:
   void add_input(const Tensor& x) {
-    bindings_[binding_count_].input(x);
-    slots_[slot_count_++] = &bindings_[binding_count_++].buffer;
+    Binding& binding = *new (next_place()) Binding;
+    binding.input(x);
+    slots_[slot_count_++] = &binding.buffer;
   }
   void add_output(const Tensor& y) {
-    bindings_[binding_count_].output(y);
-    slots_[slot_count_++] = &bindings_[binding_count_++].buffer;
+    Binding& binding = *new (next_place()) Binding;
+    binding.output(y);
+    slots_[slot_count_++] = &binding.buffer;
   }
+  void* next_place() { return bindings_ + sizeof(Binding) * static_cast<size_t>(binding_count_++); }
   void add_scalar(ScalarBits bits) {
     scalars_[scalar_count_] = bits;
     slots_[slot_count_++] = &scalars_[scalar_count_++];
   }
 
-  const KernelInfo& kernel_;
   void* context_address_ = nullptr;
-  Binding bindings_[kMostArguments];
+  static_assert(std::is_trivially_destructible_v<Binding>);
+  alignas(Binding) std::byte bindings_[sizeof(Binding) * kMostArguments];  // made as needed: most calls have three
   ScalarBits scalars_[kMostArguments];
   void* slots_[kMostArguments + 1];
   int binding_count_ = 0;
@@ -183,8 +186,8 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   }
 
   StreamState& stream = current_stream(device);
-  std::array<Tensor, kMostArguments> scratch;
-  arguments.scratch = make_scratch(kernel, key, arguments, device, scratch);
+  const std::vector<Tensor> scratch = make_scratch(kernel, key, arguments, device);
+  arguments.scratch = scratch;
   if (const OutputDetour detour(arguments); detour.needed()) {
     CallArguments redirected = arguments;
     redirected.outputs = detour.outputs();

@@ -2,6 +2,7 @@
 
 #include <HalideRuntime.h>
 
+#include <array>
 #include <limits>
 #include <string>
 
@@ -97,8 +98,8 @@ void check_inputs_not_empty(const KernelInfo& kernel, std::span<const Tensor> in
   }
 }
 
-std::span<const Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
-                                     Device device, std::array<Tensor, kMostArguments>& room) {
+std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
+                                 Device device) {
   const int scratch_count = kernel.count(Argument::Role::scratch);
   if (kernel.shape_rule == nullptr) {
     if (scratch_count == 0) [[likely]] return {};
@@ -116,13 +117,15 @@ std::span<const Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, co
     if (arguments.outputs[i].shape() == output_shapes[i]) [[likely]] continue;
     throw ShapeError(kernel.name, "an output " + arguments.outputs[i].str(), "shape " + output_shapes[i].str(), "");
   }
-  size_t made = 0;
+  std::vector<Tensor> scratch;
+  scratch.reserve(static_cast<size_t>(scratch_count));
   for (const Argument& a : kernel.arguments) {
     if (a.role != Argument::Role::scratch) continue;
-    room[made] = Tensor::empty(output_shapes[arguments.outputs.size() + made], dtype_of_argument(a, key), device);
-    check_size(kernel, a, room[made++]);
+    const Shape& shape = output_shapes[arguments.outputs.size() + scratch.size()];
+    scratch.push_back(Tensor::empty(shape, dtype_of_argument(a, key), device));
+    check_size(kernel, a, scratch.back());
   }
-  return {room.data(), made};
+  return scratch;
 }
 
 void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device) {

@@ -1,8 +1,8 @@
 // What the launch gate checks before a call, and what it throws after one.
 #pragma once
 
-#include <array>
 #include <span>
+#include <vector>
 
 #include "runtime/launch.h"
 #include "runtime/launch_context.h"
@@ -29,10 +29,10 @@ Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArgume
 /// An empty input that leaves outputs to compute is the forms' business. Throws ShapeError.
 void check_inputs_not_empty(const KernelInfo& kernel, std::span<const Tensor> inputs);
 
-/// Takes the kernel's scratch buffers from the pool, by its shape rule, into `room`. Checks the outputs' shapes against
-/// the rule too. Throws ShapeError, OutOfMemory.
-std::span<const Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
-                                     Device device, std::array<Tensor, kMostArguments>& room);
+/// Takes the kernel's scratch buffers from the pool, by its shape rule. Checks the outputs' shapes against the rule too.
+/// Throws ShapeError, OutOfMemory.
+std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
+                                 Device device);
 
 [[noreturn]] void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device);
 

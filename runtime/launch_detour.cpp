@@ -64,9 +64,8 @@ Tensor view_on_cpu(const Tensor& x) {
 OutputDetour::OutputDetour(const CallArguments& arguments) : original_(arguments.outputs) {
   for (const Tensor& y : original_) needed_ |= needs_detour(y, arguments.inputs);
   if (!needed_) [[likely]] return;
-  for (size_t i = 0; i < original_.size(); ++i) {
-    const Tensor& y = original_[i];
-    redirected_[i] = needs_detour(y, arguments.inputs) ? Tensor::empty(y.shape(), y.dtype(), y.device()) : y;
+  for (const Tensor& y : original_) {
+    redirected_.push_back(needs_detour(y, arguments.inputs) ? Tensor::empty(y.shape(), y.dtype(), y.device()) : y);
   }
 }
 

@@ -1,7 +1,7 @@
 // Calls that can't run straight into their outputs: unaligned outputs on a GPU, and calls that fall back to the CPU.
 #pragma once
 
-#include <array>
+#include <vector>
 
 #include "runtime/launch_checks.h"
 
@@ -15,13 +15,13 @@ class OutputDetour {
   explicit OutputDetour(const CallArguments& arguments);
 
   bool needed() const { return needed_; }
-  std::span<const Tensor> outputs() const { return {redirected_.data(), original_.size()}; }
+  std::span<const Tensor> outputs() const { return redirected_; }
   /// Copies the temporaries to where they belong.
   void store() const;
 
  private:
   std::span<const Tensor> original_;
-  std::array<Tensor, kMostArguments> redirected_;
+  std::vector<Tensor> redirected_;
   bool needed_ = false;
 };
 

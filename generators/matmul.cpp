@@ -13,10 +13,11 @@ class MatMul : public Kernel<MatMul<T>> {
  public:
   In<T, 3> a{"a", strided}, b{"b", strided};  // [batch, m, k], [batch, k, n]; a transpose is a pair of strides
   In<T, 1> bias{"bias"};                      // [n]; read only by the epilogues that add it
-  Comptime<Epilogue> epilogue{
-      "epilogue", {{"none", Epilogue::none}, {"bias", Epilogue::bias}, {"bias_relu", Epilogue::bias_relu}}};
+  Comptime<Epilogue> epilogue{"epilogue",
+                              {{"none", Epilogue::none}, {"bias", Epilogue::bias}, {"bias_relu", Epilogue::bias_relu}}};
   Tunable<int> tile_columns{"tile_columns", {64, 32, 128}}, tile_rows{"tile_rows", {64, 32, 128}};
-  Tunable<int> thread_rows{"thread_rows", {8, 4}}, tile_depth{"tile_depth", {32, 16}}, tile_unroll{"tile_unroll", {16, 8, 32}};
+  Tunable<int> thread_rows{"thread_rows", {8, 4}}, tile_depth{"tile_depth", {32, 16}},
+      tile_unroll{"tile_unroll", {16, 8, 32}};
   Tunable<int> micro_rows{"micro_rows", {6, 4}}, panel_depth{"panel_depth", {512, 256}};
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
@@ -27,9 +28,15 @@ class MatMul : public Kernel<MatMul<T>> {
   }
 
   void algorithm() {
-    const ContractionProblem problem{.batches = a.extent(0), .rows = a.extent(1), .columns = b.extent(2),
-                                     .inner = a.extent(2),   .left = matrix_operand(a), .right = matrix_operand(b),
-                                     .batch = batch,         .row = m,              .column = n};
+    const ContractionProblem problem{.batches = a.extent(0),
+                                     .rows = a.extent(1),
+                                     .columns = b.extent(2),
+                                     .inner = a.extent(2),
+                                     .left = matrix_operand(a),
+                                     .right = matrix_operand(b),
+                                     .batch = batch,
+                                     .row = m,
+                                     .column = n};
     product.define(plans(problem));
     Value sum = product(batch, m, n);
     if (epilogue.value() != Epilogue::none) sum = sum + bias(n);
@@ -41,8 +48,12 @@ class MatMul : public Kernel<MatMul<T>> {
  private:
   std::vector<ContractionPlan> plans(const ContractionProblem& problem) const {
     const PackedTile packed{.micro_rows = micro_rows, .depth = panel_depth, .unroll = 4};
-    const WorkgroupTile tile{.columns = tile_columns, .rows = tile_rows, .thread_columns = 4,
-                             .thread_rows = thread_rows, .depth = tile_depth, .unroll = tile_unroll};
+    const WorkgroupTile tile{.columns = tile_columns,
+                             .rows = tile_rows,
+                             .thread_columns = 4,
+                             .thread_rows = thread_rows,
+                             .depth = tile_depth,
+                             .unroll = tile_unroll};
     if (Descriptor::target.has_feature(Halide::Target::CUDA)) return contraction_plans(Cuda{}, problem, tile);
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return contraction_plans(OpenCL{}, problem, tile);
     return contraction_plans(Cpu{}, problem, packed);

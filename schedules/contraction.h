@@ -1,8 +1,8 @@
 // Family: contraction, y[b,m,n] = f(Σ_k left[b,m,k] · right[b,k,n]), operands with any strides.
 //
-// No single loop nest suits both a 64 × 10 product and a 4096 × 4096 one. The family writes the same sum down as several
-// plans, each with its own stages, and the shape and strides of a call choose between them at run time. The files
-// contraction_<target>.h say which plans a target has and when each applies.
+// No single loop nest suits both a 64 × 10 product and a 4096 × 4096 one. The family writes the same sum down as
+// several plans, each with its own stages, and the shape and strides of a call choose between them at run time. The
+// files contraction_<target>.h say which plans a target has and when each applies.
 #pragma once
 
 #include <functional>
@@ -36,17 +36,15 @@ struct ContractionProblem {
   Expr left_at(const Expr& k, const Expr& m, const Expr& b) const { return left.at(b, m, k); }
   Expr right_at(const Expr& n, const Expr& k, const Expr& b) const { return right.at(b, k, n); }
   /// An index moved into [0, extent); what is read there instead has to be ignored.
-  static Expr inside(const Expr& index, const Expr& extent) {
-    return Halide::max(Halide::min(index, extent - 1), 0);
-  }
+  static Expr inside(const Expr& index, const Expr& extent) { return Halide::max(Halide::min(index, extent - 1), 0); }
 };
 
 /// One way to compute the product.
 struct ContractionPlan {
-  std::vector<Expr> when;                                  ///< the calls it is for, a loop nest each; empty: all others
-  Halide::Func product;                                    ///< product(column, row, batch)
-  std::function<void(Halide::Stage)> schedule_output;      ///< the loops of the output that reads it
-  std::function<void(Halide::Func)> schedule_stages;       ///< its own stages, inside those loops
+  std::vector<Expr> when;                              ///< the calls it is for, a loop nest each; empty: all others
+  Halide::Func product;                                ///< product(column, row, batch)
+  std::function<void(Halide::Stage)> schedule_output;  ///< the loops of the output that reads it
+  std::function<void(Halide::Func)> schedule_stages;   ///< its own stages, inside those loops
 };
 
 namespace detail {
@@ -114,8 +112,8 @@ class Contraction {
   }
 
  private:
-  // A plan's stages are computed inside the loops of its own specialisations, so no other may read them. Halide drops the
-  // selects whose outcome a specialisation decides only where the condition is simple; here it is done for certain.
+  // A plan's stages are computed inside the loops of its own specialisations, so no other may read them. Halide drops
+  // the selects whose outcome a specialisation decides only where the condition is simple; here it is done for certain.
   void keep(const ContractionPlan& plan, Halide::Internal::Definition& definition) const {
     std::vector<std::string> others;
     for (const ContractionPlan& p : plans_) {

@@ -1,5 +1,5 @@
-// Contractions on the CPU: packed panels and a register micro-kernel (Goto & van de Geijn 2008), and two plans for a few
-// rows, where packing the right operand would cost more than the product.
+// Contractions on the CPU: packed panels and a register micro-kernel (Goto & van de Geijn 2008), and two plans for a
+// few rows, where packing the right operand would cost more than the product.
 #pragma once
 
 #include "schedules/contraction.h"
@@ -33,19 +33,20 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
   product(n, m, b) += part(r_lane, n, m, b);
 
   const Var strip("dot_strip"), x("dot_x");
-  return {.when = {when},
-          .product = product,
-          .schedule_output =
-              [=](Halide::Stage out) {
-                out.split(n, strip, x, 16, TailStrategy::GuardWithIf).reorder(x, m, strip, b).parallel(strip).parallel(b);
-              },
-          .schedule_stages =
-              [=](Func out) {
-                Func sums = product, parts = part;
-                parts.compute_at(out, x).bound_extent(v, length).vectorize(v, lanes).unroll(v);
-                parts.update().reorder(v, r, n, m, b).vectorize(v, lanes).unroll(v);
-                sums.compute_at(out, x).update().atomic().vectorize(r_lane, lanes);
-              }};
+  return {
+      .when = {when},
+      .product = product,
+      .schedule_output =
+          [=](Halide::Stage out) {
+            out.split(n, strip, x, 16, TailStrategy::GuardWithIf).reorder(x, m, strip, b).parallel(strip).parallel(b);
+          },
+      .schedule_stages =
+          [=](Func out) {
+            Func sums = product, parts = part;
+            parts.compute_at(out, x).bound_extent(v, length).vectorize(v, lanes).unroll(v);
+            parts.update().reorder(v, r, n, m, b).vectorize(v, lanes).unroll(v);
+            sums.compute_at(out, x).update().atomic().vectorize(r_lane, lanes);
+          }};
 }
 
 // product(n, m, b) = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU + u) + the k % U last terms
@@ -83,8 +84,8 @@ inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Fun
               }};
 }
 
-// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of N
-// columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers.
+// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of
+// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers.
 inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
                                    int lanes, const PackedTile& tile) {
   using Halide::Func;
@@ -119,56 +120,60 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const Expr block_columns = max(1, (right_panels + column_blocks - 1) / max(1, column_blocks)) * micro_columns;
 
   const Var column_block("column_block"), row_block("row_block");
-  return {.when = {},
-          .product = total,
-          .schedule_output =
-              [=](Stage out) {
-                Var x("x"), y("y");
-                out.split(n, column_block, x, block_columns, TailStrategy::GuardWithIf)
-                    .split(m, row_block, y, block_rows, TailStrategy::GuardWithIf)
-                    .reorder(x, y, row_block, column_block, b)
-                    .parallel(row_block)
-                    .parallel(column_block)
-                    .parallel(b)
-                    .vectorize(x, lanes, TailStrategy::GuardWithIf);
-              },
-          .schedule_stages =
-              [=](Func out) {
-                Func totals = total, sums = micro, a = packed_left, c = packed_right;
-                Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y"), group("group"), in_group("in_group"), k_in("k_in");
-                totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
-                totals.vectorize(x, lanes).unroll(x);
-                totals.update()
-                    .split(n, panel_x, x, micro_columns, TailStrategy::RoundUp)
-                    .split(m, panel_y, y, micro_rows, TailStrategy::RoundUp)
-                    .reorder(x, y, panel_y, panel_x, r_chunk, b)
-                    .vectorize(x, lanes)
-                    .unroll(x)
-                    .unroll(y);
-                // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
-                sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
-                sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1).bound_storage(b, 1);
-                sums.store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
-                sums.vectorize(i, lanes).unroll(i).unroll(j);
-                sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
-                sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
-                // The right operand: once per block of columns, all of k, eight panels side by side.
-                c.bound(i, 0, micro_columns).align_bounds(i, micro_columns).compute_at(out, column_block);
-                c.specialize(p.right.column_stride == 1)
-                    .split(right_panel, group, in_group, 8, TailStrategy::GuardWithIf)
-                    .reorder(i, in_group, k, group, b)
-                    .vectorize(i, lanes)
-                    .unroll(i)
-                    .parallel(group);
-                c.split(k, k, k_in, 16, TailStrategy::GuardWithIf).reorder(k_in, i, k, right_panel, b).parallel(right_panel);
-                // The left operand: once per block and chunk.
-                a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16).compute_at(totals, r_chunk);
-                a.specialize(p.left.column_stride == 1)
-                    .vectorize(k, lanes, TailStrategy::RoundUp)
-                    .unroll(j)
-                    .reorder(k, j, left_panel, b);
-                a.reorder(j, k, left_panel, b).unroll(j);
-              }};
+  return {
+      .when = {},
+      .product = total,
+      .schedule_output =
+          [=](Stage out) {
+            Var x("x"), y("y");
+            out.split(n, column_block, x, block_columns, TailStrategy::GuardWithIf)
+                .split(m, row_block, y, block_rows, TailStrategy::GuardWithIf)
+                .reorder(x, y, row_block, column_block, b)
+                .parallel(row_block)
+                .parallel(column_block)
+                .parallel(b)
+                .vectorize(x, lanes, TailStrategy::GuardWithIf);
+          },
+      .schedule_stages =
+          [=](Func out) {
+            Func totals = total, sums = micro, a = packed_left, c = packed_right;
+            Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y"), group("group"), in_group("in_group"),
+                k_in("k_in");
+            totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
+            totals.vectorize(x, lanes).unroll(x);
+            totals.update()
+                .split(n, panel_x, x, micro_columns, TailStrategy::RoundUp)
+                .split(m, panel_y, y, micro_rows, TailStrategy::RoundUp)
+                .reorder(x, y, panel_y, panel_x, r_chunk, b)
+                .vectorize(x, lanes)
+                .unroll(x)
+                .unroll(y);
+            // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
+            sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
+            sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1).bound_storage(b, 1);
+            sums.store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
+            sums.vectorize(i, lanes).unroll(i).unroll(j);
+            sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
+            sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
+            // The right operand: once per block of columns, all of k, eight panels side by side.
+            c.bound(i, 0, micro_columns).align_bounds(i, micro_columns).compute_at(out, column_block);
+            c.specialize(p.right.column_stride == 1)
+                .split(right_panel, group, in_group, 8, TailStrategy::GuardWithIf)
+                .reorder(i, in_group, k, group, b)
+                .vectorize(i, lanes)
+                .unroll(i)
+                .parallel(group);
+            c.split(k, k, k_in, 16, TailStrategy::GuardWithIf)
+                .reorder(k_in, i, k, right_panel, b)
+                .parallel(right_panel);
+            // The left operand: once per block and chunk.
+            a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16).compute_at(totals, r_chunk);
+            a.specialize(p.left.column_stride == 1)
+                .vectorize(k, lanes, TailStrategy::RoundUp)
+                .unroll(j)
+                .reorder(k, j, left_panel, b);
+            a.reorder(j, k, left_panel, b).unroll(j);
+          }};
 }
 
 }  // namespace detail

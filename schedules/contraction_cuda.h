@@ -12,8 +12,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
   const Expr many = tiles >= kCudaMinTiles;
   const QuadLoads can = quad_loads(p);
-  // A kernel each for the layouts of a layer's forward and backward passes: without a branch around the loads of the two
-  // operands their latencies overlap (33 against 28 TFLOP/s at 2048).
+  // A kernel each for the layouts of a layer's forward and backward passes: without a branch around the loads of the
+  // two operands their latencies overlap (33 against 28 TFLOP/s at 2048).
   std::vector<Expr> layouts = {many && can.left_along_k && can.right_along_columns,
                                many && can.left_along_rows && can.right_along_columns,
                                many && can.left_along_k && can.right_along_k};

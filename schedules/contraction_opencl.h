@@ -1,5 +1,5 @@
-// Contractions on OpenCL: no lanes, at most 256 threads and 32 KB of local memory in a work-group, and one kernel for all
-// layouts, because programs are compiled from source at their first use.
+// Contractions on OpenCL: no lanes, at most 256 threads and 32 KB of local memory in a work-group, and one kernel for
+// all layouts, because programs are compiled from source at their first use.
 #pragma once
 
 #include "schedules/contraction_workgroup.h"

@@ -6,8 +6,8 @@
 
 namespace ashlar::dsl {
 
-/// A work-group computes `columns` × `rows` results, each thread `thread_columns` × `thread_rows` of them, `depth` terms
-/// at a time. Local memory: 4 (columns · rows + depth · (columns + rows + 8)) bytes.
+/// A work-group computes `columns` × `rows` results, each thread `thread_columns` × `thread_rows` of them, `depth`
+/// terms at a time. Local memory: 4 (columns · rows + depth · (columns + rows + 8)) bytes.
 struct WorkgroupTile {
   int columns, rows, thread_columns, thread_rows, depth, unroll;
 };
@@ -20,7 +20,8 @@ struct QuadLoads {
 inline QuadLoads quad_loads(const ContractionProblem& p) {
   const auto quad = [](const MatrixOperand& x, const Expr& unit_stride, const Expr& other_stride, const Expr& extent) {
     // Written on the buffer's own fields: from them Halide proves the alignment of the vector load.
-    return unit_stride == 1 && other_stride % 4 == 0 && x.batch_stride % 4 == 0 && x.negative_offset % 4 == 0 && extent % 4 == 0;
+    return unit_stride == 1 && other_stride % 4 == 0 && x.batch_stride % 4 == 0 && x.negative_offset % 4 == 0 &&
+           extent % 4 == 0;
   };
   return {quad(p.left, p.left.column_stride, p.left.row_stride, p.inner),
           quad(p.left, p.left.row_stride, p.left.column_stride, p.rows),
@@ -32,8 +33,8 @@ inline QuadLoads quad_loads(const ContractionProblem& p) {
 enum class TileLoads { quads, single };
 
 // product(n, m, b) = Σ_c chunk(n, m, c, b),  chunk(n, m, c, b) = Σ_{k in chunk c} left(k, m) · right(n, k)
-// A chunk's sum is held in a thread's registers; Halide 21 can't keep registers of a whole work-group alive over the loop
-// that refills local memory, so the running totals live in local memory and are read and written once per chunk.
+// A chunk's sum is held in a thread's registers; Halide 21 can't keep registers of a whole work-group alive over the
+// loop that refills local memory, so the running totals live in local memory and are read and written once per chunk.
 inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTile& tile, TileLoads loads,
                                  const std::string& prefix, std::vector<Expr> when) {
   using Halide::Func;
@@ -54,9 +55,9 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
   const auto left_single = select(k < p.inner, p.left_at(in(k, p.inner), in(m, p.rows), b), zero);
   const auto right_single = select(k < p.inner, p.right_at(in(n, p.columns), in(k, p.inner), b), zero);
   if (loads == TileLoads::quads) {
-    left(k, m, b) = select(can.left_along_k, select(k / 4 < p.inner / 4, p.left_at(quad(k, p.inner), in(m, p.rows), b), zero),
-                           can.left_along_rows, select(k < p.inner, p.left_at(in(k, p.inner), quad(m, p.rows), b), zero),
-                           left_single);
+    left(k, m, b) = select(
+        can.left_along_k, select(k / 4 < p.inner / 4, p.left_at(quad(k, p.inner), in(m, p.rows), b), zero),
+        can.left_along_rows, select(k < p.inner, p.left_at(in(k, p.inner), quad(m, p.rows), b), zero), left_single);
     right(n, k, b) =
         select(can.right_along_k, select(k / 4 < p.inner / 4, p.right_at(in(n, p.columns), quad(k, p.inner), b), zero),
                can.right_along_columns, select(k < p.inner, p.right_at(quad(n, p.columns), in(k, p.inner), b), zero),
@@ -78,7 +79,8 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
   ContractionPlan plan;
   plan.when = std::move(when);
   plan.product = product;
-  // Neighbouring threads store neighbouring columns. Blocks along rows are the inner grid dimension, which may be longest.
+  // Neighbouring threads store neighbouring columns. Blocks along rows are the inner grid dimension, which may be
+  // longest.
   plan.schedule_output = [=](Stage out) {
     Var x("x"), y("y"), thread_x("thread_x"), thread_y("thread_y");
     out.split(n, block_x, x, tile.columns, TailStrategy::GuardWithIf)
@@ -90,7 +92,8 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
         .gpu_blocks(block_y, block_x, b);
   };
   plan.schedule_stages = [=](Func out) {
-    Var x("x"), y("y"), thread_x("thread_x"), thread_y("thread_y"), lane("lane"), item("item"), k_low("k_low"), low("low");
+    Var x("x"), y("y"), thread_x("thread_x"), thread_y("thread_y"), lane("lane"), item("item"), k_low("k_low"),
+        low("low");
     Func totals = product, sums = chunk, left_tile = left, right_tile = right;
     const auto over_threads = [&](Stage s) {
       s.split(n, thread_x, x, tile.thread_columns).split(m, thread_y, y, tile.thread_rows);
@@ -111,7 +114,10 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
     left_tile.compute_at(totals, chunks).store_in(Halide::MemoryType::GPUShared).reorder_storage(m, k, b);
     left_tile.align_storage(m, tile.rows + 4).bound_extent(k, tile.depth).bound_extent(m, tile.rows).bound_extent(b, 1);
     right_tile.compute_at(totals, chunks).store_in(Halide::MemoryType::GPUShared);
-    right_tile.align_storage(n, tile.columns + 4).bound_extent(k, tile.depth).bound_extent(n, tile.columns).bound_extent(b, 1);
+    right_tile.align_storage(n, tile.columns + 4)
+        .bound_extent(k, tile.depth)
+        .bound_extent(n, tile.columns)
+        .bound_extent(b, 1);
 
     const auto deal = [&](Stage s) {
       s.split(item, item, thread_x, threads_x * threads_y).split(thread_x, thread_y, thread_x, threads_x);
@@ -166,9 +172,8 @@ inline ContractionPlan split_plan(const ContractionProblem& p, const WorkgroupSp
   const Expr k = s * length + r;
   const auto in = ContractionProblem::inside;
   sums(n, m, s, b) = 0.0f;
-  sums(n, m, s, b) += select(k < p.inner,
-                             p.left_at(in(k, p.inner), in(m, p.rows), b) * p.right_at(in(n, p.columns), in(k, p.inner), b),
-                             0.0f);
+  sums(n, m, s, b) += select(
+      k < p.inner, p.left_at(in(k, p.inner), in(m, p.rows), b) * p.right_at(in(n, p.columns), in(k, p.inner), b), 0.0f);
   part(n, m, s, b) = sums(n, m, s, b);
   Expr total = part(n, m, 0, b);
   for (int i = 1; i < split.parts; i++) total = total + part(n, m, i, b);

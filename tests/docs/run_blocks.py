@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles or runs every fenced code block of the documentation.
 
-    run_blocks.py --cmake .venv/bin/cmake --prefix build/prefix --work build/docs README.md docs/*.md
+    run_blocks.py --cmake .venv/bin/cmake --ninja .venv/bin/ninja --prefix build/prefix --work build/docs README.md ...
 
 What happens to a block is said by the words after its fence:
     cpp                 a program, or statements that become one: compiled against the installed package, and run
@@ -76,7 +76,7 @@ def program(text):
     return "\n".join(includes) + f"\n\nint main() {{\n{using}{body}\n}}\n"
 
 
-def compile_and_run(blocks, cmake, prefix, work):
+def compile_and_run(blocks, cmake, ninja, prefix, work):
     """Builds all programs in one project, then runs each. Returns error texts."""
     if not blocks:
         return []
@@ -90,7 +90,6 @@ def compile_and_run(blocks, cmake, prefix, work):
         listing += f"add_executable({name} {name}.cpp)\ntarget_link_libraries({name} PRIVATE ashlar::nn)\n"
     (source / "CMakeLists.txt").write_text(listing)
     build = work / "programs-build"
-    ninja = Path(cmake).parent / "ninja"
     for command in ([cmake, "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}",
                      "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}"],
                     [cmake, "--build", build, "--", "-k", "0"]):
@@ -122,6 +121,7 @@ def run_shell(block, has_gpu):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cmake", required=True)
+    parser.add_argument("--ninja", required=True)
     parser.add_argument("--prefix", required=True, help="where the package is installed")
     parser.add_argument("--work", required=True, type=Path)
     parser.add_argument("files", nargs="+", type=Path)
@@ -153,7 +153,7 @@ def main():
     for block in sorted(shells, key=lambda block: "gpu" in block.words):
         if error := run_shell(block, has_gpu):
             errors.append(f"{block.place}: {error}")
-    errors += compile_and_run(programs, arguments.cmake, arguments.prefix, arguments.work)
+    errors += compile_and_run(programs, arguments.cmake, arguments.ninja, arguments.prefix, arguments.work)
 
     for error in errors:
         print("error:", error)

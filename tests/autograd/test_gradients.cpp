@@ -11,8 +11,8 @@
 #include "ashlar/ad.h"
 #include "autograd/backward.h"
 #include "autograd/views.h"
-#include "tests/autograd/devices.h"
 #include "tests/autograd/gradient_check.h"
+#include "tests/tensor/devices.h"
 
 namespace ashlar {
 namespace {

@@ -7,7 +7,7 @@
 #include "ashlar/ops.h"
 #include "autograd/autograd.h"
 #include "runtime/error.h"
-#include "tests/autograd/devices.h"
+#include "tests/tensor/devices.h"
 
 namespace ashlar {
 namespace {

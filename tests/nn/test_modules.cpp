@@ -10,7 +10,6 @@
 #include "nn/loss.h"
 #include "nn/sequential.h"
 #include "runtime/error.h"
-#include "tests/autograd/devices.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {

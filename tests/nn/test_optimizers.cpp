@@ -7,7 +7,6 @@
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
 #include "runtime/error.h"
-#include "tests/autograd/devices.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {

@@ -7,8 +7,8 @@
 
 #include "nn/safetensors.h"
 #include "runtime/error.h"
-#include "tests/autograd/devices.h"
 #include "tests/nn/temporary_folder.h"
+#include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {

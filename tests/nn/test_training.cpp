@@ -12,7 +12,6 @@
 #include "nn/trainer/trainer.h"
 #include "runtime/counters.h"
 #include "runtime/error.h"
-#include "tests/autograd/devices.h"
 #include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 

@@ -17,7 +17,7 @@ done
 for program in "${programs[@]}"; do
   ldd "$build/bin/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
 done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r cp -L -t "$out/lib"
-loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ {print $NF; exit}')
+loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
 cp -L "$loader" "$out/lib/libOpenCL.so.1"
 strip --strip-unneeded "$out"/lib/*
 

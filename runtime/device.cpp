@@ -21,9 +21,12 @@ void require(const Device& device) {
 
 std::string_view name_of(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::cpu: return "cpu";
-    case DeviceKind::opencl: return "opencl";
-    case DeviceKind::cuda: return "cuda";
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::opencl:
+      return "opencl";
+    case DeviceKind::cuda:
+      return "cuda";
   }
   return "unknown";
 }
@@ -65,9 +68,12 @@ std::string Device::str() const {
 std::string Device::description() const {
   require(*this);
   switch (kind) {
-    case DeviceKind::cpu: return detail::cpu_description();
-    case DeviceKind::opencl: return detail::opencl_description(index);
-    case DeviceKind::cuda: return detail::cuda_description(index);
+    case DeviceKind::cpu:
+      return detail::cpu_description();
+    case DeviceKind::opencl:
+      return detail::opencl_description(index);
+    case DeviceKind::cuda:
+      return detail::cuda_description(index);
   }
   return "";
 }
@@ -75,9 +81,12 @@ std::string Device::description() const {
 std::string Device::driver() const {
   require(*this);
   switch (kind) {
-    case DeviceKind::cpu: return detail::cpu_driver();
-    case DeviceKind::opencl: return detail::opencl_driver(index);
-    case DeviceKind::cuda: return detail::cuda_driver();
+    case DeviceKind::cpu:
+      return detail::cpu_driver();
+    case DeviceKind::opencl:
+      return detail::opencl_driver(index);
+    case DeviceKind::cuda:
+      return detail::cuda_driver();
   }
   return "";
 }

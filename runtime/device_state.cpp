@@ -53,9 +53,12 @@ namespace {
 
 DeviceState& open_device(Device device) {
   switch (device.kind) {
-    case DeviceKind::cpu: return open_cpu_device();
-    case DeviceKind::opencl: return open_opencl_device(device.index);
-    case DeviceKind::cuda: return open_cuda_device(device.index);
+    case DeviceKind::cpu:
+      return open_cpu_device();
+    case DeviceKind::opencl:
+      return open_opencl_device(device.index);
+    case DeviceKind::cuda:
+      return open_cuda_device(device.index);
   }
   throw DeviceError("device", "an unknown kind", "cpu, opencl or cuda", "");
 }
@@ -66,9 +69,12 @@ constexpr int kMostDevices = 64;
 
 int device_count(DeviceKind kind) noexcept {
   switch (kind) {
-    case DeviceKind::cpu: return 1;
-    case DeviceKind::opencl: return std::min(opencl_device_count(), kMostDevices);
-    case DeviceKind::cuda: return std::min(cuda_device_count(), kMostDevices);
+    case DeviceKind::cpu:
+      return 1;
+    case DeviceKind::opencl:
+      return std::min(opencl_device_count(), kMostDevices);
+    case DeviceKind::cuda:
+      return std::min(cuda_device_count(), kMostDevices);
   }
   return 0;
 }

@@ -21,7 +21,8 @@ inline std::atomic<int64_t> countdown[kFaultSites] = {};
 /// One visit to a site; true when this one is to fail. Fires once. One relaxed load while no fault is planted.
 inline bool strikes(FaultSite site) noexcept {
   std::atomic<int64_t>& remaining = countdown[static_cast<int>(site)];
-  if (remaining.load(std::memory_order_relaxed) <= 0) [[likely]] return false;
+  if (remaining.load(std::memory_order_relaxed) <= 0) [[likely]]
+    return false;
   return remaining.fetch_sub(1, std::memory_order_acq_rel) == 1;
 }
 

@@ -34,16 +34,16 @@ const KernelInstance* find_in(const TargetTable* table, uint32_t key) {
 }
 
 const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
-  const auto in = [&](CodeTarget target) {
-    return find_in(kernel.targets[static_cast<size_t>(target)], key.packed());
-  };
+  const auto in = [&](CodeTarget target) { return find_in(kernel.targets[static_cast<size_t>(target)], key.packed()); };
   switch (kind) {
     case DeviceKind::cpu: {
       const KernelInstance* fast = cpu_uses_avx2() ? in(CodeTarget::cpu_avx2) : nullptr;
       return fast ? fast : in(CodeTarget::cpu);
     }
-    case DeviceKind::opencl: return in(CodeTarget::opencl);
-    case DeviceKind::cuda: return in(CodeTarget::cuda);
+    case DeviceKind::opencl:
+      return in(CodeTarget::opencl);
+    case DeviceKind::cuda:
+      return in(CodeTarget::cuda);
   }
   return nullptr;
 }
@@ -61,14 +61,30 @@ union ScalarBits {
 ScalarBits narrow(Scalar scalar, DType dtype) {
   ScalarBits bits{.i64 = 0};
   switch (dtype) {
-    case DType::f32: bits.f32 = static_cast<float>(scalar.real); break;
-    case DType::f64: bits.f64 = scalar.real; break;
-    case DType::f16: bits.u16 = Half(static_cast<float>(scalar.real)).bits; break;
-    case DType::bf16: bits.u16 = BFloat16(static_cast<float>(scalar.real)).bits; break;
-    case DType::i32: bits.i32 = static_cast<int32_t>(scalar.integer); break;
-    case DType::i64: bits.i64 = scalar.integer; break;
-    case DType::u8: bits.u8 = static_cast<uint8_t>(scalar.integer); break;
-    case DType::boolean: bits.u8 = scalar.integer != 0; break;
+    case DType::f32:
+      bits.f32 = static_cast<float>(scalar.real);
+      break;
+    case DType::f64:
+      bits.f64 = scalar.real;
+      break;
+    case DType::f16:
+      bits.u16 = Half(static_cast<float>(scalar.real)).bits;
+      break;
+    case DType::bf16:
+      bits.u16 = BFloat16(static_cast<float>(scalar.real)).bits;
+      break;
+    case DType::i32:
+      bits.i32 = static_cast<int32_t>(scalar.integer);
+      break;
+    case DType::i64:
+      bits.i64 = scalar.integer;
+      break;
+    case DType::u8:
+      bits.u8 = static_cast<uint8_t>(scalar.integer);
+      break;
+    case DType::boolean:
+      bits.u8 = scalar.integer != 0;
+      break;
   }
   return bits;
 }
@@ -151,7 +167,8 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
   context.device = stream.device();
   context.stream = &stream;
   int code = call.run(instance, context);
-  if (code == halide_error_code_success) [[likely]] return;
+  if (code == halide_error_code_success) [[likely]]
+    return;
   if (context.out_of_memory && context.driver_launches == 0 && stream.owner().trim() > 0) {
     LaunchContext again;  // nothing ran yet, and there's more room now
     again.device = stream.device();

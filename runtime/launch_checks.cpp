@@ -22,12 +22,14 @@ std::string describe(const Argument& argument, const Tensor& tensor) {
 
 void check_count(const KernelInfo& kernel, Argument::Role role, size_t came, const char* what) {
   const auto needed = static_cast<size_t>(kernel.count(role));
-  if (came == needed) [[likely]] return;
+  if (came == needed) [[likely]]
+    return;
   throw ValueError(kernel.name, std::to_string(came) + " " + what, std::to_string(needed), "");
 }
 
 void check_size(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
-  if (tensor.numel() == 0 || (tensor.numel() <= kMostElements && span_of(tensor) <= kMostElements)) [[likely]] return;
+  if (tensor.numel() == 0 || (tensor.numel() <= kMostElements && span_of(tensor) <= kMostElements)) [[likely]]
+    return;
   throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
                    "at most 2147483647 elements between the first and the last",
                    "Split the call along the outermost axis with slice(), or make the view contiguous()");
@@ -58,7 +60,8 @@ void check_output_strides(const KernelInfo& kernel, const Argument& argument, co
   const int last = tensor.rank() - 1;
   bool good = last < 0 || tensor.strides()[last] == 1 || tensor.shape()[last] <= 1;
   for (int axis = 0; axis < last; ++axis) good &= tensor.strides()[axis] > 0 || tensor.shape()[axis] <= 1;
-  if (good) [[likely]] return;
+  if (good) [[likely]]
+    return;
   throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
                    "positive strides, the innermost 1", "Compute into a dense tensor and copy_ it");
 }
@@ -92,7 +95,8 @@ Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArgume
 
 void check_inputs_not_empty(const KernelInfo& kernel, std::span<const Tensor> inputs) {
   for (const Tensor& x : inputs) {
-    if (x.numel() > 0) [[likely]] continue;
+    if (x.numel() > 0) [[likely]]
+      continue;
     throw ShapeError(kernel.name, "an empty input " + x.str() + " and outputs that aren't empty",
                      "at least one element in every input", "There's nothing to compute such a result from");
   }
@@ -102,7 +106,8 @@ std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const 
                                  Device device) {
   const int scratch_count = kernel.count(Argument::Role::scratch);
   if (kernel.shape_rule == nullptr) {
-    if (scratch_count == 0) [[likely]] return {};
+    if (scratch_count == 0) [[likely]]
+      return {};
     throw KernelError(kernel.name, "scratch buffers without a shape rule", "a rule that gives their shapes",
                       "Give the kernel's Scratch a shape");
   }
@@ -114,7 +119,8 @@ std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const 
     throw ShapeError(kernel.name, came, violated, "");
   }
   for (size_t i = 0; i < arguments.outputs.size(); ++i) {
-    if (arguments.outputs[i].shape() == output_shapes[i]) [[likely]] continue;
+    if (arguments.outputs[i].shape() == output_shapes[i]) [[likely]]
+      continue;
     throw ShapeError(kernel.name, "an output " + arguments.outputs[i].str(), "shape " + output_shapes[i].str(), "");
   }
   std::vector<Tensor> scratch;
@@ -133,8 +139,8 @@ void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device
   for (int i = 0; i < kernel.element_count; ++i) {
     wanted += (i ? ", " : "") + std::string(name_of(key.elements[static_cast<size_t>(i)]));
   }
-  throw MissingKernel(kernel.name, "a call with " + wanted + ", variant " + std::to_string(key.variant) + ", on " +
-                                       device.str(),
+  throw MissingKernel(kernel.name,
+                      "a call with " + wanted + ", variant " + std::to_string(key.variant) + ", on " + device.str(),
                       "a compiled instance for that",
                       "Link the kernels of that target, convert with to(dtype), or call set_fallback(Fallback::cpu)");
 }
@@ -147,8 +153,8 @@ void throw_launch_error(const KernelInfo& kernel, const KernelInstance& instance
     throw OutOfMemory(kernel.name, came, "memory for the call", "Free tensors or make the call smaller");
   }
   if (context.failed_call != nullptr) {
-    throw DriverError(kernel.name, came + ": " + context.failed_call + " returned " +
-                                       std::to_string(context.driver_status),
+    throw DriverError(kernel.name,
+                      came + ": " + context.failed_call + " returned " + std::to_string(context.driver_status),
                       "a driver call that succeeds", "Set ASHLAR_LOG=1 to see what was done before");
   }
   throw KernelError(kernel.name, came, "a call that the compiled kernel accepts",

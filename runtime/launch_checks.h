@@ -29,8 +29,8 @@ Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArgume
 /// An empty input that leaves outputs to compute is the forms' business. Throws ShapeError.
 void check_inputs_not_empty(const KernelInfo& kernel, std::span<const Tensor> inputs);
 
-/// Takes the kernel's scratch buffers from the pool, by its shape rule. Checks the outputs' shapes against the rule too.
-/// Throws ShapeError, OutOfMemory.
+/// Takes the kernel's scratch buffers from the pool, by its shape rule. Checks the outputs' shapes against the rule
+/// too. Throws ShapeError, OutOfMemory.
 std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments,
                                  Device device);
 

@@ -36,7 +36,8 @@ struct LaunchContext {
 };
 
 inline constexpr char kAllocationInKernel[] = "the kernel tried to allocate device memory; declare it as Scratch";
-inline constexpr char kCopyInKernel[] = "the kernel tried to copy between host and device; compute that stage on the GPU";
+inline constexpr char kCopyInKernel[] =
+    "the kernel tried to copy between host and device; compute that stage on the GPU";
 
 /// The kernel call that the calling thread is in the middle of on a GPU, or null. For driver functions, which aren't
 /// given the user context.

@@ -12,7 +12,8 @@ namespace ashlar::detail {
 namespace {
 
 bool needs_detour(const Tensor& y, std::span<const Tensor> inputs) {
-  if (y.offset() == 0 || y.numel() == 0) [[likely]] return false;
+  if (y.offset() == 0 || y.numel() == 0) [[likely]]
+    return false;
   if (!output_is_aligned(y)) return true;
   return y.storage()->device().kind == DeviceKind::opencl &&
          std::ranges::any_of(inputs, [&y](const Tensor& x) { return x.storage() == y.storage(); });
@@ -63,7 +64,8 @@ Tensor view_on_cpu(const Tensor& x) {
 
 OutputDetour::OutputDetour(const CallArguments& arguments) : original_(arguments.outputs) {
   for (const Tensor& y : original_) needed_ |= needs_detour(y, arguments.inputs);
-  if (!needed_) [[likely]] return;
+  if (!needed_) [[likely]]
+    return;
   for (const Tensor& y : original_) {
     redirected_.push_back(needs_detour(y, arguments.inputs) ? Tensor::empty(y.shape(), y.dtype(), y.device()) : y);
   }

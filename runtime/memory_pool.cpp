@@ -35,9 +35,8 @@ Block MemoryPool::allocate(int64_t bytes) {
   }
   const int64_t cap = device_.cap();
   throw OutOfMemory("memory on " + device_.device().str(),
-                    "a request for " + std::to_string(bytes) + " bytes with " +
-                        std::to_string(device_.held_bytes()) + " in use" +
-                        (cap ? " and a cap of " + std::to_string(cap) : std::string()),
+                    "a request for " + std::to_string(bytes) + " bytes with " + std::to_string(device_.held_bytes()) +
+                        " in use" + (cap ? " and a cap of " + std::to_string(cap) : std::string()),
                     "that much free memory after trimming the pools",
                     "Free tensors, make the batch smaller, or raise the cap with set_memory_cap");
 }

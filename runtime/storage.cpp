@@ -68,7 +68,8 @@ void Storage::prepare_write(StreamState& stream) { prepare(stream, true); }
 
 void Storage::prepare(StreamState& stream, bool write) {
   if (device_.kind == DeviceKind::cpu) return;  // CPU work is done when its call returns
-  if (&stream == home_.get() && !shared_between_streams_.load(std::memory_order_acquire)) [[likely]] return;
+  if (&stream == home_.get() && !shared_between_streams_.load(std::memory_order_acquire)) [[likely]]
+    return;
   std::lock_guard lock(mutex_);
   if (!shared_between_streams_.load(std::memory_order_relaxed)) {
     writer_ = home_;

@@ -19,7 +19,8 @@ thread_local ThreadStreams thread_streams;
 std::shared_ptr<StreamState>& current_slot(Device device) {
   auto& streams = thread_streams.streams[static_cast<int>(device.kind)];
   const auto index = static_cast<size_t>(device.index);
-  if (index < streams.size() && streams[index]) [[likely]] return streams[index];
+  if (index < streams.size() && streams[index]) [[likely]]
+    return streams[index];
   DeviceState& owner = device_state(device);  // throws before anything is resized
   if (index >= streams.size()) streams.resize(index + 1);
   streams[index] = owner.make_stream();

@@ -11,8 +11,9 @@ namespace {
 
 void check_range(const char* operation, const Storage& storage, int64_t offset, int64_t bytes) {
   if (bytes >= 0 && offset >= storage.begin() && bytes <= storage.bytes() - offset) return;
-  throw ValueError(operation, "bytes [" + std::to_string(offset) + ", " + std::to_string(offset) + " + " +
-                                  std::to_string(bytes) + ") of a storage on " + storage.device().str(),
+  throw ValueError(operation,
+                   "bytes [" + std::to_string(offset) + ", " + std::to_string(offset) + " + " + std::to_string(bytes) +
+                       ") of a storage on " + storage.device().str(),
                    "a range inside [" + std::to_string(storage.begin()) + ", " + std::to_string(storage.bytes()) + ")",
                    "");
 }

@@ -82,14 +82,14 @@ class CudaStream final : public StreamState {
   void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) override {
     ContextScope scope(device_.context());
     // From pageable memory the driver returns once it has staged the bytes: `source` may be reused.
-    cuda::check("cuMemcpyHtoDAsync", cuda::call(api_.copy_to_device, at(destination, offset), source,
-                                                static_cast<size_t>(bytes), queue_));
+    cuda::check("cuMemcpyHtoDAsync",
+                cuda::call(api_.copy_to_device, at(destination, offset), source, static_cast<size_t>(bytes), queue_));
   }
 
   void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
     ContextScope scope(device_.context());
-    cuda::check("cuMemcpyDtoHAsync", cuda::call(api_.copy_to_host, destination, at(source, offset),
-                                                static_cast<size_t>(bytes), queue_));
+    cuda::check("cuMemcpyDtoHAsync",
+                cuda::call(api_.copy_to_host, destination, at(source, offset), static_cast<size_t>(bytes), queue_));
     cuda::check("cuStreamSynchronize", cuda::call(api_.stream_synchronize, queue_));
   }
 

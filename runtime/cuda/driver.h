@@ -72,8 +72,8 @@ struct Api {
   Result (*module_get_function)(Function* function, Module module, const char* name);
   Result (*function_set_attribute)(Function function, int attribute, int value);
   Result (*launch_kernel)(Function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                          unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                          unsigned int shared_bytes, Queue stream, void** parameters, void** extra);
+                          unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                          Queue stream, void** parameters, void** extra);
 };
 
 /// Null when the library isn't there, lacks one of them, or finds no device. Never throws.

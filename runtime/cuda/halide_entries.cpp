@@ -10,8 +10,8 @@
 namespace ashlar::detail::cuda {
 namespace {
 
-constexpr int kMaxRegistersOption = 0;                // CU_JIT_MAX_REGISTERS
-constexpr int kDynamicSharedBytesAttribute = 8;       // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kMaxRegistersOption = 0;                 // CU_JIT_MAX_REGISTERS
+constexpr int kDynamicSharedBytesAttribute = 8;        // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr unsigned int kSharedBytesForAll = 48 << 10;  // more has to be asked for
 constexpr unsigned int kMostOptions = 16;
 
@@ -23,8 +23,7 @@ Result note(const char* name, Result status) noexcept {
 }
 
 /// Halide caps every kernel at 64 registers, which costs some up to 20 times their speed. All options but that pass.
-Result load_module(Module* module, const void* image, unsigned int option_count, int* options,
-                   void** values) noexcept {
+Result load_module(Module* module, const void* image, unsigned int option_count, int* options, void** values) noexcept {
   int kept_options[kMostOptions];
   void* kept_values[kMostOptions];
   unsigned int kept = 0;
@@ -46,9 +45,7 @@ Result get_function(Function* function, Module module, const char* name) noexcep
   return note("cuModuleGetFunction", call(api()->module_get_function, function, module, name));
 }
 
-Result push_context(Context context) noexcept {
-  return note("cuCtxPushCurrent", call(api()->push_context, context));
-}
+Result push_context(Context context) noexcept { return note("cuCtxPushCurrent", call(api()->push_context, context)); }
 
 Result launch_kernel(Function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                      unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,

@@ -26,9 +26,8 @@ const Api* load_api() noexcept {
   const bool complete =
       load(a.get_platform_ids, "clGetPlatformIDs") && load(a.get_platform_info, "clGetPlatformInfo") &&
       load(a.get_device_ids, "clGetDeviceIDs") && load(a.get_device_info, "clGetDeviceInfo") &&
-      load(a.create_context, "clCreateContext") &&
-      load(a.release_context, "clReleaseContext") && load(a.get_context_info, "clGetContextInfo") &&
-      load(a.create_command_queue, "clCreateCommandQueue") &&
+      load(a.create_context, "clCreateContext") && load(a.release_context, "clReleaseContext") &&
+      load(a.get_context_info, "clGetContextInfo") && load(a.create_command_queue, "clCreateCommandQueue") &&
       load(a.release_command_queue, "clReleaseCommandQueue") && load(a.create_buffer, "clCreateBuffer") &&
       load(a.create_sub_buffer, "clCreateSubBuffer") && load(a.release_mem_object, "clReleaseMemObject") &&
       load(a.enqueue_migrate_mem_objects, "clEnqueueMigrateMemObjects") &&
@@ -38,8 +37,7 @@ const Api* load_api() noexcept {
       load(a.enqueue_marker_with_wait_list, "clEnqueueMarkerWithWaitList") &&
       load(a.enqueue_barrier_with_wait_list, "clEnqueueBarrierWithWaitList") &&
       load(a.release_event, "clReleaseEvent") && load(a.flush, "clFlush") && load(a.finish, "clFinish") &&
-      load(a.create_program_with_source, "clCreateProgramWithSource") &&
-      load(a.build_program, "clBuildProgram") &&
+      load(a.create_program_with_source, "clCreateProgramWithSource") && load(a.build_program, "clBuildProgram") &&
       load(a.release_program, "clReleaseProgram") && load(a.create_kernel, "clCreateKernel") &&
       load(a.release_kernel, "clReleaseKernel") && load(a.set_kernel_arg, "clSetKernelArg") &&
       load(a.enqueue_nd_range_kernel, "clEnqueueNDRangeKernel");
@@ -57,28 +55,50 @@ const Api* api() noexcept {
 
 std::string_view name_of_status(cl_int status) noexcept {
   switch (status) {
-    case CL_SUCCESS: return "CL_SUCCESS";
-    case CL_DEVICE_NOT_FOUND: return "CL_DEVICE_NOT_FOUND";
-    case CL_DEVICE_NOT_AVAILABLE: return "CL_DEVICE_NOT_AVAILABLE";
-    case CL_MEM_OBJECT_ALLOCATION_FAILURE: return "CL_MEM_OBJECT_ALLOCATION_FAILURE";
-    case CL_OUT_OF_RESOURCES: return "CL_OUT_OF_RESOURCES";
-    case CL_OUT_OF_HOST_MEMORY: return "CL_OUT_OF_HOST_MEMORY";
-    case CL_BUILD_PROGRAM_FAILURE: return "CL_BUILD_PROGRAM_FAILURE";
-    case CL_MISALIGNED_SUB_BUFFER_OFFSET: return "CL_MISALIGNED_SUB_BUFFER_OFFSET";
-    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: return "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST";
-    case CL_INVALID_VALUE: return "CL_INVALID_VALUE";
-    case CL_INVALID_DEVICE: return "CL_INVALID_DEVICE";
-    case CL_INVALID_CONTEXT: return "CL_INVALID_CONTEXT";
-    case CL_INVALID_COMMAND_QUEUE: return "CL_INVALID_COMMAND_QUEUE";
-    case CL_INVALID_MEM_OBJECT: return "CL_INVALID_MEM_OBJECT";
-    case CL_INVALID_KERNEL_NAME: return "CL_INVALID_KERNEL_NAME";
-    case CL_INVALID_KERNEL_ARGS: return "CL_INVALID_KERNEL_ARGS";
-    case CL_INVALID_WORK_GROUP_SIZE: return "CL_INVALID_WORK_GROUP_SIZE";
-    case CL_INVALID_WORK_ITEM_SIZE: return "CL_INVALID_WORK_ITEM_SIZE";
-    case CL_INVALID_OPERATION: return "CL_INVALID_OPERATION";
-    case CL_INVALID_BUFFER_SIZE: return "CL_INVALID_BUFFER_SIZE";
-    case -1001: return "CL_PLATFORM_NOT_FOUND_KHR";
-    default: return "an OpenCL error";
+    case CL_SUCCESS:
+      return "CL_SUCCESS";
+    case CL_DEVICE_NOT_FOUND:
+      return "CL_DEVICE_NOT_FOUND";
+    case CL_DEVICE_NOT_AVAILABLE:
+      return "CL_DEVICE_NOT_AVAILABLE";
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+      return "CL_MEM_OBJECT_ALLOCATION_FAILURE";
+    case CL_OUT_OF_RESOURCES:
+      return "CL_OUT_OF_RESOURCES";
+    case CL_OUT_OF_HOST_MEMORY:
+      return "CL_OUT_OF_HOST_MEMORY";
+    case CL_BUILD_PROGRAM_FAILURE:
+      return "CL_BUILD_PROGRAM_FAILURE";
+    case CL_MISALIGNED_SUB_BUFFER_OFFSET:
+      return "CL_MISALIGNED_SUB_BUFFER_OFFSET";
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+      return "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST";
+    case CL_INVALID_VALUE:
+      return "CL_INVALID_VALUE";
+    case CL_INVALID_DEVICE:
+      return "CL_INVALID_DEVICE";
+    case CL_INVALID_CONTEXT:
+      return "CL_INVALID_CONTEXT";
+    case CL_INVALID_COMMAND_QUEUE:
+      return "CL_INVALID_COMMAND_QUEUE";
+    case CL_INVALID_MEM_OBJECT:
+      return "CL_INVALID_MEM_OBJECT";
+    case CL_INVALID_KERNEL_NAME:
+      return "CL_INVALID_KERNEL_NAME";
+    case CL_INVALID_KERNEL_ARGS:
+      return "CL_INVALID_KERNEL_ARGS";
+    case CL_INVALID_WORK_GROUP_SIZE:
+      return "CL_INVALID_WORK_GROUP_SIZE";
+    case CL_INVALID_WORK_ITEM_SIZE:
+      return "CL_INVALID_WORK_ITEM_SIZE";
+    case CL_INVALID_OPERATION:
+      return "CL_INVALID_OPERATION";
+    case CL_INVALID_BUFFER_SIZE:
+      return "CL_INVALID_BUFFER_SIZE";
+    case -1001:
+      return "CL_PLATFORM_NOT_FOUND_KHR";
+    default:
+      return "an OpenCL error";
   }
 }
 

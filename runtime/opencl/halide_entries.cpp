@@ -27,9 +27,7 @@ struct Checked;
 
 template <auto Member, const char* Name, class... Parameters>
 struct Checked<Member, Name, cl_int (*)(Parameters...)> {
-  static cl_int run(Parameters... parameters) noexcept {
-    return note(Name, call(api()->*Member, parameters...));
-  }
+  static cl_int run(Parameters... parameters) noexcept { return note(Name, call(api()->*Member, parameters...)); }
 };
 
 template <auto Member, const char* Name>
@@ -56,7 +54,8 @@ cl_program create_program(cl_context context, cl_uint pieces, const char** sourc
 
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
-  const cl_int status = note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
+  const cl_int status =
+      note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
   if (status == CL_SUCCESS) {
     count(counter_cells(DeviceKind::opencl).modules_loaded);
     log("built an OpenCL program");
@@ -96,8 +95,8 @@ cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 }
 
 cl_int enqueue_nd_range_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const size_t* offset,
-                               const size_t* global, const size_t* local, cl_uint wait_count,
-                               const cl_event* wait_list, cl_event* event) noexcept {
+                               const size_t* global, const size_t* local, cl_uint wait_count, const cl_event* wait_list,
+                               cl_event* event) noexcept {
   const cl_int status = note("clEnqueueNDRangeKernel", call(api()->enqueue_nd_range_kernel, queue, kernel, dimensions,
                                                             offset, global, local, wait_count, wait_list, event));
   if (status == CL_SUCCESS) {

@@ -158,10 +158,9 @@ class OpenClStream final : public StreamState {
   }
 
   void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
-    opencl::check("clEnqueueReadBuffer",
-                  opencl::call(api_.enqueue_read_buffer, queue_, as_buffer(source), cl_bool{CL_TRUE},
-                               static_cast<size_t>(offset), static_cast<size_t>(bytes), destination, 0u, nullptr,
-                               nullptr));
+    opencl::check("clEnqueueReadBuffer", opencl::call(api_.enqueue_read_buffer, queue_, as_buffer(source),
+                                                      cl_bool{CL_TRUE}, static_cast<size_t>(offset),
+                                                      static_cast<size_t>(bytes), destination, 0u, nullptr, nullptr));
   }
 
   void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,

@@ -93,7 +93,10 @@ Result cuStreamDestroy_v2(void* stream) {
 }
 Result cuStreamSynchronize(void* stream) { return stream ? require_context() : kInvalidValue; }
 Result cuStreamWaitEvent(void* stream, void* event, unsigned int) {
-  return stream && event ? require_context() : kInvalidValue;
+  if (!stream || !event) return kInvalidValue;
+  std::lock_guard lock(mutex);
+  ++state.waits;
+  return require_context();
 }
 Result cuEventCreate(void** event, unsigned int) {
   std::lock_guard lock(mutex);

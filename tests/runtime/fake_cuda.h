@@ -14,9 +14,10 @@ struct FakeCudaLog {
   int64_t live_events;
   int64_t contexts_pushed;  // and not yet popped
   int64_t modules;
-  int64_t register_caps;    // modules loaded with CU_JIT_MAX_REGISTERS
+  int64_t register_caps;  // modules loaded with CU_JIT_MAX_REGISTERS
   int64_t launches;
-  int64_t raised_shared;    // cuFuncSetAttribute calls
+  int64_t raised_shared;  // cuFuncSetAttribute calls
+  int64_t waits;          // of a stream for an event
   void* last_stream;
 };
 

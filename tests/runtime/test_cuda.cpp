@@ -93,8 +93,8 @@ class Cuda : public ::testing::Test {
   static void run(int (*function)(void**), const Tensor& x, float scale, const Tensor& y) {
     const KernelInstance instance{KernelKey{}.packed(), function, "scale_cuda"};
     const TargetTable table{&instance, 1};
-    const KernelInfo info = {"scale", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr,
-                             {nullptr, nullptr, nullptr, &table}};
+    const KernelInfo info = {
+        "scale", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {nullptr, nullptr, nullptr, &table}};
     const std::vector<Tensor> inputs = {x}, outputs = {y};
     const std::vector<Scalar> scalars = {scale};
     launch(info, KernelKey{}, inputs, scalars, outputs);
@@ -161,6 +161,32 @@ TEST_F(Cuda, AKernelMayNeitherAllocateNorCopy) {
   EXPECT_EQ(download(x), ramp(1000));
 }
 
+// Who waits for whom when a storage is used on several streams.
+TEST_F(Cuda, StreamsWaitForEachOthersUsesOfAStorage) {
+  const Stream a(Device::cuda()), b(Device::cuda()), c(Device::cuda());
+  float value[10] = {};
+  const auto waits_of = [this](const Stream& stream, auto work) {
+    StreamScope scope(stream);
+    const int64_t before = log_->waits;
+    work();
+    return log_->waits - before;
+  };
+  std::shared_ptr<detail::Storage> storage;
+  const auto write = [&] { detail::copy_from_host(*storage, 0, value, 40); };
+  const auto read = [&] { detail::copy_to_host(value, *storage, 0, 40); };
+  EXPECT_EQ(waits_of(a, [&] { storage = detail::Storage::create(40, Device::cuda()); }), 0);
+  EXPECT_EQ(waits_of(a, write), 0);
+  EXPECT_EQ(waits_of(a, read), 0);
+  EXPECT_EQ(waits_of(b, read), 1);   // for a's write
+  EXPECT_EQ(waits_of(b, read), 0);   // waited already
+  EXPECT_EQ(waits_of(a, read), 0);   // its own write
+  EXPECT_EQ(waits_of(c, write), 2);  // for a's write and b's read
+  EXPECT_EQ(waits_of(c, write), 0);
+  EXPECT_EQ(waits_of(a, read), 1);                      // for c's write
+  EXPECT_EQ(waits_of(b, write), 2);                     // for c's write and a's read
+  EXPECT_EQ(waits_of(c, [&] { storage.reset(); }), 1);  // its home, a, waits for b before the block is used again
+}
+
 TEST_F(Cuda, OutOfMemoryTrimsOtherStreamsThenThrows) {
   const Tensor kept = upload(ramp(1000), Device::cuda());
   {
@@ -197,8 +223,7 @@ TEST_F(Cuda, TheNthDriverCallFails) {
     } catch (const Error& error) {
       fired = true;
       ++exceptions;
-      EXPECT_TRUE(dynamic_cast<const DriverError*>(&error) || dynamic_cast<const OutOfMemory*>(&error))
-          << error.what();
+      EXPECT_TRUE(dynamic_cast<const DriverError*>(&error) || dynamic_cast<const OutOfMemory*>(&error)) << error.what();
     }
     trim_memory(Device::cuda());
     EXPECT_EQ(log_->live_allocations, before.live_allocations) << n;

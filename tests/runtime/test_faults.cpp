@@ -114,9 +114,8 @@ TEST_P(Faults, TheNthDriverCallWithAnEmptyPool) {
   FAIL() << "more than 200 driver calls";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Faults, ::testing::ValuesIn(testing::kernel_devices()), [](const auto& info) {
-  return std::string(name_of(info.param.kind));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Faults, ::testing::ValuesIn(testing::kernel_devices()),
+                         [](const auto& info) { return std::string(name_of(info.param.kind)); });
 
 // Scratch memory of a CPU kernel that's refused inside a parallel loop.
 int scratch_in_pieces(void** arguments) {

@@ -132,9 +132,8 @@ TEST_P(Compiled, MathsIsWhatItSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Compiled, ::testing::ValuesIn(kernel_devices()), [](const auto& info) {
-  return std::string(name_of(info.param.kind));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Compiled, ::testing::ValuesIn(kernel_devices()),
+                         [](const auto& info) { return std::string(name_of(info.param.kind)); });
 
 }  // namespace
 }  // namespace ashlar

@@ -130,9 +130,8 @@ TEST_P(Pool, ATensorMayDieOnAnotherThreadAndAfterItsStream) {
   EXPECT_EQ(counters(GetParam().kind).live_bytes, live);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Pool, ::testing::ValuesIn(memory_devices()), [](const auto& info) {
-  return std::string(name_of(info.param.kind));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Pool, ::testing::ValuesIn(memory_devices()),
+                         [](const auto& info) { return std::string(name_of(info.param.kind)); });
 
 TEST(Storage, BorrowsMemoryOfAnyAlignment) {
   alignas(256) static char bytes[1024];

@@ -117,9 +117,8 @@ TEST_P(Threads, FailuresStayWithTheirThread) {
   EXPECT_EQ(caught, 30);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Threads, ::testing::ValuesIn(testing::kernel_devices()), [](const auto& info) {
-  return std::string(name_of(info.param.kind));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Threads, ::testing::ValuesIn(testing::kernel_devices()),
+                         [](const auto& info) { return std::string(name_of(info.param.kind)); });
 
 }  // namespace
 }  // namespace ashlar

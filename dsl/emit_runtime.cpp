@@ -1,4 +1,5 @@
-// Writes Halide's runtime as one object file: emit_runtime FILE.o. One for all targets, since a program may have only one.
+// Writes Halide's runtime as one object file: emit_runtime FILE.o. One for all targets, since a program may have only
+// one.
 #include <Halide.h>
 
 #include <exception>

@@ -34,14 +34,22 @@ int64_t reach_below(const Tensor& x) {
 
 halide_type_t halide_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return {halide_type_float, 32};
-    case DType::f16: return {halide_type_uint, 16};
-    case DType::bf16: return {halide_type_uint, 16};
-    case DType::f64: return {halide_type_float, 64};
-    case DType::i32: return {halide_type_int, 32};
-    case DType::i64: return {halide_type_int, 64};
-    case DType::u8: return {halide_type_uint, 8};
-    case DType::boolean: return {halide_type_uint, 8};
+    case DType::f32:
+      return {halide_type_float, 32};
+    case DType::f16:
+      return {halide_type_uint, 16};
+    case DType::bf16:
+      return {halide_type_uint, 16};
+    case DType::f64:
+      return {halide_type_float, 64};
+    case DType::i32:
+      return {halide_type_int, 32};
+    case DType::i64:
+      return {halide_type_int, 64};
+    case DType::u8:
+      return {halide_type_uint, 8};
+    case DType::boolean:
+      return {halide_type_uint, 8};
   }
   return {halide_type_handle, 64};
 }

@@ -94,6 +94,27 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
 
 // ---- GPU: trees in shared memory -------------------------------------------------------------------------------------
 
+// Reductions too short to share, one part each: a thread for each.
+Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kThreads = 128, kLongest = 16;
+  Func out = s.out;
+  const Shape3 shape(out);
+  const Var row("row");
+  const std::vector<Var> index = stage.index();
+  const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
+  Share share = make_share(stage, "_thread", {row}, 0, 1, 4, first_part);
+  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
+          reading(out, stage, [f = share.func](const auto& at) { return f(at[2]); }), [=](Halide::Stage branch) mutable {
+            Var block("block_of_threads"), thread("row_of_thread");
+            branch.split(s.outer, block, thread, kThreads, TailStrategy::GuardWithIf)
+                .reorder(s.inner, s.part, thread, block)
+                .gpu_blocks(block)
+                .gpu_threads(thread);
+            share.func.compute_at(out, thread).update(0).unroll(share.steps.x);
+            share.func.update(1).unroll(share.rest.x);
+          }};
+}
+
 // Short contiguous reductions, one part each: 256 threads in a block, `threads` of them for each.
 Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, int longest) {
   const int rows = 256 / threads;
@@ -182,7 +203,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 
 void reduction_gpu(const ReductionStages& s) {
   const ReductionStage stage(s.reduce.func());
-  choose(s.out, {gpu_short_rows(s, stage, 8, 64), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
+  choose(s.out, {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
                  gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 16)});
 }
 

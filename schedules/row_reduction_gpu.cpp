@@ -2,6 +2,9 @@
 #include "schedules/lowering/tree.h"
 #include "schedules/row_reduction.h"
 
+#include <memory>
+#include <optional>
+
 namespace ashlar::dsl {
 
 using Halide::Expr;
@@ -15,12 +18,6 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kUnroll = 4;
 
-std::vector<ReductionStage> take_apart(const RowStages& stages) {
-  std::vector<ReductionStage> reductions;
-  for (const RowReduction& reduction : stages.reductions) reductions.emplace_back(reduction.stage.func());
-  return reductions;
-}
-
 std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
   std::vector<Var> all(first);
   all.insert(all.end(), rest.begin(), rest.end());
@@ -32,6 +29,35 @@ std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrite& rewr
   for (const Expr& value : values) result.push_back(rewrite(value));
   return result;
 }
+
+// ---- a thread for each row: rows too short to share ------------------------------------------------------------------
+
+class ThreadRows {
+ public:
+  explicit ThreadRows(const std::vector<ReductionStage>& reductions) {
+    for (const ReductionStage& stage : reductions) {
+      Share share = make_share(stage, "_thread", {stage.index().at(0)}, 0, 1, kUnroll, rewrite_);
+      rewrite_.calls[stage.name()] = [f = share.func](const std::vector<Expr>& at) { return f(at); };
+      shares_.push_back(std::move(share));
+    }
+  }
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const { return rewritten(plain, rewrite_); }
+  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
+    constexpr int kThreads = 128;
+    out.split(stages.row, block_, thread_, kThreads, TailStrategy::GuardWithIf);
+    if (stages.out_has_columns) out.reorder(stages.column, thread_, block_);
+    out.gpu_blocks(block_).gpu_threads(thread_);
+    for (Share& share : shares_) {
+      share.func.compute_at(func, thread_).update(0).unroll(share.steps.x);
+      share.func.update(1).unroll(share.rest.x);
+    }
+  }
+
+ private:
+  Var block_{"block"}, thread_{"row_of_thread"};
+  Rewrite rewrite_;
+  std::vector<Share> shares_;
+};
 
 // ---- trees in shared memory: any target, any type --------------------------------------------------------------------
 
@@ -49,7 +75,7 @@ class SharedRows {
     }
   }
 
-  std::vector<Expr> values(const std::vector<Expr>& plain) const { return rewritten(plain, rewrite_); }
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const { return rewritten(plain, rewrite_); }
 
   // Schedules the output, or the branch of it that is this shape, and the stages below it.
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -110,7 +136,7 @@ void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
 void in_lanes(Share& share, const LoopLevel& level, const Var& lane) {
   in_lanes(share.func, level, lane);
   share.func.update(0).unroll(share.steps.x).gpu_lanes(lane);
-  share.func.update(1).gpu_lanes(lane);
+  share.func.update(1).unroll(share.rest.x).gpu_lanes(lane);
 }
 
 // A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have the
@@ -159,7 +185,11 @@ class WarpRows {
           .unroll(share.steps.x)
           .unroll(member_)
           .gpu_lanes(lane_);
-      share.func.update(1).reorder(member_, share.rest.x, lane_).unroll(member_).gpu_lanes(lane_);
+      share.func.update(1)
+          .reorder(share.rest.x, member_, lane_)
+          .unroll(share.rest.x)
+          .unroll(member_)
+          .gpu_lanes(lane_);
     }
     for (const std::vector<Func>& tree : trees_) {
       for (const Func& f : tree) in_lanes(f, level);
@@ -207,8 +237,8 @@ class BlockRows {
     }
   }
 
-  std::vector<Expr> values(const std::vector<Expr>& plain, const Var& column) {
-    return rewritten(plain, reading_at(column % kWarp, totals_));
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) {
+    return rewritten(plain, reading_at(stages.column % kWarp, totals_));
   }
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -265,51 +295,61 @@ class BlockRows {
   std::vector<Func> totals_;
 };
 
-// Threads for each row and rows in a block, for rows of at most `columns`.
-struct SharedShape {
-  int columns, threads, rows;
+// Shapes and their limits are the best of a sweep of softmax on an H200, 10 to 50257 columns in f32 and bf16.
+constexpr int kColumnsOfThread = 16, kColumnsOfWarp = 512, kColumnsOfFewWarps = 2048, kColumnsOfBlock = 8192;
+
+class RowBranches {
+ public:
+  explicit RowBranches(const RowStages& stages) : stages_(stages), plain_(values_of(stages.out)) {
+    for (const RowReduction& reduction : stages.reductions) reductions_.emplace_back(reduction.stage.func());
+  }
+  const std::vector<ReductionStage>& reductions() const { return reductions_; }
+
+  /// Adds a branch for rows of at most `columns`, or for all that are left.
+  template <class Rows>
+  void add(std::optional<int> columns, Rows rows) {
+    const auto shared = std::make_shared<Rows>(std::move(rows));
+    branches_.push_back({columns ? reductions_.at(0).extent() <= *columns : Expr(), shared->values(plain_, stages_),
+                         [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
+  }
+  void choose() { ashlar::dsl::choose(stages_.out, branches_); }
+
+ private:
+  RowStages stages_;
+  std::vector<Expr> plain_;
+  std::vector<ReductionStage> reductions_;
+  std::vector<Branch> branches_;
 };
 
-void shared_rows(const RowStages& stages, const std::vector<ReductionStage>& reductions,
-                 const std::vector<SharedShape>& shapes) {
-  std::vector<Branch> branches;
-  for (const SharedShape& shape : shapes) {
-    const auto rows = std::make_shared<SharedRows>(reductions, shape.threads, shape.rows);
-    branches.push_back({shape.columns > 0 ? reductions[0].extent() <= shape.columns : Expr(),
-                        rows->values(values_of(stages.out)),
-                        [=](Halide::Stage branch) { rows->schedule(branch, stages.out, stages); }});
-  }
-  choose(stages.out, branches);
+void shared_rows(RowBranches& branches, int most_threads) {
+  branches.add(kColumnsOfThread, ThreadRows(branches.reductions()));
+  branches.add(kColumnsOfWarp, SharedRows(branches.reductions(), 32, 8));
+  branches.add(kColumnsOfFewWarps, SharedRows(branches.reductions(), 128, 1));
+  if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.reductions(), 256, 1));
+  branches.add(std::nullopt, SharedRows(branches.reductions(), most_threads, 1));
+  branches.choose();
 }
 
 }  // namespace
 
-// No more than 256 threads, the smallest limit of a work-group among devices in use.
 void row_reduction(OpenCL, const RowStages& stages) {
-  shared_rows(stages, take_apart(stages), {{64, 8, 32}, {512, 32, 8}, {0, 256, 1}});
+  RowBranches branches(stages);
+  shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
 void row_reduction(Cuda, const RowStages& stages) {
-  const std::vector<ReductionStage> reductions = take_apart(stages);
+  RowBranches branches(stages);
+  const std::vector<ReductionStage>& reductions = branches.reductions();
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
-  if (!stages.out_has_columns || !fits_lanes) {
-    return shared_rows(stages, reductions, {{64, 8, 32}, {512, 32, 8}, {4096, 256, 1}, {0, 1024, 1}});
-  }
-  const Expr columns = reductions[0].extent();
+  if (!stages.out_has_columns || !fits_lanes) return shared_rows(branches, 1024);
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
-  const auto tiny = std::make_shared<SharedRows>(reductions, 8, 32);
-  const auto warps = std::make_shared<WarpRows>(reductions, rows, 4, 2);
-  const auto blocks = std::make_shared<BlockRows>(reductions, 8);
-  const auto large_blocks = std::make_shared<BlockRows>(reductions, 32);
-  const std::vector<Expr> plain = values_of(stages.out);
-  const auto scheduled = [&](const auto& shape) {
-    return [shape, &stages](Halide::Stage branch) { shape->schedule(branch, stages.out, stages); };
-  };
-  choose(stages.out, {{columns <= 64, tiny->values(plain), scheduled(tiny)},
-                      {columns <= 512, warps->values(plain, stages), scheduled(warps)},
-                      {columns <= 4096, blocks->values(plain, stages.column), scheduled(blocks)},
-                      {Expr(), large_blocks->values(plain, stages.column), scheduled(large_blocks)}});
+  branches.add(kColumnsOfThread, ThreadRows(reductions));
+  branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
+  branches.add(kColumnsOfFewWarps, BlockRows(reductions, 4));
+  branches.add(kColumnsOfBlock, SharedRows(reductions, 256, 1));
+  branches.add(std::nullopt, SharedRows(reductions, 1024, 1));
+  branches.choose();
 }
 
 }  // namespace ashlar::dsl

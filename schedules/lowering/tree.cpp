@@ -23,7 +23,7 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
     return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
   };
   Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, unroll, 0, extent / step),
-              RDom(0, stage.has_length() ? Expr(unroll) : (extent % step + members - 1) / members)};
+              RDom(0, unroll)};
   Func& f = share.func;
   const std::vector<Expr> at = expressions(index);
   f(index) = stage.start();
@@ -32,9 +32,11 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
   if (stage.has_length()) share.steps.where((steps.y + 1) * step <= length);
   f(at) = stage.combine(f(at), value(steps.y * step + steps.x * members + member));
 
-  const Expr k = length / step * step + share.rest.x * members + member;
-  share.rest.where(k < length);
-  f(at) = stage.combine(f(at), value(k));
+  // What is left of a step: the same loads for every member, those beyond the end at the last element and masked, so
+  // that they are under way together.
+  const Expr first = length / step * step, k = first + share.rest.x * members + member;
+  share.rest.where(first < length);
+  f(at) = stage.combine(f(at), Halide::select(k < length, value(Halide::min(k, length - 1)), stage.start()));
   share.kept(index) = f(at);
   return share;
 }
@@ -43,7 +45,7 @@ void share_in_block(Share& share, const Halide::LoopLevel& level, const Var& x, 
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared).gpu_threads(x, y);
   share.func.compute_at(share.kept, x);
   share.func.update(0).unroll(share.steps.x);
-  share.func.update(1).unscheduled();
+  share.func.update(1).unroll(share.rest.x);
 }
 
 std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members, const std::vector<Var>& index) {

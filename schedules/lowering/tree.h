@@ -10,9 +10,9 @@ namespace ashlar::dsl {
 /// definition and the update over whole steps of `unroll` come first, then the update over the rest.
 struct Share {
   Halide::Func func;
-  Halide::Func kept;    ///< a copy of the finished `func`, for sharing between threads
+  Halide::Func kept;   ///< a copy of the finished `func`, for sharing between threads
   Halide::RDom steps;  ///< x: within a step, to be unrolled; y: the steps
-  Halide::RDom rest;
+  Halide::RDom rest;   ///< the last, partial step; to be unrolled
 };
 Share make_share(const ReductionStage& stage, const std::string& name, const std::vector<Halide::Var>& index,
                  const Halide::Expr& member, int members, int unroll, const Rewrite& rewrite);

@@ -21,10 +21,10 @@ struct RowStages {
 
 /// Rows in parallel, each reduced in vector lanes.
 void row_reduction(Cpu, const RowStages& stages);
-/// Long rows: a work-group each. Short ones: several in a work-group. Trees in local memory.
+/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory.
 void row_reduction(OpenCL, const RowStages& stages);
-/// Short rows: a warp each, with trees over its lanes and no barrier. Long ones: a block of warps each. Kernels without
-/// columns in their output: as on OpenCL.
+/// The same, but rows of up to 512 columns by a warp for each two, with trees over its lanes and no barrier, unless the
+/// output has no columns.
 void row_reduction(Cuda, const RowStages& stages);
 
 }  // namespace ashlar::dsl

@@ -133,11 +133,6 @@ std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Va
 void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
   func.compute_at(level).store_in(MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
 }
-void in_lanes(Share& share, const LoopLevel& level, const Var& lane) {
-  in_lanes(share.func, level, lane);
-  share.func.update(0).unroll(share.steps.x).gpu_lanes(lane);
-  share.func.update(1).unroll(share.rest.x).gpu_lanes(lane);
-}
 
 // A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have the
 // indices (lane, row within the warp's, warp); rows beyond the last repeat it.
@@ -218,83 +213,6 @@ class WarpRows {
   std::vector<std::vector<Func>> trees_;
 };
 
-// A block of `warps` warps for each row. A warp's result goes to shared memory, a copy from each lane; every stage that
-// needs the row's result combines the warps' for itself, in registers.
-class BlockRows {
- public:
-  BlockRows(const std::vector<ReductionStage>& reductions, int warps) : warps_(warps) {
-    for (const ReductionStage& stage : reductions) {
-      const Var row = stage.index().at(0);
-      Level level;
-      const Rewrite rewrite = reading_at(lane_, level.totals);
-      level.share.emplace(make_share(stage, "_lane", {lane_, warp_, row}, warp_ * kWarp + lane_, kWarp * warps, kUnroll,
-                                     rewrite));
-      level.tree = make_rotation(stage, level.share->func, lane_, {warp_, row});
-      level.of_warps = Func(stage.name() + "_of_warps");
-      level.of_warps(lane_, warp_, row) = level.tree.back()(lane_, warp_, row);
-      results_.emplace_back(stage, level.of_warps);
-      levels_.push_back(std::move(level));
-    }
-  }
-
-  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) {
-    return rewritten(plain, reading_at(stages.column % kWarp, totals_));
-  }
-
-  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
-    out.split(stages.column, step_, thread_, kWarp * warps_ * kUnroll, TailStrategy::GuardWithIf)
-        .split(thread_, unrolled_, thread_, kWarp * warps_)
-        .split(thread_, warp_of_out_, thread_, kWarp)
-        .reorder(unrolled_, step_, thread_, warp_of_out_, stages.row)
-        .unroll(unrolled_)
-        .gpu_blocks(stages.row)
-        .gpu_threads(warp_of_out_)
-        .gpu_lanes(thread_);
-    for (Level& level : levels_) {
-      level.of_warps.compute_at(func, stages.row)
-          .store_in(MemoryType::GPUShared)
-          .bound(lane_, 0, kWarp)
-          .bound(warp_, 0, warps_)
-          .gpu_threads(warp_)
-          .gpu_lanes(lane_);
-      const LoopLevel warp(level.of_warps, warp_);
-      in_lanes(*level.share, warp, lane_);
-      for (const Func& f : level.tree) in_lanes(f, warp, lane_);
-      for (const Func& f : level.totals) in_lanes(f, warp, lane_);
-    }
-    for (const Func& f : totals_) in_lanes(f, LoopLevel(func, warp_of_out_), lane_);
-  }
-
- private:
-  struct Level {
-    std::optional<Share> share;
-    std::vector<Func> tree, totals;
-    Func of_warps;
-  };
-
-  // Adds to `totals` a stage for each result so far, which combines its warps, and reads that.
-  Rewrite reading_at(const Expr& lane, std::vector<Func>& totals) {
-    Rewrite rewrite;
-    for (const auto& [stage, of_warps] : results_) {
-      Func total(stage.name() + "_total");
-      const Var row = stage.index().at(0);
-      std::vector<Expr> parts;
-      for (int w = 0; w < warps_; w++) parts.push_back(of_warps(lane_, w, row));
-      total(lane_, row) = stage.combine(parts);
-      totals.push_back(total);
-      rewrite.calls[stage.name()] = [total, lane](const std::vector<Expr>& at) { return total(lane, at[0]); };
-    }
-    return rewrite;
-  }
-
-  int warps_;
-  Var lane_{"lane"}, warp_{"warp"}, warp_of_out_{"warp_of_out"}, step_{"step"}, thread_{"thread"},
-      unrolled_{"unrolled"};
-  std::vector<std::pair<ReductionStage, Func>> results_;
-  std::vector<Level> levels_;
-  std::vector<Func> totals_;
-};
-
 // Shapes and their limits are the best of a sweep of softmax on an H200, 10 to 50257 columns in f32 and bf16.
 constexpr int kColumnsOfThread = 16, kColumnsOfWarp = 512, kColumnsOfFewWarps = 2048, kColumnsOfBlock = 8192;
 
@@ -346,7 +264,7 @@ void row_reduction(Cuda, const RowStages& stages) {
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
   branches.add(kColumnsOfThread, ThreadRows(reductions));
   branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
-  branches.add(kColumnsOfFewWarps, BlockRows(reductions, 4));
+  branches.add(kColumnsOfFewWarps, SharedRows(reductions, 128, 1));
   branches.add(kColumnsOfBlock, SharedRows(reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(reductions, 1024, 1));
   branches.choose();

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/node.h"
 #include "runtime/error.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/compare.h"
+#include "tests/conformance/gradient.h"
 #include "tests/conformance/inputs.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/report.h"
@@ -142,6 +144,23 @@ TEST(Check, SeesWrongResultsChangedInputsAndChance) {
               return std::vector{Tensor::from(values, {7})};
             }),
             "");
+}
+
+TEST(Gradient, SeesWrongOnes) {
+  const auto run = [](float slope) {
+    Case item = doubling([](Tensors x) { return std::vector{Tensor::from(twice(x[0]), {7})}; });
+    item.differentiable = [slope](Vars x) {
+      return record("doubling", {x[0]}, Tensor::from(twice(x[0].value()), {7}), [slope](const Tensor& dy) {
+        std::vector<float> dx = dy.to_vector<float>();
+        for (float& v : dx) v *= slope;
+        return std::vector{Tensor::from(dx, {7})};
+      });
+    };
+    return check_gradient(item, DType::f32, Device::cpu());
+  };
+  EXPECT_EQ(run(2), "");
+  EXPECT_NE(run(2.01F), "");
+  EXPECT_NE(run(std::numeric_limits<float>::quiet_NaN()), "");
 }
 
 TEST(Report, OneFailureTakesTheMarkAway) {

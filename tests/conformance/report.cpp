@@ -91,7 +91,11 @@ std::string support_table(const std::vector<DeviceRun>& runs) {
   for (int i = 0; i < 4; ++i) {
     if (std::ranges::any_of(runs, [&](const DeviceRun& run) { return run.target == kTargets[i]; })) shown.push_back(i);
   }
-  std::string table = "| kernel |";
+  std::string table =
+      "# What works where\n\nElement types whose conformance cases all pass, per kernel and target; `✗` before one "
+      "that "
+      "fails a case. The gradient\ncolumn: checked against finite differences of a double reference. Made by "
+      "`ashlar-conformance --support` from what passed.\n\n| kernel |";
   for (int i : shown) table += std::string(" ") + kHeadings[i] + " |";
   table += " gradient |\n|---|";
   for (size_t i = 0; i < shown.size(); ++i) table += "---|";

@@ -6,8 +6,8 @@ namespace ashlar::dsl {
 
 using Halide::Expr;
 using Halide::Func;
-using Halide::TailStrategy;
 using Halide::Parameter;
+using Halide::TailStrategy;
 
 namespace {
 
@@ -19,7 +19,8 @@ std::vector<Expr> innermost_patterns(const std::vector<Parameter>& inputs) {
   std::vector<Expr> patterns;
   for (size_t repeated = 0; repeated <= inputs.size(); repeated++) {
     Expr pattern = Halide::Internal::const_true();
-    for (size_t i = 0; i < inputs.size(); i++) pattern = pattern && stride_of(inputs[i], 0) == (i + 1 == repeated ? 0 : 1);
+    for (size_t i = 0; i < inputs.size(); i++)
+      pattern = pattern && stride_of(inputs[i], 0) == (i + 1 == repeated ? 0 : 1);
     patterns.push_back(Halide::Internal::simplify(pattern));
     if (inputs.size() == 1 && repeated == 0) break;
   }
@@ -39,21 +40,27 @@ struct Shape4 {
 
 void broadcast(Cpu, Func out, const std::vector<Var>& index) {
   // Names of their own for the inner loops: split(i, run, i, …) left unvectorised computes element 0 only in Halide 21.
-  Var outer("outer"), row("row"), task("task"), run("run"), element("element");
+  Var outer("outer"), row("row"), task("task"), run("run"), element("element"), vector("vector"), lane("lane");
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
   const Shape4 shape(out);
   // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead.
   const Expr rows = Halide::max(1, kElementsPerTask / Halide::max(1, shape.extent[0]));
   const auto tiled = [&](auto&& stage, bool vectors) {
     const Var& i = index[3];
-    stage.split(i, run, element, kElementsPerTask, TailStrategy::GuardWithIf)
-        .fuse(index[2], index[1], outer)
+    // Vectors first: a short row then runs its few vectors, not a whole run of masked ones.
+    if (vectors) {
+      stage.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+          .split(vector, run, element, kElementsPerTask / lanes, TailStrategy::GuardWithIf)
+          .vectorize(lane);
+    } else {
+      stage.split(i, run, element, kElementsPerTask, TailStrategy::GuardWithIf);
+    }
+    stage.fuse(index[2], index[1], outer)
         .fuse(outer, index[0], outer)
         .split(outer, task, row, rows, TailStrategy::GuardWithIf)
         .reorder(element, row, run, task)
         .fuse(run, task, task)
         .parallel(task);
-    if (vectors) stage.vectorize(element, lanes, TailStrategy::GuardWithIf);
   };
   for (const Expr& pattern : innermost_patterns(inputs_of(out))) tiled(out.specialize(pattern), true);
   tiled(out, false);

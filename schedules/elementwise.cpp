@@ -47,14 +47,15 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool h
 }  // namespace
 
 void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
-  Var chunk("chunk"), lane("lane");
+  Var vector("vector"), lane("lane"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
-  out.split(i, chunk, i, kElementsPerTask, TailStrategy::GuardWithIf)
-      .split(i, i, lane, lanes, TailStrategy::GuardWithIf)
+  // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
+  out.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+      .split(vector, chunk, in_chunk, kElementsPerTask / lanes, TailStrategy::GuardWithIf)
       .parallel(chunk)
       .vectorize(lane);
   for (Stage* stage : stages) {
-    stage->func().compute_at(out, i).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
+    stage->func().compute_at(out, in_chunk).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
   }
 }
 

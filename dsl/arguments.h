@@ -64,8 +64,10 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
     descriptor.arguments.push_back({name, Argument::Role::input, Element<T>::dtype, -1, N, sizes});
     descriptor.constraints.push_back([this, is_strided, sizes] {
       for (int i = 0; i < N; i++) {
-        if (sizes.empty() || sizes[i].is_free()) axis(i).set_min(0);
-        else axis(i).set_bounds(0, sizes[i].expr());
+        if (sizes.empty() || sizes[i].is_free())
+          axis(i).set_min(0);
+        else
+          axis(i).set_bounds(0, sizes[i].expr());
       }
       if constexpr (N > 0) {
         if (is_strided) axis(N - 1).set_stride(Expr());
@@ -98,8 +100,10 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
     Descriptor::current->constraints.push_back([this, sizes] {
       for (int i = 0; i < N; i++) {
         auto dimension = this->dim(N - 1 - i);
-        if (sizes.empty() || sizes[i].is_free()) dimension.set_min(0);
-        else dimension.set_bounds(0, sizes[i].expr());
+        if (sizes.empty() || sizes[i].is_free())
+          dimension.set_min(0);
+        else
+          dimension.set_bounds(0, sizes[i].expr());
       }
       // Outputs are bound at their own address: aligned on a GPU, anywhere on the CPU.
       if (Descriptor::target.has_gpu_feature()) this->set_host_alignment(16);
@@ -162,8 +166,9 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     Descriptor& descriptor = *Descriptor::current;
     constexpr DType dtypes[] = {Element<T>::dtype...};
     for (size_t i = 0; i < parts.size(); i++) {
-      descriptor.arguments.push_back({parts[i].name, Argument::Role::output, dtypes[i], -1, N, sizes,
-                                      parts[i].in_place_of.empty() ? -1 : descriptor.input_index(parts[i].in_place_of)});
+      descriptor.arguments.push_back(
+          {parts[i].name, Argument::Role::output, dtypes[i], -1, N, sizes,
+           parts[i].in_place_of.empty() ? -1 : descriptor.input_index(parts[i].in_place_of)});
     }
     descriptor.constraints.push_back([this, sizes] {
       Halide::Func func = *this;
@@ -180,17 +185,31 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     Halide::Func func = *this;
     func(detail::innermost_first(index)) = [&]<size_t... I>(std::index_sequence<I...>) {
       return Halide::Tuple(Element<T>::store(values[I], Descriptor::target)...);
-    }(std::index_sequence_for<T...>{});
+    }
+    (std::index_sequence_for<T...>{});
   }
   Halide::Func func() const { return *this; }
 };
 
 namespace detail {
-template <class T> struct ScalarElement;
-template <> struct ScalarElement<float> { static constexpr DType dtype = DType::f32; };
-template <> struct ScalarElement<double> { static constexpr DType dtype = DType::f64; };
-template <> struct ScalarElement<int32_t> { static constexpr DType dtype = DType::i32; };
-template <> struct ScalarElement<int64_t> { static constexpr DType dtype = DType::i64; };
+template <class T>
+struct ScalarElement;
+template <>
+struct ScalarElement<float> {
+  static constexpr DType dtype = DType::f32;
+};
+template <>
+struct ScalarElement<double> {
+  static constexpr DType dtype = DType::f64;
+};
+template <>
+struct ScalarElement<int32_t> {
+  static constexpr DType dtype = DType::i32;
+};
+template <>
+struct ScalarElement<int64_t> {
+  static constexpr DType dtype = DType::i64;
+};
 }  // namespace detail
 
 /// A number passed with each call. What changes between replays of a graph is an In<f32, 0> instead.

@@ -16,8 +16,9 @@ void check_scheduled(const std::string& kernel, const std::vector<Halide::Func>&
 /// element after the other and gets wrong numbers.
 void check_tuple_updates(const std::string& kernel, const std::vector<Halide::Func>& outputs);
 
-/// Halide checks that the product of a buffer's extents stays under 2^31. With the hidden dimension that carries a view's
-/// offset it is no size at all, and far views of large tensors would be refused. The launch gate checks sizes itself.
+/// Halide checks that the product of a buffer's extents stays under 2^31. With the hidden dimension that carries a
+/// view's offset it is no size at all, and far views of large tensors would be refused. The launch gate checks sizes
+/// itself.
 void drop_size_product_checks(Halide::Pipeline& pipeline);
 
 }  // namespace ashlar::dsl

@@ -25,7 +25,9 @@ inline Size operator*(const Size& a, const Size& b) {
 inline Size operator/(const Size& a, const Size& b) {
   return {"(" + a.text + " / " + b.text + ")", [a, b] { return a.expr() / b.expr(); }};
 }
-inline Size constant(int value) { return {std::to_string(value), [value] { return Expr(value); }}; }
+inline Size constant(int value) {
+  return {std::to_string(value), [value] { return Expr(value); }};
+}
 /// A size that the caller chooses.
 inline const Size any_size{};
 
@@ -36,10 +38,10 @@ struct ArgumentDescription {
   std::string name;
   Argument::Role role;
   DType dtype;
-  int element;             ///< index into the kernel's element types, -1 for a fixed dtype
+  int element;  ///< index into the kernel's element types, -1 for a fixed dtype
   int rank;
-  Sizes sizes = {};        ///< empty: unconstrained
-  int in_place_of = -1;    ///< index among the inputs
+  Sizes sizes = {};      ///< empty: unconstrained
+  int in_place_of = -1;  ///< index among the inputs
 };
 
 struct ParameterDescription {
@@ -64,8 +66,8 @@ struct Descriptor {
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
   std::vector<GradientRule> gradients;
-  bool empty_is_zero = false;  ///< KernelInfo::empty_is_zero
-  std::string flops;  ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
+  bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
+  std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
 
   int element_index(DType dtype) const {

@@ -21,10 +21,19 @@ inline Dual operator*(const Dual& a, const Dual& b) { return {a.v * b.v, a.d * b
 inline Dual operator/(const Dual& a, const Dual& b) { return {a.v / b.v, (a.d - a.v / b.v * b.d) / b.v}; }
 inline Dual square(const Dual& a) { return a * a; }
 
-inline Dual exp(const Dual& a) { const Value y = exp(a.v); return {y, y * a.d}; }
+inline Dual exp(const Dual& a) {
+  const Value y = exp(a.v);
+  return {y, y * a.d};
+}
 inline Dual log(const Dual& a) { return {log(a.v), a.d / a.v}; }
-inline Dual sqrt(const Dual& a) { const Value y = sqrt(a.v); return {y, a.d / (2.0 * y)}; }
-inline Dual rsqrt(const Dual& a) { const Value y = rsqrt(a.v); return {y, -0.5 * y / a.v * a.d}; }
+inline Dual sqrt(const Dual& a) {
+  const Value y = sqrt(a.v);
+  return {y, a.d / (2.0 * y)};
+}
+inline Dual rsqrt(const Dual& a) {
+  const Value y = rsqrt(a.v);
+  return {y, -0.5 * y / a.v * a.d};
+}
 inline Dual sin(const Dual& a) { return {sin(a.v), cos(a.v) * a.d}; }
 inline Dual cos(const Dual& a) { return {cos(a.v), -sin(a.v) * a.d}; }
 inline Dual abs(const Dual& a) { return {abs(a.v), select(a.v > 0, a.d, select(a.v < 0, -a.d, 0.0))}; }

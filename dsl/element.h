@@ -17,10 +17,12 @@ struct i64 {};
 struct u8 {};
 struct boolean {};
 /// Elements that are only moved: `Bytes` bytes, never computed with.
-template <int Bytes> struct raw {};
+template <int Bytes>
+struct raw {};
 
 /// Storage is the C++ type in Halide's buffers, Arithmetic the one a kernel computes in.
-template <class T> struct Element;
+template <class T>
+struct Element;
 
 namespace detail {
 template <class Native, DType D>
@@ -37,23 +39,34 @@ inline Expr word(uint32_t value) { return Halide::Internal::make_const(Halide::U
 inline Expr real(const Expr& e) { return Halide::reinterpret<float>(e); }
 }  // namespace detail
 
-template <> struct Element<f32> : detail::NativeElement<float, DType::f32> {};
-template <> struct Element<f64> : detail::NativeElement<double, DType::f64> {};
-template <> struct Element<i32> : detail::NativeElement<int32_t, DType::i32> {};
-template <> struct Element<i64> : detail::NativeElement<int64_t, DType::i64> {};
-template <> struct Element<u8> : detail::NativeElement<uint8_t, DType::u8> {};
-template <> struct Element<raw<1>> : detail::NativeElement<uint8_t, DType::u8> {};
-template <> struct Element<raw<2>> : detail::NativeElement<uint16_t, DType::f16> {};
-template <> struct Element<raw<4>> : detail::NativeElement<int32_t, DType::i32> {};
-template <> struct Element<raw<8>> : detail::NativeElement<int64_t, DType::i64> {};
+template <>
+struct Element<f32> : detail::NativeElement<float, DType::f32> {};
+template <>
+struct Element<f64> : detail::NativeElement<double, DType::f64> {};
+template <>
+struct Element<i32> : detail::NativeElement<int32_t, DType::i32> {};
+template <>
+struct Element<i64> : detail::NativeElement<int64_t, DType::i64> {};
+template <>
+struct Element<u8> : detail::NativeElement<uint8_t, DType::u8> {};
+template <>
+struct Element<raw<1>> : detail::NativeElement<uint8_t, DType::u8> {};
+template <>
+struct Element<raw<2>> : detail::NativeElement<uint16_t, DType::f16> {};
+template <>
+struct Element<raw<4>> : detail::NativeElement<int32_t, DType::i32> {};
+template <>
+struct Element<raw<8>> : detail::NativeElement<int64_t, DType::i64> {};
 
-template <> struct Element<boolean> : detail::NativeElement<uint8_t, DType::boolean> {
+template <>
+struct Element<boolean> : detail::NativeElement<uint8_t, DType::boolean> {
   static Expr store(const Value& value, const Halide::Target&) {
     return Halide::cast<uint8_t>(value.expr() != Halide::Internal::make_zero(value.type()));
   }
 };
 
-template <> struct Element<bf16> {
+template <>
+struct Element<bf16> {
   using Storage = uint16_t;
   using Arithmetic = float;
   static constexpr DType dtype = DType::bf16;
@@ -67,7 +80,8 @@ template <> struct Element<bf16> {
   }
 };
 
-template <> struct Element<f16> {
+template <>
+struct Element<f16> {
   using Storage = uint16_t;
   using Arithmetic = float;
   static constexpr DType dtype = DType::f16;
@@ -82,9 +96,11 @@ template <> struct Element<f16> {
                exponent = shifted & detail::word(kExponent);
     const Expr biased = shifted + detail::word((127u - 15u) << 23);
     // A subnormal half is a normal float: let the float unit normalise it.
-    const Expr subnormal = detail::bits(detail::real(biased + detail::word(1u << 23)) - detail::real(detail::word(113u << 23)));
-    const Expr magnitude = Halide::select(exponent == detail::word(kExponent), biased + detail::word((128u - 16u) << 23),
-                                          exponent == detail::word(0), subnormal, biased);
+    const Expr subnormal =
+        detail::bits(detail::real(biased + detail::word(1u << 23)) - detail::real(detail::word(113u << 23)));
+    const Expr magnitude =
+        Halide::select(exponent == detail::word(kExponent), biased + detail::word((128u - 16u) << 23),
+                       exponent == detail::word(0), subnormal, biased);
     return detail::real(magnitude | ((h & detail::word(0x8000)) << 16));
   }
   static Expr store(const Value& value, const Halide::Target& target) {
@@ -94,10 +110,13 @@ template <> struct Element<f16> {
     constexpr uint32_t kMagic = ((127u - 15u) + (23u - 10u) + 1u) << 23;
     const Expr u = detail::bits(f), sign = u & detail::word(0x80000000u), magnitude = u & detail::word(0x7fffffffu);
     // Adding the magic number makes the float unit shift and round a subnormal result.
-    const Expr subnormal = detail::bits(detail::real(magnitude) + detail::real(detail::word(kMagic))) - detail::word(kMagic);
-    const Expr normal = (magnitude + detail::word(((15u - 127u) << 23) + 0xfffu) + ((magnitude >> 13) & detail::word(1))) >> 13;
+    const Expr subnormal =
+        detail::bits(detail::real(magnitude) + detail::real(detail::word(kMagic))) - detail::word(kMagic);
+    const Expr normal =
+        (magnitude + detail::word(((15u - 127u) << 23) + 0xfffu) + ((magnitude >> 13) & detail::word(1))) >> 13;
     const Expr result =
-        Halide::select(magnitude >= detail::word(kOverflow), Halide::select(magnitude > detail::word(kInfinity), detail::word(0x7e00), detail::word(0x7c00)),
+        Halide::select(magnitude >= detail::word(kOverflow),
+                       Halide::select(magnitude > detail::word(kInfinity), detail::word(0x7e00), detail::word(0x7c00)),
                        magnitude < detail::word(kSmallestNormal), subnormal, normal);
     return Halide::cast<uint16_t>(result | (sign >> 16));
   }
@@ -105,7 +124,9 @@ template <> struct Element<f16> {
 
 /// A type that In, Out and Scratch can hold.
 template <class T>
-concept ElementType = requires { typename Element<T>::Storage; };
+concept ElementType = requires {
+  typename Element<T>::Storage;
+};
 
 /// f64 sums in f64, everything else in f32.
 template <ElementType T>

@@ -1,4 +1,5 @@
-// exp and log of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA. GPUs have good ones.
+// exp and log of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA. GPUs have good
+// ones.
 #include "dsl/descriptor.h"
 
 namespace ashlar::dsl {
@@ -25,6 +26,13 @@ Expr exp_on_cuda(const Expr& x) {
                         device_function("llvm.fma.f32", {power, lost * 0.693147181f, power}), power);
 }
 
+// Subnormals as zero: CUDA's instructions flush them, but libdevice's bit operations would half see them.
+Expr flushed(const Expr& x) {
+  const Expr bits = Halide::reinterpret<uint32_t>(x);
+  const Expr is_subnormal = (bits & Expr(uint32_t{0x7f800000})) == Expr(uint32_t{0});
+  return Halide::reinterpret<float>(Halide::select(is_subnormal, bits & Expr(uint32_t{0x80000000}), bits));
+}
+
 bool has_own_exp(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
 
 // 1 + x/1 (1 + x/2 (1 + … (1 + x/n)))
@@ -39,8 +47,9 @@ Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) <
 
 }  // namespace
 
-// e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where eight
-// terms of the series leave 1e-8. 2^k in two factors, so that subnormal results and overflow to infinity come by themselves.
+// e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where
+// eight terms of the series leave 1e-8. 2^k in two factors, so that subnormal results and overflow to infinity come by
+// themselves.
 Value exp(const Value& value) {
   const Expr x = value.expr();
   if (is_cuda_f32(x)) return exp_on_cuda(x);
@@ -52,10 +61,11 @@ Value exp(const Value& value) {
   return Halide::strict_float(taylor_exp(r, 7) * power_of_two(half) * power_of_two(n - half));
 }
 
-// ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <= 0.03
+// ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <=
+// 0.03
 Value log(const Value& value) {
   const Expr x = value.expr();
-  if (is_cuda_f32(x)) return device_function("__nv_logf", {x});
+  if (is_cuda_f32(x)) return device_function("__nv_logf", {flushed(x)});
   if (has_own_exp(x)) return Halide::log(x);
   const Expr is_subnormal = x < 1.17549435e-38f;
   const Expr normal = Halide::select(is_subnormal, x * 16777216.0f, x);

@@ -30,9 +30,13 @@ struct OpenCL {};
 struct Cuda {};
 
 template <class K>
-concept HasAlgorithm = requires(K& kernel) { kernel.algorithm(); };
+concept HasAlgorithm = requires(K& kernel) {
+  kernel.algorithm();
+};
 template <class K, class Target>
-concept HasSchedule = requires(K& kernel, Target target) { kernel.schedule(target); };
+concept HasSchedule = requires(K& kernel, Target target) {
+  kernel.schedule(target);
+};
 
 /// CRTP base of a kernel class: `Derived` has algorithm() and schedule(target) for Cpu, OpenCL and Cuda.
 template <class Derived>
@@ -79,7 +83,8 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   Halide::Pipeline build_pipeline() override {
     static_assert(HasAlgorithm<Derived>, "a kernel class needs `void algorithm()`: the mathematics, without a device");
     static_assert(HasSchedule<Derived, Cpu>, "a kernel class needs schedule(Cpu), or `void schedule(auto target)`");
-    static_assert(HasSchedule<Derived, OpenCL>, "a kernel class needs schedule(OpenCL), or `void schedule(auto target)`");
+    static_assert(HasSchedule<Derived, OpenCL>,
+                  "a kernel class needs schedule(OpenCL), or `void schedule(auto target)`");
     static_assert(HasSchedule<Derived, Cuda>, "a kernel class needs schedule(Cuda), or `void schedule(auto target)`");
     auto& kernel = *static_cast<Derived*>(this);
     const Halide::Target target = this->get_target();
@@ -92,9 +97,12 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     this->post_generate();
     this->pre_schedule();
     for (const auto& constrain : descriptor_.constraints) constrain();
-    if (target.has_feature(Halide::Target::CUDA)) kernel.schedule(Cuda{});
-    else if (target.has_feature(Halide::Target::OpenCL)) kernel.schedule(OpenCL{});
-    else kernel.schedule(Cpu{});
+    if (target.has_feature(Halide::Target::CUDA))
+      kernel.schedule(Cuda{});
+    else if (target.has_feature(Halide::Target::OpenCL))
+      kernel.schedule(OpenCL{});
+    else
+      kernel.schedule(Cpu{});
     this->post_schedule();
     Halide::Pipeline pipeline = this->get_pipeline();
     check_scheduled(this->name(), pipeline.outputs(), target);
@@ -117,7 +125,8 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   Descriptor descriptor_;
 };
 
-// ---- registration ----------------------------------------------------------------------------------------------------
+// ---- registration
+// ----------------------------------------------------------------------------------------------------
 
 namespace detail {
 template <class K, class... Bind>
@@ -142,7 +151,8 @@ template <ElementType A, ElementType B>
 struct Pair {};
 
 namespace detail {
-template <template <class, class> class K, class P> struct PairInstance;
+template <template <class, class> class K, class P>
+struct PairInstance;
 template <template <class, class> class K, class A, class B>
 struct PairInstance<K, Pair<A, B>> {
   static Instance make() { return make_instance<K<A, B>>({Element<A>::dtype, Element<B>::dtype}); }

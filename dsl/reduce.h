@@ -33,8 +33,8 @@ namespace detail {
 inline Expr add(const Expr& a, const Expr& b) { return a + b; }
 inline Expr larger(const Expr& a, const Expr& b) { return Halide::max(a, b); }
 
-// Order-preserving integer key of a float: key(a) < key(b) where a < b, -0 as +0, and NaN above +Inf. A float max drops NaN on a
-// GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
+// Order-preserving integer key of a float: key(a) < key(b) where a < b, -0 as +0, and NaN above +Inf. A float max drops
+// NaN on a GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
 inline Expr ordered_key(const Expr& x) {
   const Expr i = Halide::reinterpret<int32_t>(x);
   const Expr key = i ^ ((i >> 31) & 0x7fffffff);
@@ -68,7 +68,8 @@ inline Reduction min(const Axis& k, const Value& value) {
 inline Reduction argmax(const Axis& k, const Value& value) {
   // High half: the value's key with the sign bit flipped, so that it orders as unsigned. Low half: the index counted
   // down, so that of equal values the first wins.
-  const Expr high = Halide::cast<uint64_t>(Halide::reinterpret<uint32_t>(detail::ordered_key(value)) ^ Expr(uint32_t{0x80000000u}));
+  const Expr high =
+      Halide::cast<uint64_t>(Halide::reinterpret<uint32_t>(detail::ordered_key(value)) ^ Expr(uint32_t{0x80000000u}));
   const Expr low = Halide::cast<uint64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(Expr(k)));
   return {Expr(uint64_t{0}), (high << 32) | low, detail::larger, [](Value packed) {
             return Value(Halide::cast<int64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(packed.expr())));

@@ -51,17 +51,47 @@ inline Expr is_nan_bits(const Expr& x) {
 }
 }  // namespace detail
 
-inline Value operator+(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x + y; }
-inline Value operator-(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x - y; }
-inline Value operator*(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x * y; }
-inline Value operator/(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x / y; }
+inline Value operator+(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x + y;
+}
+inline Value operator-(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x - y;
+}
+inline Value operator*(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x * y;
+}
+inline Value operator/(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x / y;
+}
 inline Value operator-(const Value& a) { return -a.expr(); }
-inline Value operator<(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x < y; }
-inline Value operator>(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x > y; }
-inline Value operator<=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x <= y; }
-inline Value operator>=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x >= y; }
-inline Value operator==(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x == y; }
-inline Value operator!=(const Value& a, const Value& b) { auto [x, y] = detail::matched(a, b); return x != y; }
+inline Value operator<(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x < y;
+}
+inline Value operator>(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x > y;
+}
+inline Value operator<=(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x <= y;
+}
+inline Value operator>=(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x >= y;
+}
+inline Value operator==(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x == y;
+}
+inline Value operator!=(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return x != y;
+}
 inline Value operator&&(const Value& a, const Value& b) { return a.expr() && b.expr(); }
 inline Value operator||(const Value& a, const Value& b) { return a.expr() || b.expr(); }
 inline Value operator!(const Value& a) { return !a.expr(); }
@@ -96,7 +126,8 @@ inline Value square(const Value& x) { return x * x; }
 inline Value sqrt(const Value& x) { return Halide::sqrt(x.expr()); }
 inline Value rsqrt(const Value& x) { return 1.0 / sqrt(x); }
 /// `value` where the condition holds, else NaN. An OR on the bits instead of a select: a NaN constant is taken for
-/// unreachable, and Halide skips the stages that a select's untaken branch needs, which leaves them undefined on OpenCL.
+/// unreachable, and Halide skips the stages that a select's untaken branch needs, which leaves them undefined on
+/// OpenCL.
 inline Value nan_unless(const Value& condition, const Value& value) {
   const Expr mask = Halide::select(condition.expr(), Expr(uint32_t{0}), Expr(uint32_t{0x7fc00000}));
   return Halide::reinterpret<float>(Halide::reinterpret<uint32_t>(value.expr()) | mask);

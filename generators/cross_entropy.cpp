@@ -5,9 +5,12 @@ namespace ashlar::dsl {
 
 namespace {
 // A label outside [0, classes) reads a valid element and is then turned into NaN: no call reads out of bounds.
-Value valid(const Value& label, const Expr& classes) { return label >= 0 && label < Value(Halide::cast<int64_t>(classes)); }
+Value valid(const Value& label, const Expr& classes) {
+  return label >= 0 && label < Value(Halide::cast<int64_t>(classes));
+}
 Value safe_index(const Value& label, const Expr& classes) {
-  return Halide::cast<int32_t>(Halide::clamp(label.expr(), Halide::cast<int64_t>(0), Halide::cast<int64_t>(classes - 1)));
+  return Halide::cast<int32_t>(
+      Halide::clamp(label.expr(), Halide::cast<int64_t>(0), Halide::cast<int64_t>(classes - 1)));
 }
 }  // namespace
 
@@ -20,8 +23,9 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
   Out<f32, 1> loss{"loss", {logits.size(0)}};
 
   CrossEntropy() {
-    this->formula("cross_entropy(logits, labels)[r] = ln Σ_k e^logits[r,k] - logits[r, labels[r]]; NaN for a label "
-                  "outside [0, classes)");
+    this->formula(
+        "cross_entropy(logits, labels)[r] = ln Σ_k e^logits[r,k] - logits[r, labels[r]]; NaN for a label "
+        "outside [0, classes)");
     this->form(Form::rows).gradient("logits", "cross_entropy_grad(logits, labels, dy, axis)");
     this->flops("4.0 * shapes[0].numel()");
   }

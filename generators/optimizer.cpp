@@ -20,8 +20,9 @@ class SgdStep : public Kernel<SgdStep<T>> {
   Comptime<Momentum> kind{"kind", {{"classic", Momentum::classic}, {"nesterov", Momentum::nesterov}}};
 
   SgdStep() {
-    this->formula("g = grad + weight_decay param; buffer = momentum buffer + g; param -= lr buffer (nesterov: "
-                  "lr (g + momentum buffer))");
+    this->formula(
+        "g = grad + weight_decay param; buffer = momentum buffer + g; param -= lr buffer (nesterov: "
+        "lr (g + momentum buffer))");
     this->flops("6.0 * shapes[0].numel()");
   }
   void algorithm() {

@@ -10,9 +10,7 @@ class SoftmaxKernel : public Kernel<Derived> {
   In<T, 2> x{"x"};
   Out<T, 2> y{"y", shape_of(x)};
 
-  void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c});
-  }
+  void schedule(auto target) { row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c}); }
 
  protected:
   void reduce() {

@@ -59,16 +59,15 @@ bool add_unary(const std::string& name, const std::string& formula, F f) {
          register_bound_kernel<UnaryGradient, f32, f16, bf16>(name + "_grad", bind);
 }
 
-const bool registered =
-    add_unary("exp", "e^x", [](auto x) { return exp(x); }) &&
-    add_unary("log", "ln x", [](auto x) { return log(x); }) &&
-    add_unary("sqrt", "√x", [](auto x) { return sqrt(x); }) &&
-    add_unary("rsqrt", "1/√x", [](auto x) { return rsqrt(x); }) &&
-    add_unary("tanh", "tanh x", [](auto x) { return tanh(x); }) &&
-    add_unary("sigmoid", "1 / (1 + e^-x)", [](auto x) { return sigmoid(x); }) &&
-    add_unary("relu", "max(x, 0)", [](auto x) { return relu(x); }) &&
-    add_unary("gelu", "x/2 (1 + erf(x/√2))", [](auto x) { return gelu(x); }) &&
-    add_unary("silu", "x sigmoid(x)", [](auto x) { return silu(x); });
+const bool registered = add_unary("exp", "e^x", [](auto x) { return exp(x); }) &&
+                        add_unary("log", "ln x", [](auto x) { return log(x); }) &&
+                        add_unary("sqrt", "√x", [](auto x) { return sqrt(x); }) &&
+                        add_unary("rsqrt", "1/√x", [](auto x) { return rsqrt(x); }) &&
+                        add_unary("tanh", "tanh x", [](auto x) { return tanh(x); }) &&
+                        add_unary("sigmoid", "1 / (1 + e^-x)", [](auto x) { return sigmoid(x); }) &&
+                        add_unary("relu", "max(x, 0)", [](auto x) { return relu(x); }) &&
+                        add_unary("gelu", "x/2 (1 + erf(x/√2))", [](auto x) { return gelu(x); }) &&
+                        add_unary("silu", "x sigmoid(x)", [](auto x) { return silu(x); });
 
 // y[i] = -x[i]
 template <ElementType T>

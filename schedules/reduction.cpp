@@ -28,7 +28,8 @@ std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const Ca
   return values;
 }
 
-// ---- CPU -------------------------------------------------------------------------------------------------------------
+// ---- CPU
+// -------------------------------------------------------------------------------------------------------------
 
 constexpr int kElementsPerTask = 16384;
 
@@ -47,8 +48,8 @@ Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage) {
           }};
 }
 
-// run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less and
-// leaves the sum in memory alone for eight loads.
+// run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less
+// and leaves the sum in memory alone for eight loads.
 Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
   constexpr int kRun = 64, kUnroll = 8;
   Func out = s.out, run(stage.name() + "_run");
@@ -94,7 +95,8 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
           }};
 }
 
-// ---- GPU: trees in shared memory -------------------------------------------------------------------------------------
+// ---- GPU: trees in shared memory
+// -------------------------------------------------------------------------------------
 
 // Reductions too short to share, one part each: a thread for each.
 Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
@@ -106,7 +108,8 @@ Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
   const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_thread", {row}, 0, 1, 4, first_part);
   return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
-          reading(out, stage, [f = share.func](const auto& at) { return f(at[2]); }), [=](Halide::Stage branch) mutable {
+          reading(out, stage, [f = share.func](const auto& at) { return f(at[2]); }),
+          [=](Halide::Stage branch) mutable {
             Var block("block_of_threads"), thread("row_of_thread");
             branch.split(s.outer, block, thread, kThreads, TailStrategy::GuardWithIf)
                 .reorder(s.inner, s.part, thread, block)
@@ -128,7 +131,8 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
   Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
   return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
-          reading(out, stage, [f = tree.back()](const auto& at) { return f(at[2]); }), [=](Halide::Stage branch) mutable {
+          reading(out, stage, [f = tree.back()](const auto& at) { return f(at[2]); }),
+          [=](Halide::Stage branch) mutable {
             Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
             branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf)
                 .reorder(s.inner, s.part, in_block, block)
@@ -139,8 +143,10 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
             share_in_block(share, level, member, row);
             for (Func f : tree) {
               f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows);
-              if (f.dimensions() == 2) f.gpu_threads(f.args()[0], row);
-              else f.gpu_threads(row);
+              if (f.dimensions() == 2)
+                f.gpu_threads(f.args()[0], row);
+              else
+                f.gpu_threads(row);
             }
           }};
 }
@@ -174,7 +180,8 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
 
 // Neighbouring results by neighbouring threads, `across` of them to a tile, and `along` threads share each reduction.
 // Threads beyond the last result repeat it, so that every tile has the same extent.
-Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition, int across, int along) {
+Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition, int across,
+                   int along) {
   Func out = s.out;
   const Expr inner = Shape3(out).inner;
   const Var member("member"), x("x"), tile("tile"), part_index("part_index"), row("row");

@@ -1,4 +1,5 @@
-// Family: dense [rows, columns]; some stages reduce a row to a value, then every element of the row is computed from it.
+// Family: dense [rows, columns]; some stages reduce a row to a value, then every element of the row is computed from
+// it.
 #pragma once
 
 #include "dsl/kernel.h"

@@ -18,7 +18,9 @@ void row_reduction(Cpu, const RowStages& stages) {
   for (const RowReduction& reduction : stages.reductions) {
     const ReductionStage stage(reduction.stage.func());
     reductions.emplace_back(stage, stage.index(), rewrite);
-    rewrite.calls[stage.name()] = [total = reductions.back().total()](const std::vector<Expr>& at) { return total(at); };
+    rewrite.calls[stage.name()] = [total = reductions.back().total()](const std::vector<Expr>& at) {
+      return total(at);
+    };
     work = Halide::max(work, stage.extent());
   }
   for (Expr& value : values_of(out)) value = rewrite(value);

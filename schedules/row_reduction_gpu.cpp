@@ -30,7 +30,8 @@ std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrite& rewr
   return result;
 }
 
-// ---- a thread for each row: rows too short to share ------------------------------------------------------------------
+// ---- a thread for each row: rows too short to share
+// ------------------------------------------------------------------
 
 class ThreadRows {
  public:
@@ -41,7 +42,9 @@ class ThreadRows {
       shares_.push_back(std::move(share));
     }
   }
-  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const { return rewritten(plain, rewrite_); }
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const {
+    return rewritten(plain, rewrite_);
+  }
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     constexpr int kThreads = 128;
     out.split(stages.row, block_, thread_, kThreads, TailStrategy::GuardWithIf);
@@ -59,7 +62,8 @@ class ThreadRows {
   std::vector<Share> shares_;
 };
 
-// ---- trees in shared memory: any target, any type --------------------------------------------------------------------
+// ---- trees in shared memory: any target, any type
+// --------------------------------------------------------------------
 
 // `threads` threads reduce a row; `rows` rows in a block. Every value that all threads need is stored in shared memory.
 class SharedRows {
@@ -75,7 +79,9 @@ class SharedRows {
     }
   }
 
-  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const { return rewritten(plain, rewrite_); }
+  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const {
+    return rewritten(plain, rewrite_);
+  }
 
   // Schedules the output, or the branch of it that is this shape, and the stages below it.
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -99,8 +105,10 @@ class SharedRows {
       share_in_block(share, level, member_, row);
       for (Func& tree : trees_[i]) {
         tree.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows_);
-        if (tree.dimensions() == 2) tree.gpu_threads(tree.args()[0], tree.args()[1]);
-        else tree.gpu_threads(tree.args()[0]);
+        if (tree.dimensions() == 2)
+          tree.gpu_threads(tree.args()[0], tree.args()[1]);
+        else
+          tree.gpu_threads(tree.args()[0]);
       }
     }
   }
@@ -113,7 +121,8 @@ class SharedRows {
   std::vector<std::vector<Func>> trees_;
 };
 
-// ---- trees over a warp's lanes: CUDA, 32-bit values ------------------------------------------------------------------
+// ---- trees over a warp's lanes: CUDA, 32-bit values
+// ------------------------------------------------------------------
 
 // After the five steps t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result:
 // shuffles, no barrier, and no value computed by one lane for the others (which deadlocks in Halide 21).
@@ -134,8 +143,8 @@ void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
   func.compute_at(level).store_in(MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
 }
 
-// A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have the
-// indices (lane, row within the warp's, warp); rows beyond the last repeat it.
+// A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have
+// the indices (lane, row within the warp's, warp); rows beyond the last repeat it.
 class WarpRows {
  public:
   WarpRows(const std::vector<ReductionStage>& reductions, const Expr& rows, int warps, int rows_per_warp)
@@ -180,11 +189,7 @@ class WarpRows {
           .unroll(share.steps.x)
           .unroll(member_)
           .gpu_lanes(lane_);
-      share.func.update(1)
-          .reorder(share.rest.x, member_, lane_)
-          .unroll(share.rest.x)
-          .unroll(member_)
-          .gpu_lanes(lane_);
+      share.func.update(1).reorder(share.rest.x, member_, lane_).unroll(share.rest.x).unroll(member_).gpu_lanes(lane_);
     }
     for (const std::vector<Func>& tree : trees_) {
       for (const Func& f : tree) in_lanes(f, level);

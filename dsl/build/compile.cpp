@@ -13,7 +13,8 @@ namespace {
 
 using std::filesystem::path;
 
-// The layout of runtime/kernel.h's KernelInstance and TargetTable, without its headers: a table compiles in milliseconds.
+// The layout of runtime/kernel.h's KernelInstance and TargetTable, without its headers: a table compiles in
+// milliseconds.
 constexpr const char* kTableTypes =
     "struct Instance { unsigned key; int (*function)(void**); const char* symbol; };\n"
     "struct Table { const Instance* instances; int count; };\n";
@@ -29,8 +30,8 @@ void write_table(const KernelSummary& kernel, const std::string& code_target, co
     const std::string symbol = symbol_of(*kernel.entry, build, code_target);
     out << "  {" << build.key.packed() << "u, " << symbol << "_argv, \"" << symbol << "\"},\n";
   }
-  out << "};\nextern \"C\" const Table " << table_of(*kernel.entry, code_target) << " = {instances, " << kernel.builds.size()
-      << "};\n";
+  out << "};\nextern \"C\" const Table " << table_of(*kernel.entry, code_target) << " = {instances, "
+      << kernel.builds.size() << "};\n";
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 

@@ -9,10 +9,14 @@ namespace {
 
 const char* text_of(Argument::Role role) {
   switch (role) {
-    case Argument::Role::input: return "input";
-    case Argument::Role::scalar: return "scalar";
-    case Argument::Role::output: return "output";
-    case Argument::Role::scratch: return "scratch";
+    case Argument::Role::input:
+      return "input";
+    case Argument::Role::scalar:
+      return "scalar";
+    case Argument::Role::output:
+      return "output";
+    case Argument::Role::scratch:
+      return "scratch";
   }
   return "";
 }
@@ -28,8 +32,10 @@ void describe(std::ostream& out) {
                  gradients = ordered_json::array(), instances = ordered_json::array();
     for (const ArgumentDescription& argument : kernel.arguments) {
       ordered_json a{{"name", argument.name}, {"role", text_of(argument.role)}, {"rank", argument.rank}};
-      if (argument.element < 0) a["dtype"] = name_of(argument.dtype);
-      else a["element"] = argument.element;
+      if (argument.element < 0)
+        a["dtype"] = name_of(argument.dtype);
+      else
+        a["element"] = argument.element;
       ordered_json sizes = ordered_json::array();
       for (const Size& size : argument.sizes) sizes.push_back(size.is_free() ? "any" : size.text);
       if (!sizes.empty()) a["sizes"] = sizes;

@@ -23,7 +23,9 @@ std::string collect_uses(const std::string& expression, const std::set<std::stri
       continue;
     }
     size_t end = i;
-    while (end < expression.size() && (std::isalnum(static_cast<unsigned char>(expression[end])) || expression[end] == '_')) end++;
+    while (end < expression.size() &&
+           (std::isalnum(static_cast<unsigned char>(expression[end])) || expression[end] == '_'))
+      end++;
     const std::string word = expression.substr(i, end - i);
     static const std::string kShape = ".shape()";
     const bool is_member = i > 0 && expression[i - 1] == '.';
@@ -142,10 +144,11 @@ void emit_gradients(const std::string& name, const std::filesystem::path& folder
   std::ofstream header(folder / (name + ".h")), source(folder / (name + ".cpp"));
   header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n#include \"ashlar/ops/" << name
          << ".h\"\n#include \"autograd/var.h\"\n\nnamespace ashlar::ad {\n\n";
-  source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
-         << ".h\"\n\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n#include \"autograd/recipes/broadcast.h\"\n"
-         << "#include \"autograd/recipes/extremum.h\"\n#include \"autograd/recipes/matmul.h\"\n"
-         << "#include \"autograd/recipes/reduce.h\"\n\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
+  source
+      << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
+      << ".h\"\n\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n#include \"autograd/recipes/broadcast.h\"\n"
+      << "#include \"autograd/recipes/extremum.h\"\n#include \"autograd/recipes/matmul.h\"\n"
+      << "#include \"autograd/recipes/reduce.h\"\n\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
   for (const KernelEntry& entry : kernels()) {
     const KernelSummary kernel = summarize(entry);
     if (kernel.descriptor.gradients.empty()) continue;

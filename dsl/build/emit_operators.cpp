@@ -9,23 +9,34 @@ namespace {
 
 const char* text_of(Form form) {
   switch (form) {
-    case Form::plain: return "plain";
-    case Form::pointwise: return "pointwise";
-    case Form::broadcast: return "broadcast";
-    case Form::rows: return "rows";
-    case Form::reduction: return "reduction";
-    case Form::contraction: return "contraction";
-    case Form::movement: return "movement";
+    case Form::plain:
+      return "plain";
+    case Form::pointwise:
+      return "pointwise";
+    case Form::broadcast:
+      return "broadcast";
+    case Form::rows:
+      return "rows";
+    case Form::reduction:
+      return "reduction";
+    case Form::contraction:
+      return "contraction";
+    case Form::movement:
+      return "movement";
   }
   return "";
 }
 
 const char* text_of(Argument::Role role) {
   switch (role) {
-    case Argument::Role::input: return "input";
-    case Argument::Role::scalar: return "scalar";
-    case Argument::Role::output: return "output";
-    case Argument::Role::scratch: return "scratch";
+    case Argument::Role::input:
+      return "input";
+    case Argument::Role::scalar:
+      return "scalar";
+    case Argument::Role::output:
+      return "output";
+    case Argument::Role::scratch:
+      return "scratch";
   }
   return "";
 }
@@ -56,7 +67,8 @@ std::string dtypes_doc(const KernelSummary& kernel) {
 
 bool has_typed_function(const KernelSummary& kernel) { return kernel.descriptor.form != Form::movement; }
 
-// ---- header ----------------------------------------------------------------------------------------------------------
+// ---- header
+// ----------------------------------------------------------------------------------------------------------
 
 void write_declaration(std::ostream& out, const KernelSummary& kernel) {
   for (const ParameterDescription& comptime : comptimes_of(kernel)) {
@@ -81,7 +93,8 @@ void write_declaration(std::ostream& out, const KernelSummary& kernel) {
   out << result_type(kernel) << " " << kernel.entry->name << "(" << declare(parameters_of(kernel), true) << ");\n\n";
 }
 
-// ---- tables ----------------------------------------------------------------------------------------------------------
+// ---- tables
+// ----------------------------------------------------------------------------------------------------------
 
 void write_shape_rule(std::ostream& out, const KernelSummary& kernel) {
   out << "const char* " << kernel.entry->name
@@ -156,7 +169,8 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   out << "}}" << (kernel.descriptor.empty_is_zero ? ", true" : "") << "};\n\n";
 }
 
-// ---- typed functions -------------------------------------------------------------------------------------------------
+// ---- typed functions
+// -------------------------------------------------------------------------------------------------
 
 std::string list_of(const std::string& type, const std::vector<std::string>& names) {
   if (names.empty()) return "std::span<const " + type + ">{}";
@@ -169,8 +183,10 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
   const std::vector<Parameter> parameters = parameters_of(kernel);
   std::vector<std::string> tensors, scalars;
   for (const Parameter& p : parameters) {
-    if (p.is_tensor) tensors.push_back(p.name);
-    else if (p.type == "double" || (p.type == "int64_t" && p.name != "axis")) scalars.push_back(p.name);
+    if (p.is_tensor)
+      tensors.push_back(p.name);
+    else if (p.type == "double" || (p.type == "int64_t" && p.name != "axis"))
+      scalars.push_back(p.name);
   }
   out << result_type(kernel) << " " << name << "(" << declare(parameters, false) << ") {\n";
   std::string call = std::string("forms::") + text_of(form) + "(kernels::" + name + ", ";
@@ -188,12 +204,16 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
       if (!variant.empty()) call += ", static_cast<uint8_t>(" + variant + ")";
       break;
     }
-    case Form::pointwise: call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars); break;
+    case Form::pointwise:
+      call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars);
+      break;
     case Form::broadcast:
       call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars);
       returns_one = true;
       break;
-    case Form::rows: call += list_of("Tensor", tensors) + ", axis, " + list_of("Scalar", scalars); break;
+    case Form::rows:
+      call += list_of("Tensor", tensors) + ", axis, " + list_of("Scalar", scalars);
+      break;
     case Form::reduction:
       call += tensors.at(0) + ", axes, keepdim";
       returns_one = true;
@@ -202,7 +222,8 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
       call += tensors.at(0) + ", " + tensors.at(1) + ", options";
       returns_one = true;
       break;
-    case Form::movement: break;
+    case Form::movement:
+      break;
   }
   call += ")";
   const auto results = results_of(kernel);

@@ -5,8 +5,8 @@
 namespace ashlar::dsl {
 namespace {
 
-// The index of the element type that argument `position` has in every instance, or -1 when its dtype is fixed. An output
-// in a kernel's second element type is that element even where all instances happen to have the same one.
+// The index of the element type that argument `position` has in every instance, or -1 when its dtype is fixed. An
+// output in a kernel's second element type is that element even where all instances happen to have the same one.
 int shared_element(const std::vector<Descriptor>& instances, size_t position) {
   const ArgumentDescription& argument = instances[0].arguments[position];
   if (argument.role == Argument::Role::scalar) return -1;

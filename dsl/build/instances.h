@@ -16,9 +16,9 @@ struct Build {
 /// A kernel with what all its instances say together.
 struct KernelSummary {
   const KernelEntry* entry;
-  Descriptor descriptor;            ///< of the first instance
+  Descriptor descriptor;                       ///< of the first instance
   std::vector<ArgumentDescription> arguments;  ///< `element` resolved over all instances
-  std::vector<Build> builds;        ///< sorted by key
+  std::vector<Build> builds;                   ///< sorted by key
 };
 
 KernelSummary summarize(const KernelEntry& entry);

@@ -28,8 +28,7 @@ std::string join(const std::vector<std::string>& parts, const std::string& separ
 std::string declare(const std::vector<Parameter>& parameters, bool with_defaults) {
   std::vector<std::string> parts;
   for (const Parameter& p : parameters) {
-    parts.push_back(p.type + " " + p.name +
-                    (with_defaults && !p.default_value.empty() ? " = " + p.default_value : ""));
+    parts.push_back(p.type + " " + p.name + (with_defaults && !p.default_value.empty() ? " = " + p.default_value : ""));
   }
   return join(parts);
 }

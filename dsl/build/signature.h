@@ -6,7 +6,7 @@
 namespace ashlar::dsl {
 
 struct Parameter {
-  std::string type;           ///< "const Tensor&"
+  std::string type;  ///< "const Tensor&"
   std::string name;
   std::string default_value;  ///< may be empty
   bool is_tensor = false;

@@ -52,10 +52,15 @@ struct Product {
     const Loops loops =
         collapse(batch, {leading(y.strides(), 2), leading(all_a.strides(), 2), leading(all_b.strides(), 2)});
     const auto launch_one = [&](const Loops& piece, const std::vector<int64_t>& offsets) {
-      const std::array<Tensor, 3> inputs{matrices(a, piece.sizes, piece.strides[1], offsets[1]),
-                                         matrices(b, piece.sizes, piece.strides[2], offsets[2]), bias};
-      const std::array<Tensor, 1> outputs{matrices(y, piece.sizes, piece.strides[0], offsets[0])};
-      launch(kernel, key, inputs, {}, outputs);
+      const Tensor one_a = matrices(a, piece.sizes, piece.strides[1], offsets[1]),
+                   one_b = matrices(b, piece.sizes, piece.strides[2], offsets[2]),
+                   one_y = matrices(y, piece.sizes, piece.strides[0], offsets[0]);
+      // Matrices stand along the third dimension of the grid, which CUDA limits.
+      constexpr int64_t kMostMatrices = 65535;
+      for (int64_t first = 0; first < one_y.size(0); first += kMostMatrices) {
+        const auto part = [&](const Tensor& x) { return x.slice(0, first, first + kMostMatrices); };
+        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, {}, std::array{part(one_y)});
+      }
     };
     for_each_piece(loops, 1, launch_one);
   }

@@ -26,8 +26,9 @@ class Example : public Kernel<Example<From, To>> {
 
 KernelSummary example() {
   static const KernelEntry entry{
-      "example", {detail::PairInstance<Example, Pair<f32, f32>>::make(), detail::PairInstance<Example, Pair<bf16, f32>>::make(),
-                  detail::PairInstance<Example, Pair<f16, f64>>::make()}};
+      "example",
+      {detail::PairInstance<Example, Pair<f32, f32>>::make(), detail::PairInstance<Example, Pair<bf16, f32>>::make(),
+       detail::PairInstance<Example, Pair<f16, f64>>::make()}};
   return summarize(entry);
 }
 

@@ -54,7 +54,8 @@ TEST(Value, FunctionsAreExactWhereTheirFormulasOverflowOrCancel) {
   for (float x : {1e-7f, 1e-3f, 0.2f, 0.3f, 2.0f}) {
     EXPECT_NEAR(run(one([](Value v) { return tanh(v); }), x), std::tanh(x), 4e-7 * std::tanh(x)) << x;
     EXPECT_NEAR(run(one([](Value v) { return expm1(v); }), x), std::expm1(x), 4e-7 * std::expm1(x)) << x;
-    EXPECT_NEAR(run(one([](Value v) { return log1p(v); }), -x / 3), std::log1p(-x / 3), 4e-7 * -std::log1p(-x / 3)) << x;
+    EXPECT_NEAR(run(one([](Value v) { return log1p(v); }), -x / 3), std::log1p(-x / 3), 4e-7 * -std::log1p(-x / 3))
+        << x;
   }
 }
 

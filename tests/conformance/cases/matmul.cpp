@@ -108,6 +108,7 @@ void add_batches() {
   add_case(example("batch_rank5", {.shape = {2, 1, 2, 5, 9}}, {.shape = {1, 3, 1, 9, 7}}, {.bias = true}));
   add_case(example("batch_of_none", {.shape = {0, 17, 9}}, {.shape = {9, 21}}));
   add_case(example("batch_of_40", {.shape = {40, 8, 6}}, {.shape = {40, 6, 5}}));
+  add_case(example("batch_of_70000", {.shape = {70000, 2, 3}}, {.shape = {70000, 3, 2}}));
   add_case(example("vector_matrix", {.shape = {9}}, {.shape = {9, 21}}));
   add_case(example("matrix_vector", {.shape = {17, 9}}, {.shape = {9}}));
   add_case(example("vector_vector", {.shape = {129}}, {.shape = {129}}));

@@ -9,7 +9,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
 limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-mkdir -p "$output"
+mkdir -p "$output/bin"
+for packed in "$here"/bin/*.gz; do
+  program=$output/bin/$(basename "$packed" .gz)
+  [[ $program -nt $packed ]] || { gunzip -c "$packed" > "$program" && chmod +x "$program"; } || exit 2
+done
 
 # The OpenCL loader reads the vendor files of one folder: ours names NVIDIA's driver wherever this machine has it.
 if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
@@ -27,7 +31,7 @@ if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
 fi
 
 if [[ ${1:-} == train ]]; then
-  "$here/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
+  "$output/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
   exit
 fi
 
@@ -45,7 +49,7 @@ for device in "${devices[@]}"; do
   log=$output/conformance-$device.log
   json=$output/results-$device.json
   rm -f "$json"
-  timeout "$limit" "$here/bin/ashlar-conformance" --devices "$device" --results "$json" "$@" > "$log" 2>&1
+  timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --results "$json" "$@" > "$log" 2>&1
   status=$?
   # Cases of a missing device are skipped, which is no success here.
   if [[ $status == 0 ]] && grep -q "no $device.* device or driver" "$json" "$log"; then status=4; fi
@@ -60,7 +64,7 @@ done
 } > "$output/summary.md"
 if [[ ${#results[@]} -gt 0 ]]; then
   from=$(IFS=,; echo "${results[*]}")
-  "$here/bin/ashlar-conformance" --from "$from" --status "$output/status.md" > /dev/null
+  "$output/bin/ashlar-conformance" --from "$from" --status "$output/status.md" > /dev/null
   cat "$output/status.md" >> "$output/summary.md"
 fi
 cat "$output/summary.md"

@@ -9,8 +9,10 @@ packages=(ocl-icd-libopencl1 zlib1g dataset-fashion-mnist libcli11-dev nlohmann-
 
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,data/fashion-mnist,opencl-vendors,licences}
+# Most of a program is PTX and OpenCL C, which is text: compressed it takes a fifth. run.sh unpacks it.
 for program in "${programs[@]}"; do
   strip -o "$out/bin/$program" "$build/bin/$program"
+  gzip -9 -n "$out/bin/$program"
 done
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.

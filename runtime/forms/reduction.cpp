@@ -51,14 +51,19 @@ Canonical canonical_of(const Split& split) {
   return result;
 }
 
-/// How many elements one part reduces, by shape and kind of device alone, so that results don't depend on the load.
-int64_t chunk_for(int64_t results, int64_t reduced, DeviceKind kind) {
-  const bool is_cpu = kind == DeviceKind::cpu;
-  const int64_t wanted_parts = is_cpu ? 16 : 1024, least_chunk = is_cpu ? 65536 : 4096;
-  const int64_t parts = std::min(wanted_parts / results, reduced / least_chunk);
+/// How many elements of x[outer, reduced, inner] one part reduces, by shape and kind of device alone, so that results
+/// don't depend on the load. Few results would leave most of a device idle: a contiguous reduction (inner = 1) occupies
+/// one work-group, otherwise one serves a run of neighbouring results.
+int64_t chunk_for(const Shape& x, DeviceKind kind) {
+  const int64_t outer = x[0], reduced = x[1], inner = x[2];
+  const bool is_cpu = kind == DeviceKind::cpu, is_contiguous = inner == 1;
+  const int64_t wanted_groups = is_cpu ? 16 : 1024, run = is_cpu ? 64 : 32;
+  const int64_t least_chunk = is_cpu ? 65536 / std::min(inner, run) : is_contiguous ? 4096 : 256;
+  const int64_t groups = is_contiguous ? outer : outer * ((inner + run - 1) / run);
+  const int64_t parts = std::min(wanted_groups / groups, reduced / least_chunk);
   if (parts <= 1) return reduced;
-  const int64_t chunk = (reduced + parts - 1) / parts;
-  return (chunk + 1023) / 1024 * 1024;
+  const int64_t chunk = (reduced + parts - 1) / parts, step = is_contiguous ? 1024 : 64;
+  return (chunk + step - 1) / step * step;
 }
 
 /// Runs the kernel once: x[outer, reduced, inner] → y[outer, ⌈reduced / chunk⌉, inner].
@@ -104,7 +109,8 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
 
   if (count == 0) {
     if (results > 0 && !kernel.empty_is_zero) {
-      throw shape_error(kernel, inputs, "at least one element along the reduced axes", "Skip the call for empty tensors");
+      throw shape_error(kernel, inputs, "at least one element along the reduced axes",
+                        "Skip the call for empty tensors");
     }
     const bool is_mean = kernel.count(Argument::Role::scalar) > 1;
     return Tensor::full(shape, is_mean ? std::numeric_limits<double>::quiet_NaN() : 0, result_dtype, x.device());
@@ -129,7 +135,7 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
 
   const double scale = 1.0 / static_cast<double>(count);
   const bool has_parts = output.element >= 0;
-  const int64_t chunk = has_parts ? chunk_for(results, count, x.device().kind) : count;
+  const int64_t chunk = has_parts ? chunk_for(view.shape(), x.device().kind) : count;
   Tensor y = run_pass(kernel, key, view, chunk, chunk == count ? scale : 1.0);
   if (chunk < count) {
     key.elements[0] = accumulator;

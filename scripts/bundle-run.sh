@@ -4,6 +4,8 @@
 #                                           to ashlar-conformance. Writes summary.md beside this file, or into
 #                                           $ASHLAR_OUTPUT. Fails when a case fails or a device isn't there.
 #   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
+#   run.sh sanitize                         some small cases of every kernel on CUDA, under compute-sanitizer's memcheck
+#                                           and racecheck; fails on any finding
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
@@ -32,6 +34,30 @@ fi
 
 if [[ ${1:-} == train ]]; then
   "$output/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
+  exit
+fi
+
+# Every sixth case of a kernel and its first gradient, without the large ones, in every element type.
+small_cases() {
+  "$output/bin/ashlar-conformance" --devices cuda --gtest_list_tests | awk '
+    /^[a-z0-9_]+\.$/ { kernel = $1; count = gradients = 0; split("", chosen); next }
+    /^  .*\/.*\/cuda/ {
+      name = $1; sub(/\/.*/, "", name)
+      if (name ~ /[0-9][0-9][0-9][0-9]/) next
+      if (!(name in chosen)) chosen[name] = (name ~ /gradient/ && gradients++ == 0) || count++ % 6 == 0
+      if (chosen[name]) printf "%s%s%s", (found++ ? ":" : ""), kernel, $1
+    }'
+}
+
+if [[ ${1:-} == sanitize ]]; then
+  cases=$(small_cases)
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool "$tool" --error-exitcode 1 "$output/bin/ashlar-conformance" --devices cuda \
+      --gtest_brief=1 --gtest_filter="$cases" > "$output/$tool.log" 2>&1
+    code=$?
+    echo "$tool: exit code $code; $(grep -E '^\[==========\].*ran|SUMMARY' "$output/$tool.log" | tr '\n' ' ')"
+    [[ $code == 0 ]] || exit $code
+  done
   exit
 fi
 

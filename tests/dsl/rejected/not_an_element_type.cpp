@@ -2,11 +2,16 @@
 
 namespace ashlar::dsl {
 
-class Bad : public Kernel<Bad> {
+template <ElementType T>
+class Bad : public Kernel<Bad<T>> {
  public:
-  In<long double, 1> x{"x"};
-  void algorithm() {}
-  void schedule(auto) {}
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
+  void algorithm() { y(i) = x(i); }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+  Var i{"i"};
 };
+
+const bool registered = register_kernel<Bad, long double>("bad");
 
 }  // namespace ashlar::dsl

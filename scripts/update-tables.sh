@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # update-tables.sh [--check]: writes docs/support.md and docs/status.md from the conformance runs: those of this machine
-# (build/conformance, made by ctest) and those brought back from GPU machines (docs/results). With --check it writes
+# (build/conformance, made by ctest) and those brought back from GPU machines (docs/results, with notes on them). With --check it writes
 # nothing and fails when docs/support.md says anything else than these runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,12 +20,9 @@ trap 'rm -rf "$made"' EXIT
 "$program" --from "$from" --support "$made/support.table" --status "$made/status.table"
 
 {
-  echo "# What works where"
-  echo
-  echo "Every kernel, and for each target the element types whose conformance cases all passed. Made from the runs in"
-  echo "[status.md](status.md) by scripts/update-tables.sh; a test compares it with the latest run."
-  echo
   cat "$made/support.table"
+  echo
+  echo "From the runs in [status.md](status.md), by scripts/update-tables.sh; a test compares it with the latest run."
 } > "$made/support.md"
 {
   echo "# Conformance runs"
@@ -34,6 +31,10 @@ trap 'rm -rf "$made"' EXIT
   echo "skipped. The runs on a GPU come from \`build/bundle/run.sh\`; their results lie in docs/results."
   echo
   cat "$made/status.table"
+  for notes in docs/results/*.md; do
+    echo
+    cat "$notes"
+  done
 } > "$made/status.md"
 
 if [[ ${1:-} == --check ]]; then

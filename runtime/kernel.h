@@ -32,8 +32,8 @@ struct Argument {
   enum class Role : uint8_t { input, scalar, output, scratch };
   const char* name;
   Role role;
-  int8_t element;      ///< index into KernelKey::elements, or -1 when the dtype is fixed
-  DType dtype;         ///< the fixed dtype where element is -1
+  int8_t element;  ///< index into KernelKey::elements, or -1 when the dtype is fixed
+  DType dtype;     ///< the fixed dtype where element is -1
   int8_t rank;
   int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
 };

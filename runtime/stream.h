@@ -7,7 +7,9 @@
 
 namespace ashlar {
 
-namespace detail { class StreamState; }
+namespace detail {
+class StreamState;
+}
 
 /// A handle; copies share one queue. On the CPU every call has finished when it returns.
 class Stream {

@@ -130,9 +130,12 @@ Expr ReductionStage::condition(const Expr& k, Rewrite rewrite) const {
 
 Expr ReductionStage::combine(const Expr& a, const Expr& b) const {
   switch (operator_) {
-    case Operator::add: return a + b;
-    case Operator::max: return Halide::max(a, b);
-    default: return Halide::min(a, b);
+    case Operator::add:
+      return a + b;
+    case Operator::max:
+      return Halide::max(a, b);
+    default:
+      return Halide::min(a, b);
   }
 }
 

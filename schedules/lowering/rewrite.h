@@ -62,8 +62,8 @@ std::vector<Halide::Expr>& values_of(Halide::Func func);
 /// Every input buffer that `func` reads, directly or through other Funcs, each once.
 std::vector<Halide::Parameter> inputs_of(const Halide::Func& func);
 
-/// Elements per access of a GPU thread: 16 bytes of the widest type that `func` loads or stores, and no more, since wider
-/// ones crash LLVM's PTX back end.
+/// Elements per access of a GPU thread: 16 bytes of the widest type that `func` loads or stores, and no more, since
+/// wider ones crash LLVM's PTX back end.
 int lanes_of_access(const Halide::Func& func);
 
 /// An input's hidden outermost dimension starts at minus its view's offset: this is that start.

@@ -20,8 +20,8 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
 /// Schedules a share on a GPU: one thread for each (x, y) sums up in a register, then stores `kept` in shared memory.
 void share_in_block(Share& share, const Halide::LoopLevel& level, const Halide::Var& x, const Halide::Var& y);
 
-/// Stages that combine members of `func` (its first coordinate, `members` of them, a power of two) eight at a time, then
-/// the last few into one without that coordinate. The final one is last.
+/// Stages that combine members of `func` (its first coordinate, `members` of them, a power of two) eight at a time,
+/// then the last few into one without that coordinate. The final one is last.
 std::vector<Halide::Func> make_tree(const ReductionStage& stage, Halide::Func func, int members,
                                     const std::vector<Halide::Var>& index);
 

@@ -18,7 +18,8 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
   const std::vector<Expr> at(lane_index.begin(), lane_index.end());
   const Expr extent = stage.extent(), length = stage.length(rewrite);
   const auto value = [&](const Expr& k, const Expr& valid) {
-    const Expr v = stage.value(k, rewrite), condition = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
+    const Expr v = stage.value(k, rewrite),
+               condition = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
     return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
   };
 

@@ -18,38 +18,49 @@ class Error : public std::runtime_error {
   std::string operation_;
 };
 
+/// Sizes or ranks that don't fit.
 struct ShapeError : Error {
   using Error::Error;
-};  ///< sizes or ranks that don't fit
+};
+/// Element types that don't fit.
 struct DTypeError : Error {
   using Error::Error;
-};  ///< element types that don't fit
+};
+/// Mixed devices, or a device that isn't there.
 struct DeviceError : Error {
   using Error::Error;
-};  ///< mixed devices, or a device that isn't there
+};
+/// An axis or index out of range.
 struct IndexError : Error {
   using Error::Error;
-};  ///< an axis or index out of range
+};
+/// Any other argument out of its domain.
 struct ValueError : Error {
   using Error::Error;
-};  ///< any other argument out of its domain
+};
+/// After trimming the pool and trying again.
 struct OutOfMemory : Error {
   using Error::Error;
-};  ///< after trimming the pool and trying again
+};
+/// No compiled instance for dtype and target.
 struct MissingKernel : Error {
   using Error::Error;
-};  ///< no compiled instance for dtype and target
+};
+/// A CUDA or OpenCL call failed.
 struct DriverError : Error {
   using Error::Error;
-};  ///< a CUDA or OpenCL call failed
+};
+/// A compiled kernel refused its arguments.
 struct KernelError : Error {
   using Error::Error;
-};  ///< a compiled kernel refused its arguments
+};
+/// Misuse of the tape.
 struct AutogradError : Error {
   using Error::Error;
-};  ///< misuse of the tape
+};
+/// A file that can't be read as what it claims.
 struct DataError : Error {
   using Error::Error;
-};  ///< a file that can't be read as what it claims
+};
 
 }  // namespace ashlar

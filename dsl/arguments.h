@@ -150,6 +150,14 @@ template <ElementType T, int N>
 class Scratch : public detail::Defined<T, N> {
  public:
   Scratch(const std::string& name, Sizes sizes) : detail::Defined<T, N>(name, Argument::Role::scratch, sizes, -1) {}
+
+  using detail::Defined<T, N>::operator();
+  /// The element at these indices, to read: any expressions, a reduction's axis among them.
+  template <class... Index>
+  requires(sizeof...(Index) == N && !(std::same_as<Index, Halide::Var> && ...)) Value operator()(
+      const Index&... index) const {
+    return Element<T>::load(this->func()(detail::innermost_first(index...)), Descriptor::target);
+  }
 };
 
 /// Several outputs of one shape, of the element types T…, defined together. Each may overwrite an input: the loads of

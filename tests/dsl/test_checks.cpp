@@ -75,6 +75,36 @@ class RightTupleUpdate : public Kernel<RightTupleUpdate> {
   void schedule(auto target) { elementwise(target, y.func(), i); }
 };
 
+// y[i] = (x[i] + x[n-1-i]) / 2 through memory: the scratch is read at another index than it was written at.
+class Mirrored : public Kernel<Mirrored> {
+ public:
+  In<f32, 1> x{"x"};
+  Out<f32, 1> y{"y", shape_of(x)};
+  Scratch<f32, 1> half{"half", shape_of(x)};
+  Var i{"i"};
+  void algorithm() {
+    half(i) = x(i) * 0.5;
+    y(i) = Value(half(i)) + half(x.extent(0) - 1 - i);
+  }
+  void schedule(auto target) {
+    elementwise(target, half.func(), i);
+    elementwise(target, y.func(), i);
+  }
+};
+
+TEST(Checks, AScratchIsWrittenAndReadOnEveryTarget) {
+  for (const std::string& target : kCodeTargetNames) EXPECT_EQ(error_of<Mirrored>(target), "") << target;
+  const auto kernel = Mirrored::create(Halide::GeneratorContext(Halide::get_host_target()));
+  EXPECT_EQ(kernel->descriptor().arguments.back().role, Argument::Role::scratch);
+  // The same mathematics, run: inputs have the hidden offset dimension, outputs and scratch don't.
+  Halide::Callable mirrored = kernel->generator().compile_to_callable();
+  Halide::Buffer<float> in(5, 1), out(5), scratch(5);
+  in.raw_buffer()->dim[1].stride = 1;
+  for (int k = 0; k < 5; k++) in(k, 0) = static_cast<float>(k * k);
+  ASSERT_EQ(mirrored(in, out, scratch), 0);
+  for (int k = 0; k < 5; k++) EXPECT_EQ(out(k), (in(k, 0) + in(4 - k, 0)) / 2) << k;
+}
+
 TEST(Checks, AGoodKernelBuildsForEveryTarget) {
   for (const std::string& target : kCodeTargetNames) EXPECT_EQ(error_of<Good>(target), "") << target;
 }

@@ -57,7 +57,11 @@ function(ashlar_add_kernels name)
       set(emitted ${root}/include/ashlar/${folder})
       add_custom_command(
         OUTPUT ${emitted}/${stem}.h ${emitted}/${stem}.cpp
-        COMMAND ${generator} ${kind} ${stem} ${emitted}
+        # A header that says the same keeps its date: an edited algorithm recompiles its kernel, not all that call it.
+        COMMAND ${generator} ${kind} ${stem} ${root}/emitted/${folder}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${emitted}
+        COMMAND ${CMAKE_COMMAND} -E copy_if_different ${root}/emitted/${folder}/${stem}.h
+          ${root}/emitted/${folder}/${stem}.cpp ${emitted}
         DEPENDS ${generator}
         COMMENT "Writing the ${kind} of ${stem}" VERBATIM)
     endforeach()

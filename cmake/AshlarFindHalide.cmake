@@ -2,7 +2,11 @@
 # site-packages of the python3 on PATH, else wherever CMAKE_PREFIX_PATH or Halide_DIR says.
 # Exactly 21.0.0: schedules and lowering lean on this release's behaviour, and so do the checked results.
 #
-# Sets Halide_FOUND, Halide_DIR, HalideHelpers_DIR, ASHLAR_SITE_PACKAGES (may be empty) and ASHLAR_PTXAS (may be NOTFOUND).
+# Beside it, the tools that turn CUDA kernels into machine code: the wheels nvidia-cuda-nvcc-cu12 and nvidia-nvfatbin-cu12,
+# or a CUDA toolkit of version 12.4 or later.
+#
+# Sets Halide_FOUND, Halide_DIR, HalideHelpers_DIR, ASHLAR_SITE_PACKAGES (may be empty), ASHLAR_PTXAS and ASHLAR_NVFATBIN
+# (may be NOTFOUND), and ASHLAR_CUDA_TOOLS, a text that changes with these two.
 set(_ashlar_python "")
 foreach(root IN ITEMS ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_LIST_DIR}/.. $ENV{VIRTUAL_ENV})
   foreach(candidate IN ITEMS ${root}/.venv/bin/python3 ${root}/bin/python3)
@@ -28,5 +32,16 @@ find_package(HalideHelpers 21.0.0 EXACT QUIET CONFIG
 find_package(Halide 21.0.0 EXACT QUIET CONFIG COMPONENTS shared
   HINTS ${ASHLAR_SITE_PACKAGES}/halide/lib64/cmake/Halide)
 
-# The assembler checks PTX in the tests; nothing that is built or installed needs it.
-find_program(ASHLAR_PTXAS ptxas HINTS ${ASHLAR_SITE_PACKAGES}/nvidia/cuda_nvcc/bin)
+# Where Halide_DIR was given, the wheels may lie beside Halide's.
+set(_ashlar_wheels ${ASHLAR_SITE_PACKAGES}/nvidia ${Halide_DIR}/../../../../nvidia)
+list(TRANSFORM _ashlar_wheels APPEND /cuda_nvcc/bin OUTPUT_VARIABLE _ashlar_nvcc_folders)
+list(TRANSFORM _ashlar_wheels APPEND /nvfatbin/lib OUTPUT_VARIABLE _ashlar_nvfatbin_folders)
+find_program(ASHLAR_PTXAS ptxas HINTS ${_ashlar_nvcc_folders} PATHS /usr/local/cuda/bin)
+find_file(ASHLAR_NVFATBIN NAMES libnvfatbin.so.12 libnvfatbin.so HINTS ${_ashlar_nvfatbin_folders}
+  PATHS /usr/local/cuda/lib64)
+set(ASHLAR_CUDA_TOOLS "")
+if(ASHLAR_PTXAS AND ASHLAR_NVFATBIN)
+  execute_process(COMMAND ${ASHLAR_PTXAS} --version OUTPUT_VARIABLE _ashlar_ptxas_version)
+  file(SHA256 ${ASHLAR_NVFATBIN} _ashlar_nvfatbin_hash)
+  string(SHA256 ASHLAR_CUDA_TOOLS "${_ashlar_ptxas_version} ${_ashlar_nvfatbin_hash}")
+endif()

@@ -9,10 +9,26 @@
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
 set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
+set(ASHLAR_CUDA_ARCHITECTURES 80 86 90 CACHE STRING
+  "CUDA compute capabilities, times ten, that kernels are assembled for; GPUs of other ones compile PTX at first use")
 set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
 set(ASHLAR_GENERATORS_FROM "" CACHE PATH
   "Another build folder of this checkout: generators that are there are run, not built again (used by the sanitizers)")
 set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
+
+# What a generator needs to make machine code; nothing, so PTX alone, where a tool is missing.
+set(_ashlar_device_tools "")
+if(ASHLAR_CUDA_TOOLS)
+  foreach(_ashlar_architecture IN LISTS ASHLAR_CUDA_ARCHITECTURES)
+    if(_ashlar_architecture LESS ASHLAR_CUDA_CAPABILITY)
+      message(FATAL_ERROR "ASHLAR_CUDA_ARCHITECTURES contains ${_ashlar_architecture}, and the kernels are written for "
+        "${ASHLAR_CUDA_CAPABILITY} and newer: set ASHLAR_CUDA_CAPABILITY to ${_ashlar_architecture}, too")
+    endif()
+  endforeach()
+  list(JOIN ASHLAR_CUDA_ARCHITECTURES , _ashlar_architectures)
+  set(_ashlar_device_tools -DPTXAS=${ASHLAR_PTXAS} -DNVFATBIN=${ASHLAR_NVFATBIN} -DCUDA_TOOLS=${ASHLAR_CUDA_TOOLS}
+    -DARCHITECTURES=${_ashlar_architectures})
+endif()
 
 # The code targets behind a target that users name: on the CPU one is chosen at run time.
 set(_ashlar_code_targets_cpu cpu cpu_avx2)
@@ -26,6 +42,11 @@ function(ashlar_add_kernels name)
   endif()
   if(NOT arg_TARGETS)
     set(arg_TARGETS cpu opencl cuda)
+  endif()
+  if("cuda" IN_LIST arg_TARGETS AND NOT ASHLAR_CUDA_TOOLS)
+    message(WARNING "ashlar_add_kernels(${name}): CUDA kernels stay PTX, which drivers compile at first use, for seconds: "
+      "ptxas is ${ASHLAR_PTXAS}, libnvfatbin is ${ASHLAR_NVFATBIN}. Run ./dev setup, or pip install "
+      "nvidia-cuda-nvcc-cu12==12.9.86 nvidia-nvfatbin-cu12==12.9.82, or set ASHLAR_PTXAS and ASHLAR_NVFATBIN")
   endif()
   # In an installed package the libraries are called ashlar::…
   set(prefix ashlar_)
@@ -115,7 +136,7 @@ function(_ashlar_compile_command generator code_target folder)
   add_custom_command(
     OUTPUT ${folder}/${base}.o
     COMMAND ${CMAKE_COMMAND} -DGENERATOR=$<TARGET_FILE:${generator}> -DCODE_TARGET=${code_target}
-      -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} -DFOLDER=${folder} -DOUTPUT=${folder}/${base}.o
+      -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DFOLDER=${folder} -DOUTPUT=${folder}/${base}.o
       -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
     DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake

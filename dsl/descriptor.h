@@ -67,6 +67,7 @@ struct Descriptor {
   std::vector<ParameterDescription> parameters;
   std::vector<GradientRule> gradients;
   bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
+  int register_budget = 0;                         ///< most registers of a CUDA thread; 0: the assembler's choice
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
 

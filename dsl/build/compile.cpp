@@ -35,16 +35,15 @@ void write_table(const KernelSummary& kernel, const std::string& code_target, co
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 
-void compile_instance(const Build& build, const Halide::Target& target, const std::string& symbol, const path& folder) {
+void compile_instance(const Build& build, const Halide::Target& target, const std::string& symbol, const path& folder,
+                      const DeviceTools& tools) {
   const auto kernel = build.instance->create(Halide::GeneratorContext(target));
   for (const auto& [name, value] : build.comptimes) kernel->generator().set_generatorparam_value(name, value);
-  const Halide::Module module = kernel->generator().build_module(symbol);
-  std::map<Halide::OutputFileType, std::string> files{
-      {Halide::OutputFileType::object, (folder / (symbol + ".o")).string()}};
+  Halide::Module module = kernel->generator().build_module(symbol);
   if (target.has_feature(Halide::Target::CUDA)) {
-    files[Halide::OutputFileType::device_code] = (folder / (symbol + ".ptx")).string();
+    module = with_machine_code(module, tools, kernel->descriptor().register_budget, folder / symbol);
   }
-  module.compile(files);
+  module.compile({{Halide::OutputFileType::object, (folder / (symbol + ".o")).string()}});
 }
 
 // Runs `work` in a child process; throws when it fails.
@@ -71,7 +70,8 @@ void in_child(const std::string& what, Work work) {
 
 }  // namespace
 
-int compile_kernels(const std::string& code_target, int cuda_capability, const path& folder) {
+int compile_kernels(const std::string& code_target, int cuda_capability, const path& folder,
+                    const DeviceTools& tools) {
   const Halide::Target target = halide_target(code_target, cuda_capability);
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
@@ -81,7 +81,7 @@ int compile_kernels(const std::string& code_target, int cuda_capability, const p
     const KernelSummary kernel = summarize(entry);
     for (const Build& build : kernel.builds) {
       const std::string symbol = symbol_of(entry, build, code_target);
-      in_child(symbol, [&] { compile_instance(build, target, symbol, folder); });
+      in_child(symbol, [&] { compile_instance(build, target, symbol, folder, tools); });
       objects << symbol << ".o\n";
       count++;
     }

@@ -4,13 +4,16 @@
 #include <filesystem>
 #include <string>
 
+#include "dsl/build/device_code.h"
+
 namespace ashlar::dsl {
 
-/// Writes into `folder`: an object for each instance (and its PTX, for cuda), a table for each kernel, and two
-/// response files, objects.rsp and tables.rsp, that name them. Each instance is compiled in a process of its own:
+/// Writes into `folder`: an object for each instance (for cuda its PTX and the assembler's report, too), a table for
+/// each kernel, and two response files, objects.rsp and tables.rsp, that name them. Each instance is compiled in a process of its own:
 /// Halide numbers its names per process, so that an object depends on its kernel alone. Returns the number of
 /// instances.
-int compile_kernels(const std::string& code_target, int cuda_capability, const std::filesystem::path& folder);
+int compile_kernels(const std::string& code_target, int cuda_capability, const std::filesystem::path& folder,
+                    const DeviceTools& tools);
 
 /// Writes cpu.cpp, cpu_avx2.cpp, opencl.cpp and cuda.cpp: empty tables for a code target that is not built or not
 /// linked.

@@ -1,0 +1,82 @@
+"""libashlar_bench.so (library.h) for Python: lists benchmarks, makes their tensors, calls and times them."""
+import ctypes
+import json
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Benchmark:
+    """One function on inputs of given shapes, in one dtype."""
+    index: int
+    kernel: str
+    name: str
+    dtype: str
+    inputs: list            # of {"shape", "low", "high"} and, where it isn't the benchmark's, "dtype"
+    flops: float
+    bytes: float            # 0: inputs and outputs, each once
+    checked_call: int
+    operations: int
+    key: str = field(init=False)
+
+    def __post_init__(self):
+        self.key = f"{self.kernel}/{self.name}/{self.dtype}"
+
+    def dtype_of(self, i):
+        return self.inputs[i].get("dtype", self.dtype)
+
+
+class AshlarError(RuntimeError):
+    pass
+
+
+class Library:
+    def __init__(self, path, device):
+        self.c = ctypes.CDLL(path)
+        for name, result in (("error", ctypes.c_char_p), ("device", ctypes.c_char_p), ("list", ctypes.c_char_p),
+                             ("make", ctypes.c_void_p), ("tensors", ctypes.c_char_p), ("call", ctypes.c_int),
+                             ("write", ctypes.c_int), ("read", ctypes.c_int), ("synchronize", ctypes.c_int),
+                             ("time", ctypes.c_double), ("free", None)):
+            getattr(self.c, "ashlar_bench_" + name).restype = result
+        self.device = device
+        self.description = json.loads(self.checked(self.c.ashlar_bench_device(device.encode())))
+
+    def checked(self, result):
+        if result is None or result == -1:
+            raise AshlarError(self.c.ashlar_bench_error().decode())
+        return result
+
+    def benchmarks(self):
+        listed = json.loads(self.checked(self.c.ashlar_bench_list()))
+        return [Benchmark(i, b["kernel"], b["name"], dtype, b["inputs"], b["flops"], b["bytes"], b["checked_call"],
+                          b["operations"])
+                for i, b in enumerate(listed) for dtype in b["dtypes"]]
+
+
+class Run:
+    """A benchmark with its tensors on the device. `arrays` makes views of the inputs (see rivals)."""
+
+    def __init__(self, library, benchmark):
+        self.library, self.benchmark = library, benchmark
+        self.c = library.c
+        handle = library.checked(self.c.ashlar_bench_make(benchmark.index, benchmark.dtype.encode(),
+                                                          library.device.encode()))
+        self.handle = ctypes.c_void_p(handle)
+
+    def call(self):
+        return self.library.checked(self.c.ashlar_bench_call(self.handle))
+
+    def tensors(self, which):
+        """[{"shape", "dtype", "address" unless on OpenCL}] of "inputs" or "outputs"."""
+        return json.loads(self.library.checked(self.c.ashlar_bench_tensors(self.handle)))[which]
+
+    def write(self, i, address):
+        self.library.checked(self.c.ashlar_bench_write(self.handle, i, ctypes.c_void_p(address)))
+
+    def read(self, i, address):
+        self.library.checked(self.c.ashlar_bench_read(self.handle, i, ctypes.c_void_p(address)))
+
+    def seconds(self, calls, submit_only=False):
+        return self.library.checked(self.c.ashlar_bench_time(self.handle, ctypes.c_int64(calls), int(submit_only)))
+
+    def close(self):
+        self.c.ashlar_bench_free(self.handle)

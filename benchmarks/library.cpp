@@ -1,0 +1,179 @@
+#include "benchmarks/library.h"
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "benchmarks/benchmark.h"
+#include "runtime/error.h"
+#include "runtime/memory.h"
+#include "runtime/storage.h"
+#include "runtime/stream.h"
+#include "runtime/transfer.h"
+
+using namespace ashlar;
+using nlohmann::json;
+
+struct AshlarRun {
+  Device device;
+  bench::Call call;
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> outputs;
+  std::string description;
+};
+
+namespace {
+
+thread_local std::string last_error;
+thread_local std::string text;  // what a function returned last
+
+/// Runs `body`; an exception becomes `failed` and the error's text.
+template <class Result, class Body>
+Result guarded(Result failed, Body body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return failed;
+  }
+}
+
+std::vector<int64_t> sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+json describe(const bench::Input& input) {
+  json result{{"shape", sizes(input.shape)}, {"low", input.values.low}, {"high", input.values.high}};
+  if (input.dtype) result["dtype"] = name_of(*input.dtype);
+  return result;
+}
+
+json describe(const bench::Benchmark& benchmark) {
+  json result{{"kernel", benchmark.kernel}, {"name", benchmark.name},
+              {"flops", benchmark.flops},   {"bytes", benchmark.bytes},
+              {"inputs", json::array()},    {"dtypes", json::array()},
+              {"checked_call", benchmark.checked_call},
+              {"operations", benchmark.operations}};
+  for (const bench::Input& input : benchmark.inputs) result["inputs"].push_back(describe(input));
+  for (const DType dtype : benchmark.dtypes) result["dtypes"].push_back(name_of(dtype));
+  return result;
+}
+
+json describe(const Tensor& tensor) {
+  const detail::Storage& storage = *tensor.storage();
+  json result{{"shape", sizes(tensor.shape())}, {"dtype", name_of(tensor.dtype())}};
+  if (storage.device().kind != DeviceKind::opencl && tensor.is_contiguous()) {
+    result["address"] = storage.handle() + static_cast<uint64_t>(tensor.offset() * size_of(tensor.dtype()));
+  }
+  return result;
+}
+
+DType parse_dtype(std::string_view name) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8}) {
+    if (name_of(dtype) == name) return dtype;
+  }
+  throw ValueError("ashlar_bench_make", std::string(name), "the name of a dtype", "Use f32, f16, bf16, …");
+}
+
+}  // namespace
+
+const char* ashlar_bench_error() { return last_error.c_str(); }
+
+const char* ashlar_bench_device(const char* name) {
+  return guarded<const char*>(nullptr, [&] {
+    const Device device = Device::parse(name);
+    Stream::current(device).synchronize();
+    text = json{{"description", device.description()},
+                {"driver", device.driver()},
+                {"cpu", Device::cpu().description()},
+                {"cpu_driver", Device::cpu().driver()}}
+               .dump();
+    return text.c_str();
+  });
+}
+
+const char* ashlar_bench_list() {
+  return guarded<const char*>(nullptr, [] {
+    json all = json::array();
+    for (const bench::Benchmark& benchmark : bench::all_benchmarks()) all.push_back(describe(benchmark));
+    text = all.dump();
+    return text.c_str();
+  });
+}
+
+AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* device_name) {
+  return guarded<AshlarRun*>(nullptr, [&] {
+    const bench::Benchmark& benchmark = bench::all_benchmarks().at(static_cast<size_t>(index));
+    const DType dtype = parse_dtype(dtype_name);
+    auto run = std::make_unique<AshlarRun>();
+    run->device = Device::parse(device_name);
+    for (const bench::Input& input : benchmark.inputs) {
+      if (input.layout != conformance::Layout::dense) {
+        throw ValueError("ashlar_bench_make", benchmark.kernel + "/" + benchmark.name, "dense inputs",
+                         "Take a view in the benchmark's function");
+      }
+      run->inputs.push_back(Tensor::empty(input.shape, input.dtype.value_or(dtype), run->device));
+    }
+    run->call = benchmark.make();
+    return run.release();
+  });
+}
+
+int ashlar_bench_call(AshlarRun* run) {
+  return guarded(-1, [&] {
+    run->outputs = run->call(run->inputs);
+    Stream::current(run->device).synchronize();
+    return static_cast<int>(run->outputs.size());
+  });
+}
+
+const char* ashlar_bench_tensors(AshlarRun* run) {
+  return guarded<const char*>(nullptr, [&] {
+    json result{{"inputs", json::array()}, {"outputs", json::array()}};
+    for (const Tensor& input : run->inputs) result["inputs"].push_back(describe(input));
+    for (const Tensor& output : run->outputs) result["outputs"].push_back(describe(output));
+    run->description = result.dump();
+    return run->description.c_str();
+  });
+}
+
+int ashlar_bench_write(AshlarRun* run, int input, const void* from) {
+  return guarded(-1, [&] {
+    const Tensor& to = run->inputs.at(static_cast<size_t>(input));
+    detail::copy_from_host(*to.storage(), to.offset() * size_of(to.dtype()), from, to.bytes());
+    return 0;
+  });
+}
+
+int ashlar_bench_read(AshlarRun* run, int output, void* to) {
+  return guarded(-1, [&] {
+    const Tensor from = run->outputs.at(static_cast<size_t>(output)).contiguous();
+    detail::copy_to_host(to, *from.storage(), from.offset() * size_of(from.dtype()), from.bytes());
+    return 0;
+  });
+}
+
+int ashlar_bench_synchronize(AshlarRun* run) {
+  return guarded(-1, [&] {
+    Stream::current(run->device).synchronize();
+    return 0;
+  });
+}
+
+double ashlar_bench_time(AshlarRun* run, int64_t calls, int submit_only) {
+  using Clock = std::chrono::steady_clock;
+  return guarded(-1.0, [&] {
+    const Stream stream = Stream::current(run->device);
+    const Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < calls; ++i) run->call(run->inputs);
+    Clock::time_point end = Clock::now();
+    stream.synchronize();
+    if (submit_only == 0) end = Clock::now();
+    return std::chrono::duration<double>(end - start).count();
+  });
+}
+
+void ashlar_bench_free(AshlarRun* run) {
+  const Device device = run->device;
+  delete run;
+  trim_memory(device);  // a rival on the same device needs it too
+}

@@ -68,6 +68,7 @@ struct Descriptor {
   std::vector<GradientRule> gradients;
   bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
   int register_budget = 0;                         ///< most registers of a CUDA thread; 0: the assembler's choice
+  std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
 

@@ -69,6 +69,11 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.empty_is_zero = true;
     return *this;
   }
+  /// A vendor library's routine that computes the same on some device: the name of an object in runtime/vendor/vendor.h.
+  Kernel& vendor(std::string routine) {
+    descriptor_.vendor = std::move(routine);
+    return *this;
+  }
   /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).
   Kernel& flops(std::string expression) {
     descriptor_.flops = std::move(expression);

@@ -22,7 +22,7 @@ class MatMul : public Kernel<MatMul<T>> {
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
   MatMul() {
-    this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])").form(Form::contraction);
+    this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])").form(Form::contraction).vendor("cublaslt_matmul");
     this->gradient(kAllInputs, "matmul_grad(dy, a, b, y, options, needs)");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }

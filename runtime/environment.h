@@ -3,6 +3,8 @@
 //   ASHLAR_CPU=baseline           never picks AVX2 kernels
 //   ASHLAR_CUDA_LIBRARY=path      opened instead of libcuda.so.1; a path that isn't there means no CUDA devices
 //   ASHLAR_OPENCL_LIBRARY=path    opened instead of libOpenCL.so.1
+//   ASHLAR_CUBLASLT_LIBRARY=path  opened instead of libcublasLt.so
+//   ASHLAR_VENDOR=never|always    the start value of vendor_policy(); default auto
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 #pragma once
 
@@ -17,6 +19,8 @@ struct Environment {
   bool log;
   std::string cuda_library;
   std::string opencl_library;
+  std::string cublaslt_library;  ///< empty: whichever version is there
+  std::string vendor;
 };
 
 const Environment& environment();

@@ -66,6 +66,9 @@ struct ComptimeInfo {
   std::span<const char* const> values;
 };
 
+/// A vendor library's routine for the same mathematics (runtime/vendor/vendor.h).
+struct VendorRoutine;
+
 /// A kernel's constant self-description.
 struct KernelInfo {
   const char* name;
@@ -82,6 +85,7 @@ struct KernelInfo {
   std::array<const TargetTable*, kCodeTargets> targets;
   /// A reduction over no elements is 0 (a scaled one: 0 / 0 = NaN). Where this is false, it is a ShapeError.
   bool empty_is_zero = false;
+  const VendorRoutine* vendor = nullptr;  ///< or none
 
   int count(Argument::Role role) const {
     int n = 0;

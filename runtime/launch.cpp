@@ -18,6 +18,7 @@
 #include "runtime/memory.h"
 #include "runtime/storage.h"
 #include "runtime/stream_state.h"
+#include "runtime/vendor/vendor.h"
 
 namespace ashlar {
 namespace detail {
@@ -180,17 +181,32 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
   throw_launch_error(kernel, instance, code, context);
 }
 
+/// True when a vendor's library has taken the call.
+bool run_by_vendor(const KernelInfo& kernel, Device device, const VendorCall& call) {
+  const VendorRoutine* routine = kernel.vendor;
+  if (routine == nullptr || routine->kind != device.kind) return false;
+  const VendorPolicy policy = vendor_policy();
+  if (policy == VendorPolicy::never || (policy == VendorPolicy::automatic && !routine->preferred(call))) return false;
+  if (!routine->run(call)) return false;
+  if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) {
+    observer(kernel, {call.key.packed(), nullptr, routine->name});
+  }
+  for (const Tensor& y : call.outputs) y.storage()->bump();
+  return true;
+}
+
 }  // namespace
 }  // namespace detail
 
 void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
-            std::span<const Tensor> outputs) {
+            std::span<const Tensor> outputs, Precision precision) {
   using namespace detail;
   require_hooks();
   CallArguments arguments{inputs, scalars, outputs, {}};
   const Device device = check_arguments(kernel, key, arguments);
   if (std::ranges::all_of(outputs, [](const Tensor& y) { return y.numel() == 0; })) return;
   check_inputs_not_empty(kernel, inputs);
+  if (run_by_vendor(kernel, device, {kernel, key, inputs, outputs, precision.allow_tf32})) return;
 
   const KernelInstance* instance = find_instance(kernel, key, device.kind);
   if (instance == nullptr) {

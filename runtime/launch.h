@@ -19,6 +19,11 @@ struct Scalar {
   Scalar(int value) : Scalar(static_cast<int64_t>(value)) {}
 };
 
+/// How exactly a call has to compute.
+struct Precision {
+  bool allow_tf32 = false;  ///< f32 factors may be rounded to TF32 (10 bits of fraction) where that is quicker
+};
+
 /// Runs one instance of `kernel` on the current stream of the tensors' device. Inputs, scalars and outputs stand in
 /// the order of the kernel's arguments of that role, already in canonical form: ranks as declared, inputs with any
 /// non-negative strides, outputs with innermost stride 1. Scratch is taken from the pool. Outputs get their version
@@ -27,7 +32,7 @@ struct Scalar {
 /// Throws DeviceError (mixed devices), DTypeError (a tensor's dtype isn't the instance's), MissingKernel,
 /// ShapeError (rank, or over 2^31 - 1 elements in one argument), OutOfMemory, DriverError, KernelError.
 void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
-            std::span<const Tensor> outputs);
+            std::span<const Tensor> outputs, Precision precision = {});
 
 /// True when `kernel` has this instance for the device's kind of processor (and this CPU's features).
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);

@@ -4,6 +4,7 @@
 #                                           to ashlar-conformance. Writes summary.md beside this file, or into
 #                                           $ASHLAR_OUTPUT. Fails when a case fails or a device isn't there.
 #   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
+#   run.sh vendor                           the cases of kernels that a vendor's library can compute too, computed by it
 #   run.sh sanitize                         some small cases of every kernel on CUDA, under compute-sanitizer's memcheck
 #                                           and racecheck; fails on any finding
 set -uo pipefail
@@ -34,6 +35,14 @@ fi
 
 if [[ ${1:-} == train ]]; then
   "$output/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
+  exit
+fi
+
+if [[ ${1:-} == vendor ]]; then
+  # PyTorch's wheels bring cuBLASLt along, in a folder that the loader doesn't search.
+  libraries=(/usr/local/cuda/lib64 /usr/local/lib/python3*/*-packages/nvidia/*/lib /usr/lib/python3*/*-packages/nvidia/*/lib)
+  LD_LIBRARY_PATH="$LD_LIBRARY_PATH:$(IFS=:; echo "${libraries[*]}")" \
+    "$output/bin/ashlar-conformance" --devices cuda --vendor
   exit
 fi
 

@@ -6,9 +6,12 @@
 namespace ashlar::recipes {
 namespace {
 
-/// g·h per batch, summed over the batch axes that `shape` lacks.
-Tensor multiply_to_shape(const Tensor& g, bool transpose_g, const Tensor& h, bool transpose_h, const Shape& shape) {
-  return sum_to_shape(matmul(g, h, {.transpose_a = transpose_g, .transpose_b = transpose_h}), shape);
+/// g·h per batch as exactly as the product itself, summed over the batch axes that `shape` lacks.
+Tensor multiply_to_shape(const Tensor& g, bool transpose_g, const Tensor& h, bool transpose_h, const Shape& shape,
+                         const MatmulOptions& product) {
+  const MatmulOptions options{
+      .transpose_a = transpose_g, .transpose_b = transpose_h, .allow_tf32 = product.allow_tf32};
+  return sum_to_shape(matmul(g, h, options), shape);
 }
 
 /// [batch…, rows, columns] as [batch · rows, columns].
@@ -32,15 +35,15 @@ std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor&
 
   std::vector<Tensor> gradients(options.bias.has_value() ? 3 : 2);
   if (needs(0)) {  // dA = g·Bᵀ, or its transpose B·gᵀ where a was given transposed
-    const Tensor da = transpose_a ? multiply_to_shape(b2, transpose_b, g, true, a2.shape())
-                                  : multiply_to_shape(g, false, b2, !transpose_b, a2.shape());
+    const Tensor da = transpose_a ? multiply_to_shape(b2, transpose_b, g, true, a2.shape(), options)
+                                  : multiply_to_shape(g, false, b2, !transpose_b, a2.shape(), options);
     gradients[0] = da.reshape(a.shape());
   }
   if (needs(1)) {  // dB = Aᵀ·g, or its transpose gᵀ·A; one matrix for all batches: the sum over them is in the product
     const bool one_matrix = b2.rank() == 2 && a2.rank() > 2 && !transpose_a;
     const Tensor left = one_matrix ? flattened(a2) : a2, right = one_matrix ? flattened(g) : g;
-    const Tensor db = transpose_b ? multiply_to_shape(right, true, left, transpose_a, b2.shape())
-                                  : multiply_to_shape(left, !transpose_a, right, false, b2.shape());
+    const Tensor db = transpose_b ? multiply_to_shape(right, true, left, transpose_a, b2.shape(), options)
+                                  : multiply_to_shape(left, !transpose_a, right, false, b2.shape(), options);
     gradients[1] = db.reshape(b.shape());
   }
   if (options.bias.has_value() && needs(2)) gradients[2] = sum_to_shape(g, options.bias->shape());

@@ -166,7 +166,8 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << (comptimes.empty() ? "{}" : name + "_comptimes") << ", " << kernel.entry->instances[0].elements.size() << ", "
       << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ", " << name << "_flops, {{";
   for (const std::string& target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
-  out << "}}" << (kernel.descriptor.empty_is_zero ? ", true" : "") << "};\n\n";
+  out << "}}" << (kernel.descriptor.empty_is_zero ? ", true" : ", false")
+      << (kernel.descriptor.vendor.empty() ? "" : ", &vendor::" + kernel.descriptor.vendor) << "};\n\n";
 }
 
 // ---- typed functions
@@ -253,7 +254,7 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
   header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n"
          << "#include \"runtime/forms/forms.h\"\n\nnamespace ashlar {\n\n";
   source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
-         << ".h\"\n\n#include <array>\n\nnamespace ashlar {\nnamespace kernels {\n\n";
+         << ".h\"\n\n#include <array>\n\n#include \"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels {\n\n";
   std::vector<KernelSummary> summaries;
   for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry));
 

@@ -38,6 +38,7 @@ struct Product {
   const KernelInfo& kernel;
   KernelKey key;
   Tensor a, b, bias, y;
+  Precision precision;
 
   Tensor matrices(const Tensor& x, const Shape& batch, const Shape& batch_strides, int64_t offset) const {
     const int rank = x.rank();
@@ -59,7 +60,7 @@ struct Product {
       constexpr int64_t kMostMatrices = 65535;
       for (int64_t first = 0; first < one_y.size(0); first += kMostMatrices) {
         const auto part = [&](const Tensor& x) { return x.slice(0, first, first + kMostMatrices); };
-        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, {}, std::array{part(one_y)});
+        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, {}, std::array{part(one_y)}, precision);
       }
     };
     for_each_piece(loops, 1, launch_one);
@@ -122,7 +123,7 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
   if (has_relu && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{kernel, key, left, right, bias, y};
+  Product product{kernel, key, left, right, bias, y, {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());

@@ -21,6 +21,8 @@ struct MatmulOptions {
   bool transpose_b = false;
   std::optional<Tensor> bias = {};  ///< [n], added to every row
   Activation activation = Activation::none;
+  /// f32 factors may be rounded to TF32 where that is quicker (on a GPU with cuBLASLt); error ≤ 2^-10 Σ|terms|.
+  bool allow_tf32 = false;
 };
 
 namespace forms {

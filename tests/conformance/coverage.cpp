@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/launch.h"
+#include "runtime/vendor/vendor.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 struct Launches {
   std::mutex mutex;
   std::set<std::tuple<const KernelInfo*, uint32_t, CodeTarget>> seen;
+  std::set<const KernelInfo*> by_vendor;
 };
 
 Launches& launches() {
@@ -29,6 +31,12 @@ std::span<const KernelInstance> instances(const KernelInfo& kernel, CodeTarget t
 }
 
 void note(const KernelInfo& kernel, const KernelInstance& instance) {
+  if (kernel.vendor && std::string_view(instance.symbol) == kernel.vendor->name) {
+    Launches& all = launches();
+    const std::lock_guard lock(all.mutex);
+    all.by_vendor.insert(&kernel);
+    return;
+  }
   for (int i = 0; i < kCodeTargets; ++i) {
     const auto target = static_cast<CodeTarget>(i);
     const std::span<const KernelInstance> table = instances(kernel, target);
@@ -81,6 +89,18 @@ std::vector<std::string> instances_not_launched(std::span<const KernelInfo* cons
     for (const KernelInstance& instance : instances(*kernel, target)) {
       if (!all.seen.contains({kernel, instance.key, target}))
         missed.push_back(instance_text(*kernel, instance.key, target));
+    }
+  }
+  return missed;
+}
+
+std::vector<std::string> vendor_routines_not_reached(std::span<const KernelInfo* const> kernels, DeviceKind device) {
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  std::vector<std::string> missed;
+  for (const KernelInfo* kernel : kernels) {
+    if (kernel->vendor && kernel->vendor->kind == device && !all.by_vendor.contains(kernel)) {
+      missed.push_back(std::string(kernel->name) + " (" + kernel->vendor->name + ")");
     }
   }
   return missed;

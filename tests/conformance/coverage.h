@@ -16,6 +16,9 @@ void watch_launches();
 /// instances of the instruction set in use that count. Kernels not linked for the device have none.
 std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device);
 
+/// Kernels whose vendor routine for `device` has computed nothing so far: "matmul (cublaslt_matmul)".
+std::vector<std::string> vendor_routines_not_reached(std::span<const KernelInfo* const> kernels, DeviceKind device);
+
 /// The code that `device` runs: on the CPU, what the launches so far have used.
 CodeTarget code_target(DeviceKind device);
 

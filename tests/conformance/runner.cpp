@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/error.h"
+#include "runtime/vendor/vendor.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/coverage.h"
@@ -30,6 +31,7 @@ struct Options {
   std::string support;
   std::string status;
   std::vector<std::string> from;
+  bool vendor = false;
   bool list = false;
 };
 
@@ -96,6 +98,12 @@ class CoverageTest : public testing::Test {
  public:
   CoverageTest(std::vector<const KernelInfo*> kernels, Device device) : kernels_(std::move(kernels)), device_(device) {}
   void TestBody() override {
+    if (vendor_policy() == VendorPolicy::always) {
+      for (const std::string& missed : vendor_routines_not_reached(kernels_, device_.kind)) {
+        ADD_FAILURE() << "no case reaches the vendor's routine of " << missed;
+      }
+      return;
+    }
     for (const std::string& missed : instances_not_launched(kernels_, device_.kind)) {
       ADD_FAILURE() << "no case reaches the compiled instance " << missed;
     }
@@ -238,8 +246,11 @@ void write_reports(const Options& options, const std::vector<DeviceRun>& runs) {
 
 int run_all(const Options& options, Kernels kernels) {
   const Shard shard(options.shard, kernels);
+  const auto has_vendor = [&](const std::string& kernel) {
+    return std::ranges::any_of(kernels, [&](const KernelInfo* k) { return k->name == kernel && k->vendor; });
+  };
   const auto wanted = [&](const std::string& kernel) {
-    return shard.has(kernel) &&
+    return shard.has(kernel) && (!options.vendor || has_vendor(kernel)) &&
            (options.kernels.empty() || std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
   };
   std::vector<Device> devices;
@@ -277,6 +288,7 @@ int run_all(const Options& options, Kernels kernels) {
                             [covered, device]() -> testing::Test* { return new CoverageTest(covered, device); });
     }
   }
+  set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   watch_launches();
   auto* recorder = new Recorder(jobs);
   testing::UnitTest::GetInstance()->listeners().Append(recorder);
@@ -303,6 +315,7 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--support", options.support, "Write the support table (Markdown)");
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
+  app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
   app.add_flag("--list", options.list, "List the cases and exit");
   CLI11_PARSE(app, argc, argv);
   try {

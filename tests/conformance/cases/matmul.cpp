@@ -9,11 +9,15 @@
 namespace ashlar::conformance {
 namespace {
 
+// Each factor is rounded to 10 bits of fraction: a relative error of at most 2^-11, twice.
+constexpr double kTf32Bound = 0x1p-10;
+
 struct Fused {
   bool transpose_a = false;
   bool transpose_b = false;
   bool bias = false;  // a third input
   bool relu = false;
+  bool allow_tf32 = false;
 };
 
 Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_values = {}) {
@@ -28,6 +32,7 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
           .call =
               [fused](Tensors x) {
                 MatmulOptions options{.transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b};
+                options.allow_tf32 = fused.allow_tf32;
                 if (fused.bias) options.bias = x[2];
                 if (fused.relu) options.activation = Activation::relu;
                 return std::vector{matmul(x[0], x[1], options)};
@@ -37,7 +42,7 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
                 return std::vector{contracted(x[0], x[1], fused.transpose_a, fused.transpose_b,
                                               fused.bias ? &x[2] : nullptr, fused.relu)};
               },
-          .tolerance = terms()};
+          .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms()};
 }
 
 Case plain(int64_t m, int64_t k, int64_t n) {
@@ -126,6 +131,12 @@ void add_epilogues() {
   add_case(example("special_left", {{70, 33}, {Pattern::special}}, {.shape = {33, 40}}));
   add_case(example("special_bias_relu", {{19, 3}, special}, {{3, 70}, special}, {.bias = true, .relu = true}, special));
   add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
+  for (const auto& [m, k, n] : {std::tuple{64, 128, 96}, {17, 19, 23}}) {
+    Case loose = example("tf32_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+                         {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true, .relu = true, .allow_tf32 = true});
+    loose.dtypes = {DType::f32};
+    add_case(loose);
+  }
   add_case(example("integers", {{65, 40}, {Pattern::integers, -3, 3}}, {{40, 33}, {Pattern::integers, -3, 3}}));
 }
 

@@ -1,0 +1,53 @@
+#include "runtime/vendor/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "runtime/environment.h"
+
+namespace ashlar::detail::cublaslt {
+namespace {
+
+void* open_library() noexcept {
+  const std::string& asked = environment().cublaslt_library;
+  if (!asked.empty()) return dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+template <class Entry>
+bool load(void* library, Entry& entry, const char* name) noexcept {
+  entry = reinterpret_cast<Entry>(dlsym(library, name));
+  return entry != nullptr;
+}
+
+const Api* load_api() noexcept {
+  static Api a;
+  void* const lib = open_library();
+  const bool complete =
+      lib != nullptr && load(lib, a.create, "cublasLtCreate") &&
+      load(lib, a.description_create, "cublasLtMatmulDescCreate") &&
+      load(lib, a.description_destroy, "cublasLtMatmulDescDestroy") &&
+      load(lib, a.description_set, "cublasLtMatmulDescSetAttribute") &&
+      load(lib, a.layout_create, "cublasLtMatrixLayoutCreate") &&
+      load(lib, a.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
+      load(lib, a.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
+      load(lib, a.preference_create, "cublasLtMatmulPreferenceCreate") &&
+      load(lib, a.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
+      load(lib, a.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
+      load(lib, a.heuristic, "cublasLtMatmulAlgoGetHeuristic") && load(lib, a.matmul, "cublasLtMatmul");
+  log(complete ? "opened cuBLASLt" : "cuBLASLt isn't there");
+  return complete ? &a : nullptr;
+}
+
+}  // namespace
+
+const Api* api() noexcept {
+  static const Api* const loaded = load_api();
+  return loaded;
+}
+
+}  // namespace ashlar::detail::cublaslt

@@ -1,0 +1,227 @@
+// Row-major y = a · b is column-major yᵀ = bᵀ · aᵀ: the same memory read as transposed matrices. So cuBLASLt's first
+// factor is our b, its second our a, and a bias of [n] lies along its rows, as its epilogue wants.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "runtime/error.h"
+#include "runtime/storage.h"
+#include "runtime/stream_state.h"
+#include "runtime/vendor/cublaslt.h"
+#include "runtime/vendor/vendor.h"
+
+namespace ashlar {
+namespace detail::cublaslt {
+namespace {
+
+constexpr int64_t kWorkspaceBytes = 32 << 20;  // what NVIDIA recommends for Hopper
+constexpr size_t kMostPlans = 512;
+
+void check(const char* call, Status status) {
+  if (status == kSuccess) return;
+  throw DriverError(call, "cublasStatus_t " + std::to_string(status), "0",
+                    "Set ASHLAR_VENDOR=never to use Ashlar's own kernels");
+}
+
+/// A batch of matrices as cuBLASLt names them: column-major, perhaps transposed by the operation.
+struct Matrix {
+  int64_t rows, columns, leading, batch_stride;
+  bool transpose;
+  auto operator<=>(const Matrix&) const = default;
+};
+
+/// x[batch, row, column] with one unit stride, read as the column-major transpose. Nothing where strides overlap or skip.
+std::optional<Matrix> transposed(const Tensor& x) {
+  const int64_t rows = x.size(1), columns = x.size(2), row_stride = x.strides()[1], column_stride = x.strides()[2];
+  const int64_t batch_stride = x.size(0) > 1 ? x.strides()[0] : 0;
+  if (batch_stride < 0) return {};
+  // A leading dimension of a single line means nothing, but has to be large enough.
+  if (column_stride == 1 && (row_stride >= columns || rows == 1)) {
+    return Matrix{columns, rows, std::max(row_stride, columns), batch_stride, false};
+  }
+  if (row_stride == 1 && (column_stride >= rows || columns == 1)) {
+    return Matrix{rows, columns, std::max(column_stride, rows), batch_stride, true};
+  }
+  return {};
+}
+
+DataType data_type(DType dtype) {
+  return dtype == DType::f16 ? kFloat16 : dtype == DType::bf16 ? kBFloat16 : kFloat32;
+}
+
+char* address_of(const Tensor& x) {
+  return reinterpret_cast<char*>(x.storage()->handle()) + x.offset() * size_of(x.dtype());
+}
+
+/// The largest power of two, up to 256, that divides where every matrix of the batch begins.
+uint32_t alignment_of(const Tensor& x, const Matrix& m) {
+  const uint64_t stride = static_cast<uint64_t>(m.batch_stride * size_of(x.dtype()));
+  return 1u << std::countr_zero(reinterpret_cast<uint64_t>(address_of(x)) | stride | 256);
+}
+
+struct Problem {
+  DType dtype;
+  bool tf32;
+  uint32_t epilogue;
+  int64_t batches;
+  Matrix a, b, y;  // ours
+  uint32_t a_alignment, b_alignment, y_alignment, bias_alignment;
+  auto operator<=>(const Problem&) const = default;
+};
+
+/// cuBLASLt's objects and its choice of algorithm for one problem.
+class Plan {
+ public:
+  Plan(Handle handle, const Problem& problem, const char* bias) {
+    const Api& lt = *api();
+    check("cublasLtMatmulDescCreate",
+          lt.description_create(&description_, problem.tf32 ? kComputeTf32 : kCompute32, kFloat32));
+    const int32_t transpose_first = problem.b.transpose, transpose_second = problem.a.transpose;
+    set(kTransposeA, transpose_first);
+    set(kTransposeB, transpose_second);
+    set(kEpilogue, problem.epilogue);
+    if (problem.epilogue != kNoEpilogue) set(kBiasPointer, bias);
+    make_layout(first_, problem.b, problem);
+    make_layout(second_, problem.a, problem);
+    make_layout(result_, problem.y, problem);
+    choose(handle, problem);
+  }
+  ~Plan() {
+    const Api& lt = *api();
+    for (Layout layout : {first_, second_, result_}) {
+      if (layout) lt.layout_destroy(layout);
+    }
+    if (description_) lt.description_destroy(description_);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  bool found() const { return found_; }
+
+  void run(Handle handle, const Tensor& a, const Tensor& b, const char* bias, const Tensor& y, StreamState& stream) {
+    const float one = 1, zero = 0;
+    if (bias) set(kBiasPointer, bias);
+    // Given back at once: the next user of the block comes later on the same stream.
+    const auto bytes = static_cast<int64_t>(choice_.workspace_bytes);
+    const Tensor workspace = bytes > 0 ? Tensor::empty({bytes}, DType::u8, y.device()) : Tensor();
+    check("cublasLtMatmul",
+          cuda::call(api()->matmul, handle, description_, static_cast<const void*>(&one),
+                     static_cast<const void*>(address_of(b)), first_, static_cast<const void*>(address_of(a)), second_,
+                     static_cast<const void*>(&zero), static_cast<const void*>(address_of(y)), result_,
+                     static_cast<void*>(address_of(y)), result_, static_cast<const Algorithm*>(&choice_.algorithm),
+                     static_cast<void*>(bytes > 0 ? address_of(workspace) : nullptr), choice_.workspace_bytes,
+                     static_cast<cuda::Queue>(stream.native_queue())));
+  }
+
+ private:
+  template <class T>
+  void set(DescriptionAttribute attribute, const T& value) {
+    check("cublasLtMatmulDescSetAttribute", api()->description_set(description_, attribute, &value, sizeof(value)));
+  }
+
+  static void make_layout(Layout& layout, const Matrix& m, const Problem& problem) {
+    const Api& lt = *api();
+    check("cublasLtMatrixLayoutCreate", lt.layout_create(&layout, data_type(problem.dtype), static_cast<uint64_t>(m.rows),
+                                                         static_cast<uint64_t>(m.columns), m.leading));
+    if (problem.batches == 1) return;
+    const auto count = static_cast<int32_t>(problem.batches);
+    check("cublasLtMatrixLayoutSetAttribute", lt.layout_set(layout, kBatchCount, &count, sizeof(count)));
+    check("cublasLtMatrixLayoutSetAttribute",
+          lt.layout_set(layout, kBatchStride, &m.batch_stride, sizeof(m.batch_stride)));
+  }
+
+  void choose(Handle handle, const Problem& problem) {
+    const Api& lt = *api();
+    Preference preference = nullptr;
+    check("cublasLtMatmulPreferenceCreate", lt.preference_create(&preference));
+    const std::unique_ptr<LtPreference, Status (*)(Preference)> owner(preference, lt.preference_destroy);
+    const auto prefer = [&](PreferenceAttribute attribute, auto value) {
+      check("cublasLtMatmulPreferenceSetAttribute", lt.preference_set(preference, attribute, &value, sizeof(value)));
+    };
+    prefer(kMostWorkspace, static_cast<uint64_t>(kWorkspaceBytes));
+    prefer(kReductionSchemes, kReduceInComputeType);
+    prefer(kAlignmentA, problem.b_alignment);
+    prefer(kAlignmentB, problem.a_alignment);
+    prefer(kAlignmentC, problem.y_alignment);
+    prefer(kAlignmentD, problem.y_alignment);
+    int returned = 0;
+    const Status status =
+        lt.heuristic(handle, description_, first_, second_, result_, result_, preference, 1, &choice_, &returned);
+    found_ = status == kSuccess && returned > 0 && choice_.state == kSuccess;
+  }
+
+  MatmulDescription description_ = nullptr;
+  Layout first_ = nullptr, second_ = nullptr, result_ = nullptr;
+  Heuristic choice_{};
+  bool found_ = false;
+};
+
+/// One for each device, kept to the end of the process.
+Handle handle_of(StreamState& stream) {
+  static std::mutex mutex;
+  static std::map<int, Handle> handles;
+  const std::lock_guard lock(mutex);
+  Handle& handle = handles[stream.device().index];
+  if (handle == nullptr) check("cublasLtCreate", cuda::call(api()->create, &handle));
+  return handle;
+}
+
+/// A thread's own: descriptions hold the bias pointer of the call under way.
+Plan& plan_for(Handle handle, const Problem& problem, const char* bias, int device) {
+  thread_local std::map<std::pair<int, Problem>, std::unique_ptr<Plan>> plans;
+  if (plans.size() >= kMostPlans) plans.clear();
+  std::unique_ptr<Plan>& plan = plans[{device, problem}];
+  if (plan == nullptr) plan = std::make_unique<Plan>(handle, problem, bias);
+  return *plan;
+}
+
+/// Nothing where cuBLASLt has no exact twin of the kernel's epilogue (its GELU is the tanh approximation).
+std::optional<EpilogueKind> epilogue_of(const VendorCall& call) {
+  const std::string_view name = call.kernel.comptimes[0].values[call.key.variant];
+  if (name == "none") return kNoEpilogue;
+  if (name == "bias") return kBiasEpilogue;
+  if (name == "bias_relu") return kReluBiasEpilogue;
+  return {};
+}
+
+bool run(const VendorCall& call) {
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &bias = call.inputs[2], &y = call.outputs[0];
+  const DType dtype = y.dtype();
+  if (api() == nullptr || (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)) return false;
+  const std::optional<Matrix> left = transposed(a), right = transposed(b), result = transposed(y);
+  const std::optional<EpilogueKind> epilogue = epilogue_of(call);
+  if (!left || !right || !result || result->transpose || !epilogue || y.size(0) > INT32_MAX) return false;
+
+  const char* bias_address = *epilogue == kNoEpilogue ? nullptr : address_of(bias);
+  const uint32_t bias_alignment = bias_address ? alignment_of(bias, Matrix{}) : 0;
+  const Problem problem{dtype,  call.allow_tf32 && dtype == DType::f32, *epilogue, y.size(0), *left, *right, *result,
+                        alignment_of(a, *left), alignment_of(b, *right), alignment_of(y, *result), bias_alignment};
+  StreamState& stream = current_stream(y.device());
+  const cuda::ContextScope scope(static_cast<cuda::Context>(stream.native_context()));
+  const Handle handle = handle_of(stream);
+  Plan& plan = plan_for(handle, problem, bias_address, stream.device().index);
+  if (!plan.found()) return false;
+  for (const Tensor* x : {&a, &b, &bias}) x->storage()->prepare_read(stream);
+  y.storage()->prepare_write(stream);
+  plan.run(handle, a, b, bias_address, y, stream);
+  count(stream.owner().counters().launches);
+  return true;
+}
+
+/// Our kernels have no tensor cores yet, so it is quicker wherever those may be used. In strict f32 ours are as quick.
+bool preferred(const VendorCall& call) {
+  const DType dtype = call.outputs[0].dtype();
+  return dtype == DType::f16 || dtype == DType::bf16 || call.allow_tf32;
+}
+
+}  // namespace
+}  // namespace detail::cublaslt
+
+const VendorRoutine vendor::cublaslt_matmul{"cublaslt_matmul", DeviceKind::cuda, detail::cublaslt::preferred,
+                                            detail::cublaslt::run};
+
+}  // namespace ashlar

@@ -1,0 +1,48 @@
+// Vendor libraries as schedules: a kernel may name a routine of a vendor's library that computes the same. The library is
+// opened at run time; without it, or for a call that it can't do, the kernel's own code runs.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/kernel.h"
+#include "runtime/tensor.h"
+
+namespace ashlar {
+
+/// Who computes a call that a vendor's library also could.
+enum class VendorPolicy : uint8_t {
+  automatic,  ///< the library where the routine says it is quicker (VendorRoutine::preferred), else our kernel
+  never,      ///< our kernel
+  always,     ///< the library wherever it can
+};
+/// For all threads. The start value is that of the environment variable ASHLAR_VENDOR: auto, never or always.
+void set_vendor_policy(VendorPolicy policy);
+VendorPolicy vendor_policy();
+
+/// One call as a vendor's routine sees it: the tensors of launch(), in canonical form.
+struct VendorCall {
+  const KernelInfo& kernel;
+  KernelKey key;
+  std::span<const Tensor> inputs;
+  std::span<const Tensor> outputs;
+  bool allow_tf32 = false;  ///< factors may be rounded to TF32's 10 bits of fraction
+};
+
+struct VendorRoutine {
+  const char* name;  ///< "cublaslt_matmul"
+  DeviceKind kind;   ///< where it runs
+  /// Whether it is expected to be quicker than our kernel.
+  bool (*preferred)(const VendorCall& call);
+  /// Queues the call on the current stream of the tensors' device. False: it can't do this one, and has done nothing.
+  /// Throws DriverError, OutOfMemory.
+  bool (*run)(const VendorCall& call);
+};
+
+namespace vendor {
+/// y[b] = activation(a[b] · b[b] + bias) by cuBLASLt (NVIDIA's cuBLAS manual, chapter "Using the cuBLASLt API"): f32, TF32,
+/// f16 and bf16 factors, f32 sums, bias and ReLU fused.
+extern const VendorRoutine cublaslt_matmul;
+}  // namespace vendor
+
+}  // namespace ashlar

@@ -1,0 +1,138 @@
+// cuBLASLt as a schedule, without a GPU: against the stand-ins fake_cuda and fake_cublaslt, opened by ASHLAR_CUDA_LIBRARY
+// and ASHLAR_CUBLASLT_LIBRARY. Results are compared with our own CPU kernel.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "ashlar/ops.h"
+#include "runtime/error.h"
+#include "runtime/fault.h"
+#include "runtime/vendor/vendor.h"
+#include "tests/runtime/fake_cublaslt.h"
+
+namespace ashlar {
+namespace {
+
+FakeCublasLtLog* fake_log() {
+  const char* path = std::getenv("ASHLAR_CUBLASLT_LIBRARY");
+  void* library = path ? dlopen(path, RTLD_NOW) : nullptr;
+  void* log = library ? dlsym(library, "fake_cublaslt_log") : nullptr;
+  return log ? reinterpret_cast<FakeCublasLtLog* (*)()>(log)() : nullptr;
+}
+
+class CudaVendor : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (fake_log() == nullptr) GTEST_SKIP() << "needs ASHLAR_CUBLASLT_LIBRARY to be the stand-in";
+    set_vendor_policy(VendorPolicy::always);
+  }
+  void TearDown() override { set_vendor_policy(VendorPolicy::automatic); }
+};
+
+Tensor random(const Shape& shape) {
+  static std::mt19937 engine(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(static_cast<size_t>(shape.numel()));
+  for (float& value : values) value = uniform(engine);
+  return Tensor::from(values, shape);
+}
+
+// The same product on both; y agrees within the rounding of sums of `terms` numbers below 1.
+void expect_same(const Tensor& a, const Tensor& b, MatmulOptions options, int64_t terms) {
+  const std::vector<float> want = matmul(a, b, options).to_vector<float>();
+  if (options.bias) options.bias = options.bias->to(Device::cuda(0));
+  const Tensor y = matmul(a.to(Device::cuda(0)), b.to(Device::cuda(0)), options);
+  const std::vector<float> got = y.to_vector<float>();
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-6 * static_cast<double>(terms + 1)) << i;
+}
+
+TEST_F(CudaVendor, TransposesAndEpilogues) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      for (const int fused : {0, 1, 2}) {
+        MatmulOptions options{.transpose_a = ta, .transpose_b = tb};
+        if (fused > 0) options.bias = random({7});
+        if (fused > 1) options.activation = Activation::relu;
+        expect_same(random(ta ? Shape{9, 5} : Shape{5, 9}), random(tb ? Shape{7, 9} : Shape{9, 7}), options, 9);
+      }
+    }
+  }
+}
+
+TEST_F(CudaVendor, BatchesViewsAndVectors) {
+  expect_same(random({3, 5, 9}), random({3, 9, 7}), {}, 9);
+  expect_same(random({3, 5, 9}), random({9, 7}), {}, 9);
+  expect_same(random({5, 9}), random({3, 9, 7}), {}, 9);
+  expect_same(random({9}), random({9, 7}), {}, 9);
+  expect_same(random({5, 9}), random({9}), {}, 9);
+  expect_same(random({1, 1}), random({1, 1}), {}, 1);
+}
+
+TEST_F(CudaVendor, OneProductPerCallAndOnePlanPerShape) {
+  FakeCublasLtLog& log = *fake_log();
+  const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));
+  const int64_t products = log.products, plans = log.plans, objects = log.live_objects;
+  for (int i = 0; i < 5; ++i) matmul(a, b);
+  EXPECT_EQ(log.products - products, 5);
+  EXPECT_EQ(log.plans - plans, 1);
+  EXPECT_EQ(log.live_objects - objects, 4);  // a description and three layouts; the preference is gone
+}
+
+TEST_F(CudaVendor, StrictUnlessAsked) {
+  FakeCublasLtLog& log = *fake_log();
+  const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));
+  const int64_t before = log.tf32_products;
+  matmul(a, b);
+  EXPECT_EQ(log.tf32_products, before);
+  matmul(a, b, {.allow_tf32 = true});
+  EXPECT_EQ(log.tf32_products, before + 1);
+}
+
+TEST_F(CudaVendor, PolicyDecides) {
+  FakeCublasLtLog& log = *fake_log();
+  const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));
+  const int64_t before = log.products;
+  set_vendor_policy(VendorPolicy::never);
+  EXPECT_THROW(matmul(a, b, {.allow_tf32 = true}), Error);  // the stand-in driver can't run compiled kernels
+  set_vendor_policy(VendorPolicy::automatic);
+  EXPECT_THROW(matmul(a, b), Error);  // strict f32 is ours
+  EXPECT_EQ(log.products, before);
+  matmul(a, b, {.allow_tf32 = true});
+  EXPECT_EQ(log.products, before + 1);
+}
+
+TEST_F(CudaVendor, WhatItRefusesIsOurs) {
+  FakeCublasLtLog& log = *fake_log();
+  const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 13}).to(Device::cuda(0));
+  const int64_t before = log.products;
+  log.refuses = true;
+  EXPECT_THROW(matmul(a, b), Error);
+  log.refuses = false;
+  EXPECT_EQ(log.products, before);
+}
+
+TEST_F(CudaVendor, EveryFailingCallLeavesTensorsUsable) {
+  const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));
+  matmul(a, b);
+  for (const auto site : {detail::FaultSite::driver_call, detail::FaultSite::allocation}) {
+    int64_t failures = 0;
+    for (int64_t n = 1;; ++n) {
+      detail::FaultScope fault(site, n);
+      try {
+        matmul(a, b);
+      } catch (const Error&) {
+        ++failures;
+      }
+      if (!fault.fired()) break;
+    }
+    EXPECT_GT(failures, 0);
+  }
+  expect_same(random({4, 6}), random({6, 11}), {}, 6);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -23,6 +23,7 @@ from ashlar_library import AshlarError, Library, Run
 
 # The largest error of an output over its magnitude (for sums the sum of magnitudes, else the largest value).
 LIMITS = {"f32": 3e-5, "f16": 2e-3, "bf16": 1.6e-2}
+TF32_LIMIT = 2e-3
 
 
 def calls_for(seconds, target, most):
@@ -57,8 +58,9 @@ class Measurer:
                 return None
             row["error"] = self.rival.error(ours, exact)
             del ours, exact
-            if not row["error"] <= LIMITS[benchmark.dtype]:
-                row["wrong"] = f"error {row['error']:.2e} above {LIMITS[benchmark.dtype]:.0e}"
+            limit = TF32_LIMIT if benchmark.name.startswith("tf32") else LIMITS[benchmark.dtype]
+            if not row["error"] <= limit:
+                row["wrong"] = f"error {row['error']:.2e} above {limit:.0e}"
                 return row
             row["ms"] = self.times(run, self.rival.contenders(benchmark, inputs))
             if figures.wants_host_time(benchmark):

@@ -1,8 +1,9 @@
-// Single operators at the sizes of the figures. Names are read by the rivals (torch_rival.py, cpu_rivals.py), which must
-// do the same: rows_RxC reduces the columns of each row, columns_RxC the rows of each column, permute_D0D1…_SIZES moves
-// axis D0 of that shape to the front, and so on; MxKxN is a product, its prefix the operands' transposes.
+// Single operators at the sizes of the figures. Names are read by the rivals (torch_rival.py, cpu_rivals.py), which
+// must do the same: rows_RxC reduces the columns of each row, columns_RxC the rows of each column, permute_D0D1…_SIZES
+// moves axis D0 of that shape to the front, and so on; MxKxN is a product, its prefix the operands' transposes.
 #include "ashlar/ops.h"
 #include "benchmarks/benchmark.h"
+#include "runtime/vendor/vendor.h"
 
 namespace ashlar::bench {
 namespace {
@@ -28,8 +29,8 @@ void add_elementwise(std::vector<Benchmark>& all) {
   all.push_back(in(kFloats, simple("add", "64M", {big, big}, [](Tensors x) { return std::vector{add(x[0], x[1])}; })));
   all.push_back(in(kFloats, simple("gelu", "64M", {big}, [](Tensors x) { return std::vector{gelu(x[0])}; })));
   all.push_back(in(kFloats, simple("exp", "64M", {big}, [](Tensors x) { return std::vector{exp(x[0])}; })));
-  all.push_back(in(kFloats, simple("add", "row_16384x4096", {matrix, row},
-                                   [](Tensors x) { return std::vector{add(x[0], x[1])}; })));
+  all.push_back(in(
+      kFloats, simple("add", "row_16384x4096", {matrix, row}, [](Tensors x) { return std::vector{add(x[0], x[1])}; })));
 }
 
 void add_movement(std::vector<Benchmark>& all) {
@@ -73,10 +74,11 @@ void add_rows(std::vector<Benchmark>& all) {
     const Shape shape{k64M / columns, columns};
     const Input x{.shape = shape}, y{.shape = shape, .values = {.low = 0, .high = 0.1}};
     const std::string size = joined(shape);
-    all.push_back(in({f32, bf16}, simple("softmax", size, {x}, [](Tensors t) { return std::vector{softmax(t[0], -1)}; })));
+    all.push_back(
+        in({f32, bf16}, simple("softmax", size, {x}, [](Tensors t) { return std::vector{softmax(t[0], -1)}; })));
     all.push_back(simple("log_softmax", size, {x}, [](Tensors t) { return std::vector{log_softmax(t[0], -1)}; }));
-    all.push_back(simple("softmax_grad", size, {x, y},
-                         [](Tensors t) { return std::vector{softmax_grad(t[0], t[1], -1)}; }));
+    all.push_back(
+        simple("softmax_grad", size, {x, y}, [](Tensors t) { return std::vector{softmax_grad(t[0], t[1], -1)}; }));
     all.push_back(simple("log_softmax_grad", size, {x, x},
                          [](Tensors t) { return std::vector{log_softmax_grad(t[0], t[1], -1)}; }));
   }
@@ -100,8 +102,7 @@ Benchmark layer(int64_t m, int64_t k, int64_t n) {
   return simple(
       "matmul", "linear_relu_" + size, {{.shape = {m, k}}, {.shape = {n, k}}, {.shape = {n}}},
       [](Tensors x) {
-        return std::vector{
-            matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::relu})};
+        return std::vector{matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::relu})};
       },
       2.0 * static_cast<double>(m * k * n));
 }
@@ -112,14 +113,56 @@ void add_products(std::vector<Benchmark>& all) {
       for (const int64_t n : {256, 512, 1024, 2048, 4096, 8192}) all.push_back(product(n, n, n, a, b));
     }
   }
-  for (const auto& [m, k, n] : {std::tuple{8192, 64, 8192}, {1000, 999, 1001}, {4095, 4097, 4099}, {1, 4096, 4096},
-                                {8, 4096, 4096}, {32, 4096, 4096}, {4096, 4096, 1}}) {
+  for (const auto& [m, k, n] : {std::tuple{8192, 64, 8192},
+                                {1000, 999, 1001},
+                                {4095, 4097, 4099},
+                                {1, 4096, 4096},
+                                {8, 4096, 4096},
+                                {32, 4096, 4096},
+                                {4096, 4096, 1}}) {
     all.push_back(product(m, k, n, false, false));
   }
-  for (const auto& [m, k, n] : {std::tuple{1, 64, 128}, {32, 64, 128}, {64, 64, 128}, {1, 1024, 1024},
-                                {32, 1024, 1024}, {1, 4096, 4096}, {8, 4096, 4096}, {32, 4096, 4096},
+  for (const auto& [m, k, n] : {std::tuple{1, 64, 128},
+                                {32, 64, 128},
+                                {64, 64, 128},
+                                {1, 1024, 1024},
+                                {32, 1024, 1024},
+                                {1, 4096, 4096},
+                                {8, 4096, 4096},
+                                {32, 4096, 4096},
                                 {64, 4096, 4096}}) {
     all.push_back(layer(m, k, n));
+  }
+}
+
+/// The same call, computed by the vendor's library.
+Call by_vendor(Call call) {
+  return [call = std::move(call)](Tensors x) {
+    const VendorPolicy before = vendor_policy();
+    set_vendor_policy(VendorPolicy::always);
+    std::vector<Tensor> outputs = call(x);
+    set_vendor_policy(before);
+    return outputs;
+  };
+}
+
+// matmul_cublaslt/<mode>_MxKxN and <mode>_linear_relu_MxKxN; the mode is strict or tf32
+void add_vendor_products(std::vector<Benchmark>& all) {
+  constexpr int64_t n = 4096;
+  const std::string size = "4096x4096x4096";
+  for (const bool tf32 : {false, true}) {
+    const std::string mode = tf32 ? "tf32_" : "strict_";
+    const std::vector<DType> dtypes = tf32 ? std::vector{f32} : kFloats;
+    const auto add_one = [&](const std::string& name, std::vector<Input> inputs, Call call) {
+      all.push_back(in(dtypes, simple("matmul_cublaslt", mode + name + size, std::move(inputs),
+                                      by_vendor(std::move(call)), 2.0 * n * n * n)));
+    };
+    const Input square{.shape = {n, n}};
+    add_one("", {square, square}, [tf32](Tensors x) { return std::vector{matmul(x[0], x[1], {.allow_tf32 = tf32})}; });
+    add_one("linear_relu_", {square, square, {.shape = {n}}}, [tf32](Tensors x) {
+      return std::vector{
+          matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::relu, .allow_tf32 = tf32})};
+    });
   }
 }
 
@@ -132,6 +175,7 @@ std::vector<Benchmark> operator_benchmarks() {
   add_reductions(all);
   add_rows(all);
   add_products(all);
+  add_vendor_products(all);
   return all;
 }
 

@@ -35,6 +35,8 @@ def operation(benchmark):
         return lambda dy, y: (backward(dy, y, -1, y.dtype),)
     if kernel == "matmul":
         return matmul(name)
+    if kernel == "matmul_cublaslt":
+        return matmul_in_mode(name)
     if kernel == "copy":
         if not name.startswith("permute"):
             return lambda x: (x.clone(),)
@@ -58,6 +60,20 @@ def matmul(name):
     transposes = re.match(r"([nt])([nt])_", name)
     a_is, b_is = transposes.groups() if transposes else "nn"
     return lambda a, b: (torch.matmul(a.t() if a_is == "t" else a, b.t() if b_is == "t" else b),)
+
+
+def matmul_in_mode(name):
+    """strict_… or tf32_…, then as for matmul."""
+    mode, product = name.split("_", 1)
+    call = matmul(product)
+
+    def with_mode(*x):
+        torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
+        try:
+            return call(*x)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+    return with_mode
 
 
 def cross_entropy_training(logits, labels):

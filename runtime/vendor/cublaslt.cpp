@@ -27,18 +27,18 @@ bool load(void* library, Entry& entry, const char* name) noexcept {
 const Api* load_api() noexcept {
   static Api a;
   void* const lib = open_library();
-  const bool complete =
-      lib != nullptr && load(lib, a.create, "cublasLtCreate") &&
-      load(lib, a.description_create, "cublasLtMatmulDescCreate") &&
-      load(lib, a.description_destroy, "cublasLtMatmulDescDestroy") &&
-      load(lib, a.description_set, "cublasLtMatmulDescSetAttribute") &&
-      load(lib, a.layout_create, "cublasLtMatrixLayoutCreate") &&
-      load(lib, a.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
-      load(lib, a.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
-      load(lib, a.preference_create, "cublasLtMatmulPreferenceCreate") &&
-      load(lib, a.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
-      load(lib, a.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
-      load(lib, a.heuristic, "cublasLtMatmulAlgoGetHeuristic") && load(lib, a.matmul, "cublasLtMatmul");
+  const bool complete = lib != nullptr && load(lib, a.create, "cublasLtCreate") &&
+                        load(lib, a.description_create, "cublasLtMatmulDescCreate") &&
+                        load(lib, a.description_destroy, "cublasLtMatmulDescDestroy") &&
+                        load(lib, a.description_set, "cublasLtMatmulDescSetAttribute") &&
+                        load(lib, a.layout_create, "cublasLtMatrixLayoutCreate") &&
+                        load(lib, a.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
+                        load(lib, a.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
+                        load(lib, a.preference_create, "cublasLtMatmulPreferenceCreate") &&
+                        load(lib, a.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
+                        load(lib, a.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
+                        load(lib, a.heuristic, "cublasLtMatmulAlgoGetHeuristic") &&
+                        load(lib, a.matmul, "cublasLtMatmul");
   log(complete ? "opened cuBLASLt" : "cuBLASLt isn't there");
   return complete ? &a : nullptr;
 }

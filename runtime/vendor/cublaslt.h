@@ -22,8 +22,14 @@ enum ComputeType : int { kCompute32 = 68, kComputeTf32 = 77 };
 enum DescriptionAttribute : int { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8 };
 enum EpilogueKind : uint32_t { kNoEpilogue = 1, kBiasEpilogue = 4, kReluBiasEpilogue = 6 };
 enum LayoutAttribute : int { kBatchCount = 5, kBatchStride = 6 };
-enum PreferenceAttribute : int { kMostWorkspace = 1, kReductionSchemes = 3, kAlignmentA = 5, kAlignmentB = 6,
-                                 kAlignmentC = 7, kAlignmentD = 8 };
+enum PreferenceAttribute : int {
+  kMostWorkspace = 1,
+  kReductionSchemes = 3,
+  kAlignmentA = 5,
+  kAlignmentB = 6,
+  kAlignmentC = 7,
+  kAlignmentD = 8
+};
 inline constexpr uint32_t kReduceInComputeType = 2;  // partial sums stay f32
 
 struct Algorithm {

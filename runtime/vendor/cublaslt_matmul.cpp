@@ -34,7 +34,8 @@ struct Matrix {
   auto operator<=>(const Matrix&) const = default;
 };
 
-/// x[batch, row, column] with one unit stride, read as the column-major transpose. Nothing where strides overlap or skip.
+/// x[batch, row, column] with one unit stride, read as the column-major transpose. Nothing where strides overlap or
+/// skip.
 std::optional<Matrix> transposed(const Tensor& x) {
   const int64_t rows = x.size(1), columns = x.size(2), row_stride = x.strides()[1], column_stride = x.strides()[2];
   const int64_t batch_stride = x.size(0) > 1 ? x.strides()[0] : 0;
@@ -49,9 +50,7 @@ std::optional<Matrix> transposed(const Tensor& x) {
   return {};
 }
 
-DataType data_type(DType dtype) {
-  return dtype == DType::f16 ? kFloat16 : dtype == DType::bf16 ? kBFloat16 : kFloat32;
-}
+DataType data_type(DType dtype) { return dtype == DType::f16 ? kFloat16 : dtype == DType::bf16 ? kBFloat16 : kFloat32; }
 
 char* address_of(const Tensor& x) {
   return reinterpret_cast<char*>(x.storage()->handle()) + x.offset() * size_of(x.dtype());
@@ -125,8 +124,9 @@ class Plan {
 
   static void make_layout(Layout& layout, const Matrix& m, const Problem& problem) {
     const Api& lt = *api();
-    check("cublasLtMatrixLayoutCreate", lt.layout_create(&layout, data_type(problem.dtype), static_cast<uint64_t>(m.rows),
-                                                         static_cast<uint64_t>(m.columns), m.leading));
+    check("cublasLtMatrixLayoutCreate",
+          lt.layout_create(&layout, data_type(problem.dtype), static_cast<uint64_t>(m.rows),
+                           static_cast<uint64_t>(m.columns), m.leading));
     if (problem.batches == 1) return;
     const auto count = static_cast<int32_t>(problem.batches);
     check("cublasLtMatrixLayoutSetAttribute", lt.layout_set(layout, kBatchCount, &count, sizeof(count)));
@@ -188,8 +188,8 @@ std::optional<EpilogueKind> epilogue_of(const VendorCall& call) {
   return {};
 }
 
-/// In 16 bits, rows that don't begin at multiples of 16 bytes get their epilogue in a second kernel: it reads the sum already
-/// rounded, and its ReLU turns NaN into 0 (measured on cuBLASLt 13.1).
+/// In 16 bits, rows that don't begin at multiples of 16 bytes get their epilogue in a second kernel: it reads the sum
+/// already rounded, and its ReLU turns NaN into 0 (measured on cuBLASLt 13.1).
 bool fuses_exactly(const VendorCall& call) {
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
   return y.dtype() == DType::f32 || (a.size(2) % 8 == 0 && y.size(2) % 8 == 0 && y.size(1) % 8 == 0);
@@ -206,8 +206,17 @@ bool run(const VendorCall& call) {
   if (*epilogue != kNoEpilogue && !fuses_exactly(call)) return false;
   const char* bias_address = *epilogue == kNoEpilogue ? nullptr : address_of(bias);
   const uint32_t bias_alignment = bias_address ? alignment_of(bias, Matrix{}) : 0;
-  const Problem problem{dtype,  call.allow_tf32 && dtype == DType::f32, *epilogue, y.size(0), *left, *right, *result,
-                        alignment_of(a, *left), alignment_of(b, *right), alignment_of(y, *result), bias_alignment};
+  const Problem problem{dtype,
+                        call.allow_tf32 && dtype == DType::f32,
+                        *epilogue,
+                        y.size(0),
+                        *left,
+                        *right,
+                        *result,
+                        alignment_of(a, *left),
+                        alignment_of(b, *right),
+                        alignment_of(y, *result),
+                        bias_alignment};
   StreamState& stream = current_stream(y.device());
   const cuda::ContextScope scope(static_cast<cuda::Context>(stream.native_context()));
   const Handle handle = handle_of(stream);

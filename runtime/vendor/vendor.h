@@ -1,5 +1,5 @@
-// Vendor libraries as schedules: a kernel may name a routine of a vendor's library that computes the same. The library is
-// opened at run time; without it, or for a call that it can't do, the kernel's own code runs.
+// Vendor libraries as schedules: a kernel may name a routine of a vendor's library that computes the same. The library
+// is opened at run time; without it, or for a call that it can't do, the kernel's own code runs.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ struct VendorRoutine {
 };
 
 namespace vendor {
-/// y[b] = activation(a[b] · b[b] + bias) by cuBLASLt (NVIDIA's cuBLAS manual, chapter "Using the cuBLASLt API"): f32, TF32,
-/// f16 and bf16 factors, f32 sums, bias and ReLU fused.
+/// y[b] = activation(a[b] · b[b] + bias) by cuBLASLt (NVIDIA's cuBLAS manual, chapter "Using the cuBLASLt API"): f32,
+/// TF32, f16 and bf16 factors, f32 sums, bias and ReLU fused.
 extern const VendorRoutine cublaslt_matmul;
 }  // namespace vendor
 

@@ -105,7 +105,7 @@ Status cublasLtMatmulPreferenceSetAttribute(Preference preference, int attribute
       return copy_into(preference->schemes, value, bytes);
     default:
       return copy_into(alignment, value, bytes) == kSuccess && alignment >= 4 && alignment <= 256 ? kSuccess
-                                                                                                 : kInvalidValue;
+                                                                                                  : kInvalidValue;
   }
 }
 Status cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDescription, Layout a, Layout b, Layout c, Layout d,

@@ -7,7 +7,7 @@ extern "C" {
 
 struct FakeCublasLtLog {
   int64_t products;
-  int64_t plans;         // heuristics asked for
+  int64_t plans;  // heuristics asked for
   int64_t tf32_products;
   int64_t live_objects;  // descriptions, layouts and preferences not destroyed
   bool refuses;          // set by a test: the heuristic then finds nothing

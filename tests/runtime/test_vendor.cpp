@@ -1,5 +1,5 @@
-// cuBLASLt as a schedule, without a GPU: against the stand-ins fake_cuda and fake_cublaslt, opened by ASHLAR_CUDA_LIBRARY
-// and ASHLAR_CUBLASLT_LIBRARY. Results are compared with our own CPU kernel.
+// cuBLASLt as a schedule, without a GPU: against the stand-ins fake_cuda and fake_cublaslt, opened by
+// ASHLAR_CUDA_LIBRARY and ASHLAR_CUBLASLT_LIBRARY. Results are compared with our own CPU kernel.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

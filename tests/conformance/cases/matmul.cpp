@@ -130,8 +130,8 @@ void add_epilogues() {
   add_case(example("special", {{19, 3}, special}, {{3, 70}, special}));
   add_case(example("special_left", {{70, 33}, {Pattern::special}}, {.shape = {33, 40}}));
   add_case(example("special_bias_relu", {{19, 3}, special}, {{3, 70}, special}, {.bias = true, .relu = true}, special));
-  add_case(
-      example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special}, {.bias = true, .relu = true}, special));
+  add_case(example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special}, {.bias = true, .relu = true},
+                   special));
   add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
   for (const auto& [m, k, n] : {std::tuple{64, 128, 96}, {17, 19, 23}}) {
     Case loose = example("tf32_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),

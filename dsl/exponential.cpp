@@ -1,5 +1,5 @@
-// exp and log of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA. GPUs have good
-// ones.
+// exp, log and erf of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA, or take twice
+// as long. GPUs have good ones.
 #include "dsl/descriptor.h"
 
 namespace ashlar::dsl {
@@ -35,11 +35,23 @@ Expr flushed(const Expr& x) {
 
 bool has_own_exp(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
 
-// 1 + x/1 (1 + x/2 (1 + … (1 + x/n)))
-Expr taylor_exp(const Expr& x, int n) {
-  Expr sum = 1.0f;
-  for (int i = n; i >= 1; i--) sum = 1.0f + x * (1.0f / static_cast<float>(i)) * sum;
+// c₀ + x (c₁ + x (c₂ + …)), fused where the target can
+template <size_t N>
+Expr polynomial(const Expr& x, const float (&coefficients)[N]) {
+  Expr sum = coefficients[N - 1];
+  for (size_t i = N - 1; i-- > 0;) sum = coefficients[i] + x * sum;
   return sum;
+}
+
+// `x` within ±limit; NaN may become anything
+Expr held_within(const Expr& x, float low, float high) {
+  return Halide::strict_float(Halide::select(x > high, high, Halide::select(x < low, low, x)));
+}
+
+// NaN where x is, else `value`. The arithmetic behind `value` may take NaN for impossible: only its bits are looked at.
+Expr nan_from(const Expr& x, const Expr& value) {
+  return Halide::reinterpret<float>(Halide::select(detail::is_nan_bits(x), Halide::reinterpret<uint32_t>(x),
+                                                   Halide::reinterpret<uint32_t>(value)));
 }
 
 // 2^n for n in [-127, 127]
@@ -48,17 +60,19 @@ Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) <
 }  // namespace
 
 // e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where
-// eight terms of the series leave 1e-8. 2^k in two factors, so that subnormal results and overflow to infinity come by
-// themselves.
+// 1 + r + r² q(r) with q fitted for the least relative error (Lawson's algorithm) leaves 3e-9. 2^k in two factors, so that
+// subnormal results and overflow to infinity come by themselves.
 Value exp(const Value& value) {
+  using Halide::Internal::Call;
   const Expr x = value.expr();
   if (is_cuda_f32(x)) return exp_on_cuda(x);
   if (has_own_exp(x)) return Halide::exp(x);
-  const Expr held = Halide::strict_float(Halide::select(x > 90.0f, 90.0f, Halide::select(x < -110.0f, -110.0f, x)));
-  const Expr k = Halide::round(held * 1.44269504f);
-  const Expr r = Halide::strict_float(held - k * 0.693359375f) + k * 2.12194440e-4f;
+  constexpr float kSeries[] = {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668396f, 0.0083687855f, 0.0013814455f};
+  const Expr held = held_within(x, -110.0f, 90.0f), k = Halide::round(held * 1.44269504f);
+  const Expr r = detail::strictly(Call::strict_sub, held, k * 0.693359375f) + k * 2.12194440e-4f;
   const Expr n = Halide::cast<int32_t>(k), half = n >> 1;
-  return Halide::strict_float(taylor_exp(r, 7) * power_of_two(half) * power_of_two(n - half));
+  const Expr scaled = detail::strictly(Call::strict_mul, polynomial(r, kSeries), power_of_two(half));
+  return nan_from(x, detail::strictly(Call::strict_mul, scaled, power_of_two(n - half)));
 }
 
 // ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <=
@@ -87,6 +101,19 @@ Value log(const Value& value) {
   const Expr chosen = Halide::select(is_nan || raw == Expr(uint32_t{0x7f800000}), raw, is_zero, from_zero, is_negative,
                                      from_negative, bits_of(result));
   return Halide::strict_float(Halide::reinterpret<float>(chosen));
+}
+
+// erf(x): the argument is held within ±4, where f32 has reached ±1, because polynomials overflow far out. On the CPU
+// x P(x²) / Q(x²), fitted in (0, 3.92] for the least relative error (Lawson's algorithm: 2e-8).
+Value erf(const Value& value) {
+  const Expr x = value.expr();
+  if (has_own_exp(x)) {
+    return nan_unless(!is_nan(x), Halide::erf(held_within(x, -4.0f, 4.0f)));
+  }
+  constexpr float kAbove[] = {1.1283791f, 0.19040771f, 0.052748892f, 0.0037656713f, 0.00028488406f, 2.0500795e-06f};
+  constexpr float kBelow[] = {1.0f, 0.50207716f, 0.1141096f, 0.014969325f, 0.0011625488f, 3.8091704e-05f};
+  const Expr held = held_within(x, -3.92f, 3.92f), s = held * held;
+  return nan_from(x, held * polynomial(s, kAbove) / polynomial(s, kBelow));
 }
 
 }  // namespace ashlar::dsl

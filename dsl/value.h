@@ -49,6 +49,11 @@ inline Expr is_nan_bits(const Expr& x) {
   }
   return (Halide::reinterpret<uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u);
 }
+/// One float operation (strict_add, strict_mul, …) that is carried out as written. Halide::strict_float() says so of
+/// every operation below it, which rules out fused multiply-adds in all of them.
+inline Expr strictly(Halide::Internal::Call::IntrinsicOp operation, const Expr& a, const Expr& b) {
+  return Halide::Internal::Call::make(a.type(), operation, {a, b}, Halide::Internal::Call::PureIntrinsic);
+}
 }  // namespace detail
 
 inline Value operator+(const Value& a, const Value& b) {
@@ -134,15 +139,15 @@ inline Value nan_unless(const Value& condition, const Value& value) {
 }
 /// `value` computed just as written: not reordered with what stands around it.
 inline Value as_written(const Value& value) { return Halide::strict_float(value.expr()); }
+/// a + b, not reordered with what stands around it; unlike as_written(a + b), a and b themselves may be.
+inline Value sum_as_written(const Value& a, const Value& b) {
+  auto [x, y] = detail::matched(a, b);
+  return detail::strictly(Halide::Internal::Call::strict_add, x, y);
+}
 
 Value exp(const Value& x);
 Value log(const Value& x);
-// erf(x): the argument is held within ±4, where f32 has reached ±1, because Halide's polynomial overflows far out
-inline Value erf(const Value& x) {
-  const Expr e = x.expr();
-  const Expr inside = Halide::strict_float(Halide::select(e > 4.0f, 4.0f, Halide::select(e < -4.0f, -4.0f, e)));
-  return nan_unless(!is_nan(x), Halide::erf(inside));
-}
+Value erf(const Value& x);
 inline Value sin(const Value& x) { return Halide::sin(x.expr()); }
 inline Value cos(const Value& x) { return Halide::cos(x.expr()); }
 
@@ -175,7 +180,7 @@ inline Value tanh(const Value& x) {
 // silu(x) = x · sigmoid(x)
 inline Value silu(const Value& x) { return x * sigmoid(x); }
 // gelu(x) = x/2 (1 + erf(x/√2)), the exact form (Hendrycks & Gimpel 2016)
-inline Value gelu(const Value& x) { return x * as_written(0.5 + 0.5 * erf(x * 0.70710678118654752)); }
+inline Value gelu(const Value& x) { return x * sum_as_written(0.5, 0.5 * erf(x * 0.70710678118654752)); }
 
 /// A float of `x`, for indices and counts.
 inline Value to_float(const Value& x) { return Halide::cast<float>(x.expr()); }

@@ -1,5 +1,6 @@
 #include "schedules/broadcast.h"
 
+#include "schedules/lowering/branches.h"
 #include "schedules/lowering/rewrite.h"
 
 namespace ashlar::dsl {
@@ -36,6 +37,42 @@ struct Shape4 {
   std::vector<Expr> extent, stride;  ///< innermost first
 };
 
+// One input whose steps of one element run along the output's `dimension`-th loop (innermost first): square tiles are read
+// along the one, turned round in registers and written along the other. Sixteen tiles in a block, for whole cache lines.
+Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& input, int dimension) {
+  constexpr int kTilesEachWay = 4;
+  const int tile = input.type().bytes() < 4 ? 16 : 8;
+  const Shape4 shape(out);
+  const Var i = index[3], j = index[static_cast<size_t>(3 - dimension)];
+  Func staged("staged" + std::to_string(dimension));
+  staged(std::vector<Var>(index.rbegin(), index.rend())) = values_of(out)[0];
+  return {stride_of(input, 0) != 1 && stride_of(input, dimension) == 1 && shape.extent[0] >= tile &&
+              shape.extent[static_cast<size_t>(dimension)] >= tile,
+          {staged(std::vector<Expr>(index.rbegin(), index.rend()))},
+          [=](Halide::Stage branch) mutable {
+            Var i_block("i_block"), i_tile("i_tile"), i_in("i_in"), j_block("j_block"), j_tile("j_tile"), j_in("j_in"),
+                task("task"), block("block");
+            branch.split(i, i_tile, i_in, tile, TailStrategy::ShiftInwards)
+                .split(i_tile, i_block, i_tile, kTilesEachWay, TailStrategy::GuardWithIf)
+                .split(j, j_tile, j_in, tile, TailStrategy::ShiftInwards)
+                .split(j_tile, j_block, j_tile, kTilesEachWay, TailStrategy::GuardWithIf);
+            std::vector<Halide::VarOrRVar> order{i_in, j_in, j_tile, i_tile, i_block, j_block};
+            std::vector<Var> outer;
+            for (int d = 1; d < 4; d++) {
+              if (d != dimension) outer.push_back(index[static_cast<size_t>(3 - d)]);
+            }
+            order.insert(order.end(), outer.begin(), outer.end());
+            branch.reorder(order).vectorize(i_in).unroll(j_in).fuse(i_block, j_block, block);
+            for (const Var& v : outer) branch.fuse(block, v, block);
+            constexpr int kTileElements = 64;
+            branch.split(block, task, block, kElementsPerTask / (kTilesEachWay * kTilesEachWay * kTileElements),
+                         TailStrategy::GuardWithIf)
+                .parallel(task);
+            staged.compute_at(out, j_tile).store_in(Halide::MemoryType::Stack);
+            staged.reorder_storage(j, i).reorder(j, i).vectorize(j).unroll(i);
+          }};
+}
+
 }  // namespace
 
 void broadcast(Cpu, Func out, const std::vector<Var>& index) {
@@ -62,7 +99,12 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index) {
         .fuse(run, task, task)
         .parallel(task);
   };
-  for (const Expr& pattern : innermost_patterns(inputs_of(out))) tiled(out.specialize(pattern), true);
+  const std::vector<Parameter> inputs = inputs_of(out);
+  if (inputs.size() == 1) {
+    choose(out, {cpu_transpose(out, index, inputs[0], 1), cpu_transpose(out, index, inputs[0], 2),
+                 cpu_transpose(out, index, inputs[0], 3)});
+  }
+  for (const Expr& pattern : innermost_patterns(inputs)) tiled(out.specialize(pattern), true);
   tiled(out, false);
 }
 

@@ -15,6 +15,8 @@ namespace detail {
 
 /// Products of at most this many rows aren't packed.
 inline constexpr int kFewRows = 4;
+/// So many panels of rows are one block, which all tasks share.
+inline constexpr int kOneBlockOfPanels = 32;
 
 // product(n, m, b) = Σ_v part(v, n, m, b),  part(v, n, m, b) = Σ_r left(r·L + v, m) · right(n, r·L + v)
 // A few rows, columns contiguous along k: dot products over vectors of k.
@@ -49,45 +51,59 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
           }};
 }
 
-// product(n, m, b) = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU + u) + the k % U last terms
-// A few rows: the right operand is streamed once, in strips of columns. The last terms stand apart so that no condition
-// is left in the loops.
-inline ContractionPlan strip_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                  int lanes, int unroll, const Expr& when) {
+// product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU + u)
+// A few rows: the right operand is streamed once, whole rows of it, by tasks that each take a share of k. The last terms
+// stand apart so that no condition is left in the inner loops. The shape alone says how many shares there are.
+inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
+                                   int lanes, int unroll, const Expr& when) {
   using Halide::Func;
   using Halide::TailStrategy;
+  constexpr int kShares = 16, kLeastGroups = 32;
   const Var n = p.column, m = p.row, b = p.batch;
-  Func product("strip");
-  const Halide::RDom group(0, unroll, 0, p.inner / unroll, "group");
-  const Halide::RDom rest(p.inner / unroll * unroll, p.inner % unroll, "rest");
-  const Expr k = group.y * unroll + group.x;
+  Var share("share");
+  Func part("stream_part"), product("stream");
+  const Expr groups = p.inner / unroll;
+  const Expr shares = Halide::clamp(groups / kLeastGroups, 1, kShares), length = (groups + shares - 1) / shares;
+  Halide::RDom group(0, unroll, 0, length, "group");
+  group.where(share * length + group.y < groups);
+  const Halide::RDom rest(groups * unroll, p.inner % unroll, "rest"), r_share(0, shares, "r_share");
+  const Expr k = (share * length + group.y) * unroll + group.x;
+  part(n, m, share, b) = 0.0f;
+  part(n, m, share, b) +=
+      left(Halide::unsafe_promise_clamped(k, 0, p.inner - 1), m, b) *
+      right(n, Halide::unsafe_promise_clamped(k, 0, p.inner - 1), b);
   product(n, m, b) = 0.0f;
-  product(n, m, b) += left(k, m, b) * right(n, k, b);
+  product(n, m, b) += part(n, m, r_share, b);
   product(n, m, b) += left(rest, m, b) * right(n, rest, b);
 
-  constexpr int kStrip = 1024;
-  const Var strip("strip_block"), x("strip_x");
+  const Expr width = Halide::select(p.rows <= 2, 4096, 2048);  // what a task's sums may take of the first-level cache
+  const Var strip("stream_strip"), x("stream_x");
   return {.when = {when},
           .product = product,
           .schedule_output =
               [=](Halide::Stage out) {
-                out.split(n, strip, x, kStrip, TailStrategy::GuardWithIf).reorder(x, m, strip, b);
-                out.parallel(strip).parallel(b).vectorize(x, lanes, TailStrategy::GuardWithIf);
+                out.split(n, strip, x, width, TailStrategy::GuardWithIf).reorder(x, m, strip, b);
+                out.parallel(b).vectorize(x, lanes, TailStrategy::GuardWithIf);
               },
           .schedule_stages =
               [=](Func out) {
-                Func sums = product;
+                Func sums = product, parts = part;
+                parts.compute_at(out, strip).reorder(n, m, share, b).parallel(share);
+                parts.vectorize(n, lanes, TailStrategy::RoundUp);
+                parts.update().reorder(group.x, n, m, group.y, share, b).unroll(group.x).parallel(share);
+                parts.update().vectorize(n, lanes, TailStrategy::GuardWithIf);
                 sums.compute_at(out, strip).vectorize(n, lanes, TailStrategy::RoundUp);
-                sums.update(0).reorder(group.x, n, m, group.y, b).unroll(group.x);
-                sums.update(0).vectorize(n, lanes, TailStrategy::GuardWithIf);
+                sums.update(0).reorder(n, m, r_share, b).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(1).reorder(n, m, rest, b).vectorize(n, lanes, TailStrategy::GuardWithIf);
               }};
 }
 
 // total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of
-// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers.
+// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the
+// right operand packed before them; or, where the rows are one block, blocks of columns with their panels of the right
+// operand, which are used once and needn't leave the cache.
 inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                   int lanes, const PackedTile& tile) {
+                                   int lanes, const PackedTile& tile, bool by_columns) {
   using Halide::Func;
   using Halide::Stage;
   using Halide::TailStrategy;
@@ -99,38 +115,41 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const Expr length = ((p.inner + chunks - 1) / chunks + tile.unroll - 1) / tile.unroll * tile.unroll;
   Func packed_left("packed_left"), packed_right("packed_right"), micro("micro"), total("total");
   packed_right(i, k, right_panel, b) = right(right_panel * micro_columns + i, k, b);
-  packed_left(k, j, left_panel, b) = left(k, left_panel * micro_rows + j, b);
+  packed_left(k, j, left_panel, chunk, b) = left(chunk * length + k, left_panel * micro_rows + j, b);
   const Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
   micro(i, j, right_panel, left_panel, chunk, b) = 0.0f;
   micro(i, j, right_panel, left_panel, chunk, b) +=
-      packed_right(i, chunk * length + r, right_panel, b) * packed_left(chunk * length + r, j, left_panel, b);
+      packed_right(i, chunk * length + r, right_panel, b) * packed_left(r, j, left_panel, chunk, b);
   total(n, m, b) = 0.0f;
   total(n, m, b) += micro(n % micro_columns, m % micro_rows, n / micro_columns, m / micro_rows, r_chunk, b);
 
-  // Blocks of up to 16 × 64 panels, fewer where that leaves under kTasks of them. The shape alone decides, so that one
-  // shape gives the same bits on any number of threads.
-  constexpr int kLeftPanels = 16, kRightPanels = 64, kLeastRightPanels = 4, kTasks = 16;
-  const Expr left_panels = max(1, (p.rows + micro_rows - 1) / micro_rows);
-  const Expr right_panels = max(1, (p.columns + micro_columns - 1) / micro_columns);
-  const Expr row_blocks = (left_panels + kLeftPanels - 1) / kLeftPanels;
-  const Expr block_rows = (left_panels + row_blocks - 1) / row_blocks * micro_rows;
-  const Expr wanted = (kTasks + row_blocks * p.batches - 1) / max(1, row_blocks * p.batches);
-  const Expr column_blocks = max((right_panels + kRightPanels - 1) / kRightPanels,
-                                 min(wanted, (right_panels + kLeastRightPanels - 1) / kLeastRightPanels));
-  const Expr block_columns = max(1, (right_panels + column_blocks - 1) / max(1, column_blocks)) * micro_columns;
+  // The shape alone decides about blocks, so that one shape gives the same bits on any number of threads: 32 blocks of
+  // rows, of 3 to 16 panels; 16 blocks of columns, of 2 to 8 panels, or more panels where the work is small.
+  constexpr int kFewRowPanels = 3, kMostRowPanels = 16, kRowBlocks = 32, kColumnPanels = 64;
+  constexpr int kFewColumnPanels = 2, kMostColumnPanels = 8, kColumnBlocks = 16, kLeastWork = 1 << 17;
+  const auto over = [](const Expr& a, const Expr& b) { return (a + b - 1) / b; };
+  const Expr left_panels = max(1, over(p.rows, micro_rows)), right_panels = max(1, over(p.columns, micro_columns));
+  Expr row_panels = left_panels, column_panels;
+  if (by_columns) {
+    const Expr panel_work = max(1, left_panels * micro_rows * micro_columns * min(p.inner, 1 << 12));
+    column_panels = max(Halide::clamp(right_panels / kColumnBlocks, kFewColumnPanels, kMostColumnPanels),
+                        over(kLeastWork, panel_work));
+  } else {
+    row_panels = Halide::clamp(over(left_panels, kRowBlocks), kFewRowPanels, kMostRowPanels);
+    column_panels = over(right_panels, over(right_panels, kColumnPanels));
+  }
 
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .when = {},
+      .when = by_columns ? std::vector<Expr>{left_panels <= kOneBlockOfPanels} : std::vector<Expr>{},
       .product = total,
       .schedule_output =
           [=](Stage out) {
             Var x("x"), y("y");
-            out.split(n, column_block, x, block_columns, TailStrategy::GuardWithIf)
-                .split(m, row_block, y, block_rows, TailStrategy::GuardWithIf)
+            out.split(n, column_block, x, column_panels * micro_columns, TailStrategy::GuardWithIf)
+                .split(m, row_block, y, row_panels * micro_rows, TailStrategy::GuardWithIf)
                 .reorder(x, y, row_block, column_block, b)
-                .parallel(row_block)
-                .parallel(column_block)
+                .parallel(by_columns ? column_block : row_block)
                 .parallel(b)
                 .vectorize(x, lanes, TailStrategy::GuardWithIf);
           },
@@ -155,24 +174,31 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             sums.vectorize(i, lanes).unroll(i).unroll(j);
             sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
             sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
-            // The right operand: once per block of columns, all of k, eight panels side by side.
-            c.bound(i, 0, micro_columns).align_bounds(i, micro_columns).compute_at(out, column_block);
-            c.specialize(p.right.column_stride == 1)
-                .split(right_panel, group, in_group, 8, TailStrategy::GuardWithIf)
+            // The right operand: eight panels side by side, so that whole lines are read.
+            constexpr int kSideBySide = 8;
+            c.bound(i, 0, micro_columns).align_bounds(i, micro_columns);
+            Stage rows_contiguous = c.specialize(p.right.column_stride == 1);
+            rows_contiguous.split(right_panel, group, in_group, kSideBySide, TailStrategy::GuardWithIf)
                 .reorder(i, in_group, k, group, b)
                 .vectorize(i, lanes)
-                .unroll(i)
-                .parallel(group);
-            c.split(k, k, k_in, 16, TailStrategy::GuardWithIf)
-                .reorder(k_in, i, k, right_panel, b)
-                .parallel(right_panel);
-            // The left operand: once per block and chunk.
-            a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16).compute_at(totals, r_chunk);
-            a.specialize(p.left.column_stride == 1)
-                .vectorize(k, lanes, TailStrategy::RoundUp)
-                .unroll(j)
-                .reorder(k, j, left_panel, b);
-            a.reorder(j, k, left_panel, b).unroll(j);
+                .unroll(i);
+            c.split(k, k, k_in, 16, TailStrategy::GuardWithIf).reorder(k_in, i, k, right_panel, b);
+            if (by_columns) {
+              c.compute_at(totals, r_chunk);
+            } else {
+              c.compute_at(out, column_block).parallel(right_panel);
+              rows_contiguous.parallel(group);
+            }
+            // The left operand: all of it before the blocks of columns, or a chunk for each block of rows.
+            a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16);
+            Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
+            columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
+            a.reorder(j, k, left_panel, chunk, b).unroll(j);
+            if (by_columns) {
+              a.compute_at(out, b);
+            } else {
+              a.compute_at(totals, r_chunk);
+            }
           }};
 }
 
@@ -193,8 +219,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   const Expr few = p.rows <= detail::kFewRows;
   const Expr columns_contiguous = p.right.row_stride == 1 && p.right.column_stride != 1;
   return {detail::dot_plan(p, padded_left, padded_right, lanes, few && columns_contiguous),
-          detail::strip_plan(p, left, right, lanes, tile.unroll, few),
-          detail::packed_plan(p, padded_left, padded_right, lanes, tile)};
+          detail::stream_plan(p, left, right, lanes, tile.unroll, few),
+          detail::packed_plan(p, padded_left, padded_right, lanes, tile, true),
+          detail::packed_plan(p, padded_left, padded_right, lanes, tile, false)};
 }
 
 }  // namespace ashlar::dsl

@@ -1,37 +1,80 @@
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/row_reduction.h"
 
+#include <optional>
+
 namespace ashlar::dsl {
 
 using Halide::Expr;
 using Halide::Func;
 using Halide::TailStrategy;
 
+namespace {
+
+constexpr int kElementsPerTask = 16384;
+// A value of so many operations, reduced and then wanted again by the output, is kept: a row of them stays in cache.
+constexpr int kOperationsWorthKeeping = 8;
+
+struct Kept {
+  Expr formula;  // at (column, row)
+  Func values;
+};
+
+// The values that `stage` reduces, if one of `outputs` needs them too and they cost enough.
+std::optional<Kept> keep(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite,
+                         const std::vector<Expr>& outputs) {
+  if (index.size() != 2 || stage.has_length()) return {};
+  const Expr formula = stage.value(index[0], rewrite);
+  if (operations_of(formula) < kOperationsWorthKeeping) return {};
+  for (const Expr& output : outputs) {
+    const Expr value = rewrite(output);
+    if (replace_part(value, formula, Halide::Internal::make_zero(formula.type())).same_as(value)) continue;
+    Func values(stage.name() + "_values");
+    values(index) = formula;
+    return Kept{formula, values};
+  }
+  return {};
+}
+
+}  // namespace
+
 void row_reduction(Cpu, const RowStages& stages) {
   Func out = stages.out;
   const std::vector<Var> index = out.args();
   const Var row = index.back(), task("task");
   const Halide::OutputImageParam buffer = out.output_buffers()[0];
+  const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
+  const Halide::LoopLevel each_row(out, row);
   Rewrite rewrite;
+  std::vector<Expr> plain = values_of(out);
   std::vector<VectorReduction> reductions;
+  std::vector<Kept> kept;
   Expr work = index.size() == 2 ? buffer.dim(0).extent() : Expr(1);
   for (const RowReduction& reduction : stages.reductions) {
     const ReductionStage stage(reduction.stage.func());
-    reductions.emplace_back(stage, stage.index(), rewrite);
+    std::function<Expr(const Expr&)> value;
+    if (const std::optional<Kept> one = keep(stage, index, rewrite, plain)) {
+      kept.push_back(*one);
+      value = [values = one->values, row](const Expr& k) { return values(k, row); };
+    }
+    reductions.emplace_back(stage, stage.index(), rewrite, value);
     rewrite.calls[stage.name()] = [total = reductions.back().total()](const std::vector<Expr>& at) {
       return total(at);
     };
     work = Halide::max(work, stage.extent());
   }
-  for (Expr& value : values_of(out)) value = rewrite(value);
+  for (Expr& value : values_of(out)) {
+    value = rewrite(value);
+    for (const Kept& one : kept) value = replace_part(value, one.formula, one.values(index[0], row));
+  }
 
-  constexpr int kElementsPerTask = 16384;
   out.split(row, task, row, Halide::max(1, kElementsPerTask / Halide::max(1, work)), TailStrategy::GuardWithIf)
       .parallel(task);
-  if (index.size() == 2) {
-    out.vectorize(index[0], 2 * Descriptor::target.natural_vector_size<float>(), TailStrategy::GuardWithIf);
+  if (index.size() == 2) out.vectorize(index[0], lanes, TailStrategy::GuardWithIf);
+  for (VectorReduction& reduction : reductions) reduction.compute_at(each_row);
+  for (Kept& one : kept) {
+    one.values.compute_at(each_row).store_at(out, task).vectorize(index[0], lanes, TailStrategy::GuardWithIf);
   }
-  for (VectorReduction& reduction : reductions) reduction.compute_at(Halide::LoopLevel(out, row));
 }
 
 }  // namespace ashlar::dsl

@@ -61,6 +61,37 @@ class InputCollector : public IRVisitor {
   std::set<std::string> names_;
 };
 
+class OperationCounter : public IRGraphVisitor {
+ public:
+  int count = 0;
+
+ private:
+  using IRGraphVisitor::include;
+  std::set<const BaseExprNode*> seen_;
+  void include(const Expr& e) override {
+    const auto* node = static_cast<const BaseExprNode*>(e.get());
+    if (!seen_.insert(node).second) return;
+    const auto* call = e.as<Call>();
+    const bool is_load = call != nullptr && (call->call_type == Call::Halide || call->call_type == Call::Image);
+    if (is_load) return;
+    if (!is_const(e) && e.as<Variable>() == nullptr) count++;
+    IRGraphVisitor::include(e);
+  }
+};
+
+class PartReplacer : public IRGraphMutator {
+ public:
+  PartReplacer(const Expr& part, const Expr& replacement) : part_(part), replacement_(replacement) {}
+  using IRGraphMutator::mutate;
+  Expr mutate(const Expr& e) override {
+    if (e.defined() && e.node_type() == part_.node_type() && graph_equal(e, part_)) return replacement_;
+    return IRGraphMutator::mutate(e);
+  }
+
+ private:
+  const Expr &part_, &replacement_;
+};
+
 Expr buffer_field(const Parameter& input, const std::string& field, int dimension) {
   return Variable::make(Halide::Int(32), input.name() + "." + field + "." + std::to_string(dimension), input);
 }
@@ -150,6 +181,16 @@ Expr ReductionStage::combine(std::vector<Expr> parts) const {
 }
 
 std::vector<Expr>& values_of(Func func) { return func.function().definition().values(); }
+
+int operations_of(const Expr& expression) {
+  OperationCounter counter;
+  expression.accept(&counter);
+  return counter.count;
+}
+
+Expr replace_part(const Expr& expression, const Expr& part, const Expr& replacement) {
+  return PartReplacer(part, replacement).mutate(expression);
+}
 
 std::vector<Parameter> inputs_of(const Func& func) {
   InputCollector collector;

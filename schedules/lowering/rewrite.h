@@ -59,6 +59,12 @@ class ReductionStage {
 /// The values of a Func's plain definition; the reference lets a schedule replace them before it is lowered.
 std::vector<Halide::Expr>& values_of(Halide::Func func);
 
+/// How many operations an expression is, common ones counted once; loads, constants and variables are none.
+int operations_of(const Halide::Expr& expression);
+/// Puts `replacement` in place of every part of `expression` that is the same formula as `part`. Unchanged (same_as)
+/// where there is none.
+Halide::Expr replace_part(const Halide::Expr& expression, const Halide::Expr& part, const Halide::Expr& replacement);
+
 /// Every input buffer that `func` reads, directly or through other Funcs, each once.
 std::vector<Halide::Parameter> inputs_of(const Halide::Func& func);
 

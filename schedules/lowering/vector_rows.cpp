@@ -6,7 +6,8 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::RDom;
 
-VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite)
+VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite,
+                                 const std::function<Expr(const Expr&)>& value_at)
     : main_(stage.name() + "_main"),
       rest_(stage.name() + "_rest"),
       lanes_(stage.name() + "_lanes"),
@@ -18,7 +19,7 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
   const std::vector<Expr> at(lane_index.begin(), lane_index.end());
   const Expr extent = stage.extent(), length = stage.length(rewrite);
   const auto value = [&](const Expr& k, const Expr& valid) {
-    const Expr v = stage.value(k, rewrite),
+    const Expr v = value_at ? value_at(k) : stage.value(k, rewrite),
                condition = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
     return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
   };

@@ -11,7 +11,9 @@ namespace ashlar::dsl {
 //   total    = Σ main + Σ rest
 class VectorReduction {
  public:
-  VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite);
+  /// `value`: how the stage's value at k is come by where it isn't worked out again, a function of k.
+  VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite,
+                  const std::function<Expr(const Expr&)>& value = {});
   Halide::Func total() const { return total_; }
   void compute_at(const Halide::LoopLevel& level);
 

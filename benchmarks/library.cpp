@@ -48,9 +48,12 @@ json describe(const bench::Input& input) {
 }
 
 json describe(const bench::Benchmark& benchmark) {
-  json result{{"kernel", benchmark.kernel}, {"name", benchmark.name},
-              {"flops", benchmark.flops},   {"bytes", benchmark.bytes},
-              {"inputs", json::array()},    {"dtypes", json::array()},
+  json result{{"kernel", benchmark.kernel},
+              {"name", benchmark.name},
+              {"flops", benchmark.flops},
+              {"bytes", benchmark.bytes},
+              {"inputs", json::array()},
+              {"dtypes", json::array()},
               {"checked_call", benchmark.checked_call},
               {"operations", benchmark.operations}};
   for (const bench::Input& input : benchmark.inputs) result["inputs"].push_back(describe(input));

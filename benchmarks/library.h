@@ -29,5 +29,4 @@ int ashlar_bench_synchronize(AshlarRun* run);
 /// Seconds for `calls` calls: until all is done, or with `submit_only` until the last has returned. -1 on an error.
 double ashlar_bench_time(AshlarRun* run, int64_t calls, int submit_only);
 void ashlar_bench_free(AshlarRun* run);
-
 }

@@ -62,7 +62,10 @@ Benchmark adam(int64_t count, int64_t size, std::string name) {
       return std::vector{state->parameters.front().value(), state->parameters.back().value()};
     };
   };
-  Benchmark benchmark{.kernel = "adam", .name = std::move(name), .inputs = {{.shape = {count, size}}, {.shape = {count, size}}}, .make = make};
+  Benchmark benchmark{.kernel = "adam",
+                      .name = std::move(name),
+                      .inputs = {{.shape = {count, size}}, {.shape = {count, size}}},
+                      .make = make};
   // Reads parameter, gradient and both moments, writes all but the gradient.
   benchmark.bytes = 7.0 * 4.0 * static_cast<double>(count * size);
   return benchmark;

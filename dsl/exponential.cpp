@@ -1,5 +1,5 @@
-// exp, log and erf of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA, or take twice
-// as long. GPUs have good ones.
+// exp, log and erf of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA, or take
+// twice as long. GPUs have good ones.
 #include "dsl/descriptor.h"
 
 namespace ashlar::dsl {
@@ -43,15 +43,15 @@ Expr polynomial(const Expr& x, const float (&coefficients)[N]) {
   return sum;
 }
 
-// `x` within ±limit; NaN may become anything
+// `x` within [low, high]; NaN stays NaN
 Expr held_within(const Expr& x, float low, float high) {
   return Halide::strict_float(Halide::select(x > high, high, Halide::select(x < low, low, x)));
 }
 
 // NaN where x is, else `value`. The arithmetic behind `value` may take NaN for impossible: only its bits are looked at.
 Expr nan_from(const Expr& x, const Expr& value) {
-  return Halide::reinterpret<float>(Halide::select(detail::is_nan_bits(x), Halide::reinterpret<uint32_t>(x),
-                                                   Halide::reinterpret<uint32_t>(value)));
+  return Halide::reinterpret<float>(
+      Halide::select(detail::is_nan_bits(x), Halide::reinterpret<uint32_t>(x), Halide::reinterpret<uint32_t>(value)));
 }
 
 // 2^n for n in [-127, 127]
@@ -60,8 +60,8 @@ Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) <
 }  // namespace
 
 // e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where
-// 1 + r + r² q(r) with q fitted for the least relative error (Lawson's algorithm) leaves 3e-9. 2^k in two factors, so that
-// subnormal results and overflow to infinity come by themselves.
+// 1 + r + r² q(r) with q fitted for the least relative error (Lawson's algorithm) leaves 3e-9. 2^k in two factors, so
+// that subnormal results and overflow to infinity come by themselves.
 Value exp(const Value& value) {
   using Halide::Internal::Call;
   const Expr x = value.expr();
@@ -108,7 +108,7 @@ Value log(const Value& value) {
 Value erf(const Value& value) {
   const Expr x = value.expr();
   if (has_own_exp(x)) {
-    return nan_unless(!is_nan(x), Halide::erf(held_within(x, -4.0f, 4.0f)));
+    return nan_unless(!is_nan(x), Halide::strict_float(Halide::erf(held_within(x, -4.0f, 4.0f))));
   }
   constexpr float kAbove[] = {1.1283791f, 0.19040771f, 0.052748892f, 0.0037656713f, 0.00028488406f, 2.0500795e-06f};
   constexpr float kBelow[] = {1.0f, 0.50207716f, 0.1141096f, 0.014969325f, 0.0011625488f, 3.8091704e-05f};

@@ -37,8 +37,9 @@ struct Shape4 {
   std::vector<Expr> extent, stride;  ///< innermost first
 };
 
-// One input whose steps of one element run along the output's `dimension`-th loop (innermost first): square tiles are read
-// along the one, turned round in registers and written along the other. Sixteen tiles in a block, for whole cache lines.
+// One input whose steps of one element run along the output's `dimension`-th loop (innermost first): square tiles are
+// read along the one, turned round in registers and written along the other. Sixteen tiles in a block, for whole cache
+// lines.
 Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& input, int dimension) {
   constexpr int kTilesEachWay = 4;
   const int tile = input.type().bytes() < 4 ? 16 : 8;
@@ -65,8 +66,9 @@ Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& i
             branch.reorder(order).vectorize(i_in).unroll(j_in).fuse(i_block, j_block, block);
             for (const Var& v : outer) branch.fuse(block, v, block);
             constexpr int kTileElements = 64;
-            branch.split(block, task, block, kElementsPerTask / (kTilesEachWay * kTilesEachWay * kTileElements),
-                         TailStrategy::GuardWithIf)
+            branch
+                .split(block, task, block, kElementsPerTask / (kTilesEachWay * kTilesEachWay * kTileElements),
+                       TailStrategy::GuardWithIf)
                 .parallel(task);
             staged.compute_at(out, j_tile).store_in(Halide::MemoryType::Stack);
             staged.reorder_storage(j, i).reorder(j, i).vectorize(j).unroll(i);

@@ -51,9 +51,9 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
           }};
 }
 
-// product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU + u)
-// A few rows: the right operand is streamed once, whole rows of it, by tasks that each take a share of k. The last terms
-// stand apart so that no condition is left in the inner loops. The shape alone says how many shares there are.
+// product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
+// u) A few rows: the right operand is streamed once, whole rows of it, by tasks that each take a share of k. The last
+// terms stand apart so that no condition is left in the inner loops. The shape alone says how many shares there are.
 inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
                                    int lanes, int unroll, const Expr& when) {
   using Halide::Func;
@@ -69,9 +69,8 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   const Halide::RDom rest(groups * unroll, p.inner % unroll, "rest"), r_share(0, shares, "r_share");
   const Expr k = (share * length + group.y) * unroll + group.x;
   part(n, m, share, b) = 0.0f;
-  part(n, m, share, b) +=
-      left(Halide::unsafe_promise_clamped(k, 0, p.inner - 1), m, b) *
-      right(n, Halide::unsafe_promise_clamped(k, 0, p.inner - 1), b);
+  part(n, m, share, b) += left(Halide::unsafe_promise_clamped(k, 0, p.inner - 1), m, b) *
+                          right(n, Halide::unsafe_promise_clamped(k, 0, p.inner - 1), b);
   product(n, m, b) = 0.0f;
   product(n, m, b) += part(n, m, r_share, b);
   product(n, m, b) += left(rest, m, b) * right(n, rest, b);
@@ -99,9 +98,9 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
 }
 
 // total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of
-// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the
-// right operand packed before them; or, where the rows are one block, blocks of columns with their panels of the right
-// operand, which are used once and needn't leave the cache.
+// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows,
+// the right operand packed before them; or, where the rows are one block, blocks of columns with their panels of the
+// right operand, which are used once and needn't leave the cache.
 inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
                                    int lanes, const PackedTile& tile, bool by_columns) {
   using Halide::Func;

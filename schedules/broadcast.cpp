@@ -2,6 +2,7 @@
 
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/rewrite.h"
+#include "schedules/lowering/tasks.h"
 
 namespace ashlar::dsl {
 
@@ -12,7 +13,6 @@ using Halide::TailStrategy;
 
 namespace {
 
-constexpr int kElementsPerTask = 16384;
 constexpr int kThreads = 256;
 
 /// The innermost strides that get a branch of their own: all 1, and each input in turn 0 with the others 1.
@@ -33,6 +33,7 @@ struct Shape4 {
     const Halide::OutputImageParam buffer = out.output_buffer();
     for (int d = 0; d < 4; d++) extent.push_back(buffer.dim(d).extent()), stride.push_back(buffer.dim(d).stride());
   }
+  Expr elements() const { return extent[0] * extent[1] * extent[2] * extent[3]; }
   Expr is_flat() const { return extent[1] == 1 && extent[2] == 1 && extent[3] == 1; }
   std::vector<Expr> extent, stride;  ///< innermost first
 };
@@ -65,11 +66,8 @@ Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& i
             order.insert(order.end(), outer.begin(), outer.end());
             branch.reorder(order).vectorize(i_in).unroll(j_in).fuse(i_block, j_block, block);
             for (const Var& v : outer) branch.fuse(block, v, block);
-            constexpr int kTileElements = 64;
-            branch
-                .split(block, task, block, kElementsPerTask / (kTilesEachWay * kTilesEachWay * kTileElements),
-                       TailStrategy::GuardWithIf)
-                .parallel(task);
+            // Few blocks to a task: threads side by side read lines that lie side by side.
+            branch.split(block, task, block, kTilesEachWay * kTilesEachWay, TailStrategy::GuardWithIf).parallel(task);
             staged.compute_at(out, j_tile).store_in(Halide::MemoryType::Stack);
             staged.reorder_storage(j, i).reorder(j, i).vectorize(j).unroll(i);
           }};
@@ -83,16 +81,17 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index) {
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
   const Shape4 shape(out);
   // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead.
-  const Expr rows = Halide::max(1, kElementsPerTask / Halide::max(1, shape.extent[0]));
+  const Expr per_task = elements_per_task(shape.elements());
+  const Expr rows = Halide::max(1, per_task / Halide::max(1, shape.extent[0]));
   const auto tiled = [&](auto&& stage, bool vectors) {
     const Var& i = index[3];
     // Vectors first: a short row then runs its few vectors, not a whole run of masked ones.
     if (vectors) {
       stage.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-          .split(vector, run, element, kElementsPerTask / lanes, TailStrategy::GuardWithIf)
+          .split(vector, run, element, per_task / lanes, TailStrategy::GuardWithIf)
           .vectorize(lane);
     } else {
-      stage.split(i, run, element, kElementsPerTask, TailStrategy::GuardWithIf);
+      stage.split(i, run, element, per_task, TailStrategy::GuardWithIf);
     }
     stage.fuse(index[2], index[1], outer)
         .fuse(outer, index[0], outer)

@@ -1,6 +1,7 @@
 #include "schedules/elementwise.h"
 
 #include "schedules/lowering/rewrite.h"
+#include "schedules/lowering/tasks.h"
 
 namespace ashlar::dsl {
 
@@ -10,7 +11,6 @@ using Halide::TailStrategy;
 
 namespace {
 
-constexpr int kElementsPerTask = 16384;
 constexpr int kThreads = 256;
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool has_vectors) {
@@ -50,12 +50,16 @@ void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
   Var vector("vector"), lane("lane"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
   // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
+  const Expr per_task = elements_per_task(out.output_buffers()[0].dim(0).extent());
   out.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-      .split(vector, chunk, in_chunk, kElementsPerTask / lanes, TailStrategy::GuardWithIf)
+      .split(vector, chunk, in_chunk, per_task / lanes, TailStrategy::GuardWithIf)
       .parallel(chunk)
       .vectorize(lane);
   for (Stage* stage : stages) {
-    stage->func().compute_at(out, in_chunk).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
+    Func f = stage->func();
+    const Var element = f.args()[0];
+    f.compute_at(out, in_chunk).store_in(Halide::MemoryType::Stack).bound_storage(element, lanes);
+    f.vectorize(element, lanes, TailStrategy::GuardWithIf);
   }
 }
 

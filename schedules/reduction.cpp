@@ -1,6 +1,7 @@
 #include "schedules/reduction.h"
 
 #include "schedules/lowering/branches.h"
+#include "schedules/lowering/tasks.h"
 #include "schedules/lowering/tree.h"
 #include "schedules/lowering/vector_rows.h"
 
@@ -16,8 +17,11 @@ namespace {
 
 struct Shape3 {
   explicit Shape3(const Func& out)
-      : inner(out.output_buffer().dim(0).extent()), parts(out.output_buffer().dim(1).extent()) {}
-  Expr inner, parts;
+      : inner(out.output_buffer().dim(0).extent()),
+        parts(out.output_buffer().dim(1).extent()),
+        outer(out.output_buffer().dim(2).extent()) {}
+  Expr results() const { return inner * parts * outer; }
+  Expr inner, parts, outer;
 };
 
 // out reads its stage through `call`: the plain values with that in place.
@@ -31,16 +35,15 @@ std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const Ca
 // ---- CPU
 // -------------------------------------------------------------------------------------------------------------
 
-constexpr int kElementsPerTask = 16384;
-
 Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage) {
   Func out = s.out;
   VectorReduction reduction(stage, stage.index(), {});
   return {Shape3(out).inner == 1, reading(out, stage, [t = reduction.total()](const auto& at) { return t(at); }),
           [=](Halide::Stage branch) mutable {
             Var task("task"), row("row");
+            const Expr work = Halide::max(1, stage.extent());
             branch.fuse(s.part, s.outer, row)
-                .split(row, task, row, Halide::max(1, kElementsPerTask / Halide::max(1, stage.extent())),
+                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
                        TailStrategy::GuardWithIf)
                 .reorder(s.inner, row, task)
                 .parallel(task);
@@ -77,7 +80,8 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
             branch.split(s.inner, tile, s.inner, kRun, TailStrategy::GuardWithIf)
                 .fuse(tile, s.part, row)
                 .fuse(row, s.outer, row)
-                .split(row, task, row, Halide::max(1, kElementsPerTask / work), TailStrategy::GuardWithIf)
+                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * stage.extent()) / work),
+                       TailStrategy::GuardWithIf)
                 .vectorize(s.inner, lanes, TailStrategy::GuardWithIf)
                 .parallel(task);
             const Var i = index[0];

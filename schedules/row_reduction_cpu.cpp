@@ -1,3 +1,4 @@
+#include "schedules/lowering/tasks.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/row_reduction.h"
 
@@ -11,7 +12,6 @@ using Halide::TailStrategy;
 
 namespace {
 
-constexpr int kElementsPerTask = 16384;
 // A value of so many operations, reduced and then wanted again by the output, is kept: a row of them stays in cache.
 constexpr int kOperationsWorthKeeping = 8;
 
@@ -68,7 +68,9 @@ void row_reduction(Cpu, const RowStages& stages) {
     for (const Kept& one : kept) value = replace_part(value, one.formula, one.values(index[0], row));
   }
 
-  out.split(row, task, row, Halide::max(1, kElementsPerTask / Halide::max(1, work)), TailStrategy::GuardWithIf)
+  const Expr rows = buffer.dim(static_cast<int>(index.size()) - 1).extent();
+  work = Halide::max(1, work);
+  out.split(row, task, row, Halide::max(1, elements_per_task(rows * work) / work), TailStrategy::GuardWithIf)
       .parallel(task);
   if (index.size() == 2) out.vectorize(index[0], lanes, TailStrategy::GuardWithIf);
   for (VectorReduction& reduction : reductions) reduction.compute_at(each_row);

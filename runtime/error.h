@@ -54,6 +54,10 @@ struct DriverError : Error {
 struct KernelError : Error {
   using Error::Error;
 };
+/// Work that can't be captured into a graph, or a graph used wrongly.
+struct GraphError : Error {
+  using Error::Error;
+};
 /// Misuse of the tape.
 struct AutogradError : Error {
   using Error::Error;

@@ -8,6 +8,7 @@
 #include "runtime/cpu/scratch.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/cuda/halide_entries.h"
+#include "runtime/cuda/kernel_module.h"
 #include "runtime/environment.h"
 #include "runtime/launch_context.h"
 #include "runtime/opencl/halide_entries.h"
@@ -55,6 +56,22 @@ int halide_cuda_release_context(void*) { return halide_error_code_success; }
 int halide_cuda_get_stream(void* user_context, void*, void** stream) {
   *stream = user_context ? context_of(user_context)->stream->native_queue() : nullptr;
   return halide_error_code_success;
+}
+
+// What a compiled function calls to load and launch its GPU functions.
+int halide_cuda_initialize_kernels(void*, void** state, const char* image, int) {
+  return ashlar::detail::cuda::module_of(state, image) ? halide_error_code_success : halide_error_code_out_of_memory;
+}
+
+void halide_cuda_finalize_kernels(void*, void*) {}  // modules stay loaded
+
+int halide_cuda_run(void* user_context, void* state, const char* entry, int blocks_x, int blocks_y, int blocks_z,
+                    int threads_x, int threads_y, int threads_z, int shared_bytes, size_t sizes[], void* arguments[],
+                    int8_t is_buffer[]) {
+  using namespace ashlar::detail::cuda;
+  return launch_function(*static_cast<KernelModule*>(state), entry,
+                         {{blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared_bytes}, sizes,
+                         arguments, is_buffer, *context_of(user_context));
 }
 
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }

@@ -154,31 +154,42 @@ class Call {
   int slot_count_ = 1;
 };
 
-void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance& instance,
-                   const CallArguments& arguments, StreamState& stream) {
-  if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) observer(kernel, instance);
-  if (stream.device().kind != DeviceKind::cpu) {
-    for (const Tensor& x : arguments.inputs) x.storage()->prepare_read(stream);
-    for (const Tensor& y : arguments.outputs) y.storage()->prepare_write(stream);
-  } else {
-    count(stream.owner().counters().launches);
-  }
-  Call call(kernel, key, arguments);
+/// Runs a bound call on a stream, which needn't be the one it was bound for. Throws as launch() says.
+void run_call(const KernelInfo& kernel, const KernelInstance& instance, Call& call, StreamState& stream) {
+  const auto run = [&](LaunchContext& context) {
+    context.device = stream.device();
+    context.stream = &stream;
+    return call.run(instance, context);
+  };
+  if (stream.device().kind == DeviceKind::cpu) stream.count_launch();
   LaunchContext context;
-  context.device = stream.device();
-  context.stream = &stream;
-  int code = call.run(instance, context);
+  int code = run(context);
   if (code == halide_error_code_success) [[likely]]
     return;
   if (context.out_of_memory && context.driver_launches == 0 && stream.owner().trim() > 0) {
     LaunchContext again;  // nothing ran yet, and there's more room now
-    again.device = stream.device();
-    again.stream = &stream;
-    code = call.run(instance, again);
+    code = run(again);
     if (code != halide_error_code_success) throw_launch_error(kernel, instance, code, again);
     return;
   }
   throw_launch_error(kernel, instance, code, context);
+}
+
+void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance& instance,
+                   const CallArguments& arguments, StreamState& stream) {
+  if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) observer(kernel, instance);
+  GraphRecorder* recorder = stream.recorder();
+  if (stream.device().kind != DeviceKind::cpu || recorder != nullptr) {
+    for (const Tensor& x : arguments.inputs) x.storage()->prepare_read(stream);
+    for (const Tensor& y : arguments.outputs) y.storage()->prepare_write(stream);
+  }
+  if (recorder != nullptr && !recorder->driver_records()) {
+    const auto call = std::make_shared<Call>(kernel, key, arguments);
+    recorder->add([&kernel, &instance, call](StreamState& on) { run_call(kernel, instance, *call, on); });
+    return;
+  }
+  Call call(kernel, key, arguments);
+  run_call(kernel, instance, call, stream);
 }
 
 /// True when a vendor's library has taken the call.

@@ -91,6 +91,7 @@ int64_t MemoryPool::trim() noexcept {
   int64_t released;
   {
     std::lock_guard lock(mutex_);
+    if (pinned_) return 0;
     doomed.swap(free_);
     released = statistics_.free_bytes;
     statistics_.free_bytes = 0;
@@ -100,6 +101,11 @@ int64_t MemoryPool::trim() noexcept {
     for (uint64_t handle : handles) device_.give_back(handle, bytes);
   }
   return released;
+}
+
+void MemoryPool::pin(bool pinned) {
+  std::lock_guard lock(mutex_);
+  pinned_ = pinned;
 }
 
 MemoryPool::Statistics MemoryPool::statistics() const {

@@ -44,8 +44,10 @@ class MemoryPool {
   /// Throws OutOfMemory.
   Block allocate(int64_t bytes);
   void release(Block block) noexcept;
-  /// Gives the free blocks back to the driver; returns their bytes.
+  /// Gives the free blocks back to the driver; returns their bytes. Does nothing while pinned: a graph's replays use
+  /// the blocks that its capture has freed.
   int64_t trim() noexcept;
+  void pin(bool pinned);
   Statistics statistics() const;
 
  private:
@@ -56,6 +58,7 @@ class MemoryPool {
   mutable std::mutex mutex_;
   std::map<int64_t, std::vector<uint64_t>> free_;
   Statistics statistics_;
+  bool pinned_ = false;
 };
 
 }  // namespace ashlar::detail

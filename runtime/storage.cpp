@@ -67,9 +67,12 @@ void Storage::prepare_read(StreamState& stream) { prepare(stream, false); }
 void Storage::prepare_write(StreamState& stream) { prepare(stream, true); }
 
 void Storage::prepare(StreamState& stream, bool write) {
+  if (GraphRecorder* recorder = stream.recorder()) [[unlikely]]
+    return recorder->use(shared_from_this(), write);
   if (device_.kind == DeviceKind::cpu) return;  // CPU work is done when its call returns
   if (&stream == home_.get() && !shared_between_streams_.load(std::memory_order_acquire)) [[likely]]
     return;
+  refuse_in_capture(*home_, "use of a tensor on another stream");
   std::lock_guard lock(mutex_);
   if (!shared_between_streams_.load(std::memory_order_relaxed)) {
     writer_ = home_;

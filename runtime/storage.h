@@ -18,7 +18,7 @@ inline constexpr int64_t kBaseAlignment = 256;
 
 /// A block of bytes. Created storage comes from the pool of the creating thread's current stream (its home) and goes
 /// back there from whatever thread drops it. Borrowed storage is host memory that somebody else keeps alive.
-class Storage {
+class Storage : public std::enable_shared_from_this<Storage> {
  public:
   /// Uninitialised; at least one block even for 0 bytes, so that no kernel ever sees a null handle.
   /// Throws OutOfMemory, DeviceError (no such device), DriverError, ValueError (negative size).
@@ -49,7 +49,8 @@ class Storage {
   StreamState& home() const { return *home_; }
 
   /// Orders coming work of `stream` after the writes (and, to write, after the reads) that other streams have
-  /// submitted on this storage. Costs one comparison while only the home stream uses it. Throws DriverError.
+  /// submitted on this storage. Costs one comparison while only the home stream uses it. On a stream in capture it is
+  /// noted for replays. Throws DriverError, GraphError (captured work's storage used on another stream meanwhile).
   void prepare_read(StreamState& stream);
   void prepare_write(StreamState& stream);
 

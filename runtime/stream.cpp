@@ -39,10 +39,15 @@ Stream Stream::current(Device device) { return Stream(detail::current_slot(devic
 
 Device Stream::device() const { return state_->device(); }
 
-void Stream::synchronize() const { state_->synchronize(); }
+void Stream::synchronize() const {
+  detail::refuse_in_capture(*state_, "Stream::synchronize");
+  state_->synchronize();
+}
 
 void Stream::wait(const Stream& other) const {
   if (state_ == other.state_) return;
+  detail::refuse_in_capture(*state_, "Stream::wait");
+  detail::refuse_in_capture(*other.state_, "Stream::wait");
   if (device() == other.device()) {
     state_->wait(*other.state_);
   } else {

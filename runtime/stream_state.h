@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runtime/device_state.h"
+#include "runtime/graph_recorder.h"
 #include "runtime/memory_pool.h"
 
 namespace ashlar::detail {
@@ -34,6 +35,17 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
                          int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) = 0;
 
+  /// Where work is written down instead of run while it is captured into a graph; null at all other times.
+  GraphRecorder* recorder() const { return recorder_; }
+  void set_recorder(GraphRecorder* recorder) { recorder_ = recorder; }
+  /// Whether the driver records what is submitted between begin_capture() and end_capture(), which makes a graph of it;
+  /// otherwise these do nothing. Throw DriverError.
+  /// Counts a launch, or lets the graph count it that is being captured.
+  void count_launch() const noexcept { recorder_ ? recorder_->count_launch() : count(owner_.counters().launches); }
+  virtual bool driver_records() const { return false; }
+  virtual void begin_capture() {}
+  virtual std::unique_ptr<DriverGraph> end_capture() { return nullptr; }
+
   /// What Halide's runtime asks for: CUcontext and CUstream, or cl_context and cl_command_queue; null on the CPU.
   virtual void* native_context() const { return nullptr; }
   virtual void* native_queue() const { return nullptr; }
@@ -44,7 +56,11 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
  private:
   DeviceState& owner_;
   MemoryPool pool_;
+  GraphRecorder* recorder_ = nullptr;
 };
+
+/// Throws GraphError while work on the stream is being captured.
+void refuse_in_capture(const StreamState& stream, const char* operation);
 
 /// The calling thread's current stream on a device; made at the first call. Throws DeviceError, DriverError.
 StreamState& current_stream(Device device);

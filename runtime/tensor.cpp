@@ -4,6 +4,7 @@
 #include "runtime/error.h"
 #include "runtime/forms/movement.h"
 #include "runtime/storage.h"
+#include "runtime/stream_state.h"
 #include "runtime/transfer.h"
 
 namespace ashlar {
@@ -105,6 +106,7 @@ void* Tensor::data() const {
   if (storage_->host() == nullptr) {
     throw DeviceError("Tensor::data", str(), "a tensor on the CPU", "Copy it there with to(Device::cpu())");
   }
+  detail::refuse_in_capture(detail::current_stream(Device::cpu()), "Tensor::data");
   return storage_->host() + offset_ * size_of(dtype_);
 }
 

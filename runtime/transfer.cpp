@@ -18,12 +18,29 @@ void check_range(const char* operation, const Storage& storage, int64_t offset, 
                    "");
 }
 
+/// Submits copy(stream), or writes it down while the stream is in capture.
+template <class Copy>
+void submit(StreamState& stream, int64_t bytes, Copy copy) {
+  GraphRecorder* recorder = stream.recorder();
+  if (recorder == nullptr) {
+    copy(stream);
+    count(stream.owner().counters().bytes_on_device, bytes);
+  } else if (recorder->driver_records()) {
+    copy(stream);
+    recorder->count_copy(bytes);
+  } else {
+    recorder->count_copy(bytes);
+    recorder->add(copy);
+  }
+}
+
 }  // namespace
 
 void copy_from_host(Storage& destination, int64_t offset, const void* source, int64_t bytes) {
   check_range("copy from host", destination, offset, bytes);
   if (bytes == 0) return;
   StreamState& stream = current_stream(destination.device());
+  refuse_in_capture(stream, "copy from host");
   destination.prepare_write(stream);
   stream.write(destination.handle(), offset, source, bytes);
   count(stream.owner().counters().bytes_to_device, bytes);
@@ -33,6 +50,7 @@ void copy_to_host(void* destination, Storage& source, int64_t offset, int64_t by
   check_range("copy to host", source, offset, bytes);
   if (bytes == 0) return;
   StreamState& stream = current_stream(source.device());
+  refuse_in_capture(stream, "copy to host");
   source.prepare_read(stream);
   stream.read(destination, source.handle(), offset, bytes);
   count(stream.owner().counters().bytes_to_host, bytes);
@@ -47,9 +65,13 @@ void copy_bytes(Storage& destination, int64_t destination_offset, Storage& sourc
     StreamState& stream = current_stream(source.device());
     source.prepare_read(stream);
     destination.prepare_write(stream);
-    stream.copy(destination.handle(), destination_offset, source.handle(), source_offset, bytes);
-    count(stream.owner().counters().bytes_on_device, bytes);
-  } else if (source.host() != nullptr) {
+    submit(stream, bytes, [to = destination.handle(), destination_offset, from = source.handle(), source_offset,
+                           bytes](StreamState& on) { on.copy(to, destination_offset, from, source_offset, bytes); });
+    return;
+  }
+  refuse_in_capture(current_stream(source.device()), "copy between devices");
+  refuse_in_capture(current_stream(destination.device()), "copy between devices");
+  if (source.host() != nullptr) {
     copy_from_host(destination, destination_offset, source.host() + source_offset, bytes);
   } else if (destination.host() != nullptr) {
     copy_to_host(destination.host() + destination_offset, source, source_offset, bytes);
@@ -75,13 +97,16 @@ void copy_rows(Storage& destination, int64_t destination_offset, int64_t destina
   StreamState& stream = current_stream(source.device());
   source.prepare_read(stream);
   destination.prepare_write(stream);
-  if (destination_pitch == row_bytes && source_pitch == row_bytes) {
-    stream.copy(destination.handle(), destination_offset, source.handle(), source_offset, rows * row_bytes);
-  } else {
-    stream.copy_rows(destination.handle(), destination_offset, destination_pitch, source.handle(), source_offset,
-                     source_pitch, row_bytes, rows);
-  }
-  count(stream.owner().counters().bytes_on_device, rows * row_bytes);
+  submit(stream, rows * row_bytes,
+         [to = destination.handle(), destination_offset, destination_pitch, from = source.handle(), source_offset,
+          source_pitch, row_bytes, rows](StreamState& on) {
+           if (destination_pitch == row_bytes && source_pitch == row_bytes) {
+             on.copy(to, destination_offset, from, source_offset, rows * row_bytes);
+           } else {
+             on.copy_rows(to, destination_offset, destination_pitch, from, source_offset, source_pitch, row_bytes,
+                          rows);
+           }
+         });
 }
 
 }  // namespace ashlar::detail

@@ -1,6 +1,7 @@
 #include "runtime/cuda/cuda_device.h"
 
 #include "runtime/cuda/driver.h"
+#include "runtime/error.h"
 #include "runtime/stream_state.h"
 
 namespace ashlar::detail {
@@ -48,6 +49,34 @@ class CudaDevice final : public DeviceState {
  private:
   const Api& api_;
   cuda::Context context_ = nullptr;
+};
+
+class CudaGraph final : public DriverGraph {
+ public:
+  explicit CudaGraph(CudaDevice& device) : device_(device), api_(device.api()) {}
+
+  ~CudaGraph() override {
+    cuda::Context popped;
+    if (executable_ == nullptr || api_.push_context(device_.context()) != cuda::kSuccess) return;
+    api_.executable_destroy(executable_);
+    api_.pop_context(&popped);
+  }
+
+  /// From what a stream has captured. The context is current.
+  void instantiate(cuda::DriverGraphHandle captured) {
+    cuda::check("cuGraphInstantiateWithFlags", cuda::call(api_.graph_instantiate, &executable_, captured, 0ull));
+  }
+
+  void replay(StreamState& stream) override {
+    ContextScope scope(device_.context());
+    cuda::check("cuGraphLaunch",
+                cuda::call(api_.graph_launch, executable_, static_cast<cuda::Queue>(stream.native_queue())));
+  }
+
+ private:
+  CudaDevice& device_;
+  const Api& api_;
+  cuda::ExecutableGraph executable_ = nullptr;
 };
 
 class CudaStream final : public StreamState {
@@ -111,6 +140,28 @@ class CudaStream final : public StreamState {
     copy.width_bytes = static_cast<size_t>(row_bytes);
     copy.height = static_cast<size_t>(rows);
     cuda::check("cuMemcpy2DAsync", cuda::call(api_.copy_2d, &copy, queue_));
+  }
+
+  bool driver_records() const override { return true; }
+
+  void begin_capture() override {
+    ContextScope scope(device_.context());
+    cuda::check("cuStreamBeginCapture", cuda::call(api_.begin_capture, queue_, cuda::kRelaxedCapture));
+  }
+
+  std::unique_ptr<DriverGraph> end_capture() override {
+    ContextScope scope(device_.context());
+    auto graph = std::make_unique<CudaGraph>(device_);
+    cuda::DriverGraphHandle captured = nullptr;
+    cuda::check("cuStreamEndCapture", api_.end_capture(queue_, &captured));  // always done: it ends the capture
+    try {
+      graph->instantiate(captured);
+    } catch (const DriverError&) {
+      api_.graph_destroy(captured);
+      throw;
+    }
+    api_.graph_destroy(captured);
+    return graph;
   }
 
   void* native_context() const override { return device_.context(); }

@@ -36,7 +36,10 @@ const Api* load_api() noexcept {
       load(a.copy_to_device, "cuMemcpyHtoDAsync_v2") && load(a.copy_to_host, "cuMemcpyDtoHAsync_v2") &&
       load(a.copy_on_device, "cuMemcpyDtoDAsync_v2") && load(a.copy_2d, "cuMemcpy2DAsync_v2") &&
       load(a.module_load, "cuModuleLoadDataEx") && load(a.module_get_function, "cuModuleGetFunction") &&
-      load(a.function_set_attribute, "cuFuncSetAttribute") && load(a.launch_kernel, "cuLaunchKernel");
+      load(a.function_set_attribute, "cuFuncSetAttribute") && load(a.launch_kernel, "cuLaunchKernel") &&
+      load(a.begin_capture, "cuStreamBeginCapture_v2") && load(a.end_capture, "cuStreamEndCapture") &&
+      load(a.graph_instantiate, "cuGraphInstantiateWithFlags") && load(a.graph_launch, "cuGraphLaunch") &&
+      load(a.graph_destroy, "cuGraphDestroy") && load(a.executable_destroy, "cuGraphExecDestroy");
   return complete && a.init(0) == kSuccess ? &a : nullptr;
 }
 

@@ -18,6 +18,8 @@ using Queue = struct QueueHandle*;  // CUstream
 using Event = struct EventHandle*;
 using Module = struct ModuleHandle*;
 using Function = struct FunctionHandle*;
+using DriverGraphHandle = struct GraphHandle*;
+using ExecutableGraph = struct ExecutableGraphHandle*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
@@ -26,6 +28,8 @@ inline constexpr Result kNotPermitted = 800;
 inline constexpr Result kUnknown = 999;
 inline constexpr unsigned int kNonBlockingStream = 1;
 inline constexpr unsigned int kEventWithoutTiming = 2;
+/// CU_STREAM_CAPTURE_MODE_RELAXED: memory may be allocated and modules loaded meanwhile.
+inline constexpr int kRelaxedCapture = 2;
 
 /// CUDA_MEMCPY2D. Memory types: 1 host, 2 device.
 struct Copy2D {
@@ -74,6 +78,12 @@ struct Api {
   Result (*launch_kernel)(Function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                           unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                           Queue stream, void** parameters, void** extra);
+  Result (*begin_capture)(Queue stream, int mode);
+  Result (*end_capture)(Queue stream, DriverGraphHandle* graph);
+  Result (*graph_instantiate)(ExecutableGraph* executable, DriverGraphHandle graph, unsigned long long flags);
+  Result (*graph_launch)(ExecutableGraph executable, Queue stream);
+  Result (*graph_destroy)(DriverGraphHandle graph);
+  Result (*executable_destroy)(ExecutableGraph executable);
 };
 
 /// Null when the library isn't there, lacks one of them, or finds no device. Never throws.

@@ -3,8 +3,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 // Signatures as NVIDIA documents the driver interface; handles are opaque to callers.
 namespace {
@@ -18,6 +21,22 @@ std::mutex mutex;
 std::map<Pointer, size_t> blocks;
 thread_local int depth = 0;
 char context, device_module, scale_function;
+
+// What a stream was told while it captured, and what a graph repeats.
+using Work = std::vector<std::function<Result()>>;
+struct Stream {
+  bool capturing = false;
+  Work captured;
+};
+
+/// Does the work now, or keeps it for the graph that the stream is capturing.
+Result submit(void* stream, std::function<Result()> work) {
+  if (stream == nullptr || depth == 0) return stream ? kInvalidContext : kInvalidValue;
+  auto& queue = *static_cast<Stream*>(stream);
+  if (!queue.capturing) return work();
+  queue.captured.push_back(std::move(work));
+  return kSuccess;
+}
 
 // CUDA_MEMCPY2D
 struct Copy2D {
@@ -84,14 +103,51 @@ Result cuStreamCreate(void** stream, unsigned int) {
   if (require_context() != kSuccess) return kInvalidContext;
   std::lock_guard lock(mutex);
   ++state.live_streams;
-  return *stream = new char, kSuccess;
+  return *stream = new Stream, kSuccess;
 }
 Result cuStreamDestroy_v2(void* stream) {
   std::lock_guard lock(mutex);
   --state.live_streams;
-  return delete static_cast<char*>(stream), kSuccess;
+  return delete static_cast<Stream*>(stream), kSuccess;
 }
-Result cuStreamSynchronize(void* stream) { return stream ? require_context() : kInvalidValue; }
+Result cuStreamSynchronize(void* stream) {
+  if (stream == nullptr || static_cast<Stream*>(stream)->capturing) return kInvalidValue;
+  return require_context();
+}
+Result cuStreamBeginCapture_v2(void* stream, int mode) {
+  if (stream == nullptr || mode != 2 || std::exchange(static_cast<Stream*>(stream)->capturing, true)) {
+    return kInvalidValue;
+  }
+  return require_context();
+}
+Result cuStreamEndCapture(void* stream, void** graph) {
+  if (stream == nullptr || !std::exchange(static_cast<Stream*>(stream)->capturing, false)) return kInvalidValue;
+  std::lock_guard lock(mutex);
+  ++state.live_graphs;
+  return *graph = new Work(std::move(static_cast<Stream*>(stream)->captured)), kSuccess;
+}
+Result cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  std::lock_guard lock(mutex);
+  ++state.live_graphs;
+  return *executable = new Work(*static_cast<Work*>(graph)), kSuccess;
+}
+Result cuGraphLaunch(void* executable, void* stream) {
+  {
+    std::lock_guard lock(mutex);
+    state.last_stream = stream;
+  }
+  Result status = require_context();
+  for (const auto& work : *static_cast<Work*>(executable)) {
+    if (status == kSuccess) status = submit(stream, work);
+  }
+  return status;
+}
+Result cuGraphDestroy(void* graph) {
+  std::lock_guard lock(mutex);
+  --state.live_graphs;
+  return delete static_cast<Work*>(graph), kSuccess;
+}
+Result cuGraphExecDestroy(void* executable) { return cuGraphDestroy(executable); }
 Result cuStreamWaitEvent(void* stream, void* event, unsigned int) {
   if (!stream || !event) return kInvalidValue;
   std::lock_guard lock(mutex);
@@ -133,18 +189,23 @@ Result cuMemFree_v2(Pointer pointer) {
 
 Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void*) { return copy(at(to), from, bytes); }
 Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void*) { return copy(to, at(from), bytes); }
-Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, void*) { return copy(at(to), at(from), bytes); }
+Result cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, size_t bytes, void* stream) {
+  return submit(stream, [=] { return copy(at(to), at(from), bytes); });
+}
 Result cuMemcpyHtoD_v2(Pointer to, const void* from, size_t bytes) { return copy(at(to), from, bytes); }
 Result cuMemcpyDtoH_v2(void* to, Pointer from, size_t bytes) { return copy(to, at(from), bytes); }
 Result cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) { return copy(at(to), at(from), bytes); }
 Result cuMemcpy3D_v2(const void*) { return kInvalidValue; }
-Result cuMemcpy2DAsync_v2(const Copy2D* c, void*) {
-  Result status = c->source_type == 2 && c->destination_type == 2 ? kSuccess : kInvalidValue;
-  for (size_t row = 0; row < c->height && status == kSuccess; ++row) {
-    status = copy(at(c->destination_device + row * c->destination_pitch), at(c->source_device + row * c->source_pitch),
-                  c->width_bytes);
-  }
-  return status;
+Result cuMemcpy2DAsync_v2(const Copy2D* copied, void* stream) {
+  if (copied->source_type != 2 || copied->destination_type != 2) return kInvalidValue;
+  return submit(stream, [c = *copied] {
+    Result status = kSuccess;
+    for (size_t row = 0; row < c.height && status == kSuccess; ++row) {
+      status = copy(at(c.destination_device + row * c.destination_pitch), at(c.source_device + row * c.source_pitch),
+                    c.width_bytes);
+    }
+    return status;
+  });
 }
 
 Result cuModuleLoadDataEx(void** loaded, const void* image, unsigned int count, int* options, void**) {
@@ -172,11 +233,16 @@ Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, 
   const float scale = *static_cast<float*>(parameters[1]);
   const int32_t n = *static_cast<int32_t*>(parameters[2]);
   auto* y = static_cast<float*>(at(*static_cast<Pointer*>(parameters[3])));
-  for (int32_t i = 0; i < n; ++i) y[i] = scale * x[i];
-  std::lock_guard lock(mutex);
-  ++state.launches;
-  state.last_stream = stream;
-  return kSuccess;
+  {
+    std::lock_guard lock(mutex);
+    state.last_stream = stream;
+  }
+  return submit(stream, [=] {
+    for (int32_t i = 0; i < n; ++i) y[i] = scale * x[i];
+    std::lock_guard lock(mutex);
+    ++state.launches;
+    return kSuccess;
+  });
 }
 
 // Halide's runtime looks these up too; with our hooks it has no reason to call them.

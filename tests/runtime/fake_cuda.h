@@ -12,6 +12,7 @@ struct FakeCudaLog {
   int64_t live_bytes;
   int64_t live_streams;
   int64_t live_events;
+  int64_t live_graphs;
   int64_t contexts_pushed;  // and not yet popped
   int64_t modules;
   int64_t register_caps;  // modules loaded with CU_JIT_MAX_REGISTERS

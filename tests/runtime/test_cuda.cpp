@@ -10,6 +10,7 @@
 #include "runtime/counters.h"
 #include "runtime/error.h"
 #include "runtime/fault.h"
+#include "runtime/graph.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 #include "runtime/stream_state.h"
@@ -187,6 +188,30 @@ TEST_F(Cuda, StreamsWaitForEachOthersUsesOfAStorage) {
   EXPECT_EQ(waits_of(c, [&] { storage.reset(); }), 1);  // its home, a, waits for b before the block is used again
 }
 
+TEST_F(Cuda, AGraphIsOneCall) {
+  const Tensor x = upload(ramp(500), Device::cuda());
+  Tensor y = upload(ramp(500), Device::cuda());
+  const Counters before = counters(DeviceKind::cuda);
+  const int64_t graphs = log_->live_graphs;
+  {
+    const Graph graph = capture(Device::cuda(), [&] {
+      const Tensor t = Tensor::empty({500}, DType::f32, Device::cuda());
+      run(&scale_on_cuda, x, 2, t);
+      run(&scale_on_cuda, t, 3, y);
+      run(&scale_on_cuda, y, 1, Tensor(t.storage(), {490}, {1}, 3, DType::f32));  // through a temporary and a copy
+    });
+    EXPECT_EQ(log_->live_graphs, graphs + 1);  // the executable one
+    EXPECT_EQ(download(y), ramp(500));         // nothing ran
+    EXPECT_EQ((counters(DeviceKind::cuda) - before).launches, 0);
+    graph.replay();
+    EXPECT_EQ(download(y)[499], 6 * 499);
+    EXPECT_EQ((counters(DeviceKind::cuda) - before).launches, 3);
+    EXPECT_EQ((counters(DeviceKind::cuda) - before).bytes_on_device, 490 * 4);
+    EXPECT_EQ(log_->last_stream, Stream::current(Device::cuda()).state().native_queue());
+  }
+  EXPECT_EQ(log_->live_graphs, graphs);
+}
+
 TEST_F(Cuda, OutOfMemoryTrimsOtherStreamsThenThrows) {
   const Tensor kept = upload(ramp(1000), Device::cuda());
   {
@@ -207,7 +232,9 @@ TEST_F(Cuda, TheNthDriverCallFails) {
     StreamScope scope(other);
     const Tensor target = upload(std::vector<float>(600, -1), Device::cuda());
     run(&scale_on_cuda, x, 2, Tensor(target.storage(), {500}, {1}, 3, DType::f32));
-    return download(target)[3 + 499];
+    const Graph graph = capture(Device::cuda(), [&] { run(&scale_on_cuda, x, 4, target.slice(0, 3, 503)); });
+    graph.replay();
+    return download(target)[3 + 499] / 2;
   };
   int exceptions = 0;
   for (int n = 1;; ++n) {
@@ -229,6 +256,7 @@ TEST_F(Cuda, TheNthDriverCallFails) {
     EXPECT_EQ(log_->live_allocations, before.live_allocations) << n;
     EXPECT_EQ(log_->live_streams, before.live_streams) << n;
     EXPECT_EQ(log_->live_events, before.live_events) << n;
+    EXPECT_EQ(log_->live_graphs, before.live_graphs) << n;
     EXPECT_EQ(log_->contexts_pushed, 0) << n;
     EXPECT_EQ(job(), 998);
     if (!fired) break;

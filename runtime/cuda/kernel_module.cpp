@@ -1,0 +1,132 @@
+#include "runtime/cuda/kernel_module.h"
+
+#include <HalideRuntime.h>
+
+#include "runtime/counter_cells.h"
+#include "runtime/environment.h"
+#include "runtime/stream_state.h"
+
+namespace ashlar::detail::cuda {
+namespace {
+
+constexpr int kDynamicSharedBytesAttribute = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kSharedBytesForAll = 48 << 10;     // more has to be asked for
+constexpr int kMostParameters = 128;
+
+Result note(LaunchContext& launch, const char* name, Result status) noexcept {
+  if (status != kSuccess) launch.record_driver_failure(name, status, status == kOutOfMemory);
+  return status;
+}
+
+/// Makes the launch's context current for a scope.
+class LaunchScope {
+ public:
+  explicit LaunchScope(LaunchContext& launch)
+      : scope_(static_cast<Context>(launch.stream->native_context()), std::nothrow_t()),
+        good_(note(launch, "cuCtxPushCurrent", scope_.status()) == kSuccess) {}
+  explicit operator bool() const { return good_; }
+
+ private:
+  ContextScope scope_;
+  bool good_;
+};
+
+}  // namespace
+
+struct KernelModule::Entry {
+  const char* name;
+  Function function;
+  std::atomic<int> shared_limit{kSharedBytesForAll};
+  Entry* next;
+
+  Entry(const char* n, Function f, Entry* rest) : name(n), function(f), next(rest) {}
+};
+
+KernelModule* module_of(void** slot, const void* image) noexcept {
+  std::atomic_ref<void*> shared(*slot);
+  if (void* module = shared.load(std::memory_order_acquire)) [[likely]]
+    return static_cast<KernelModule*>(module);
+  auto* made = new (std::nothrow) KernelModule(image);
+  void* empty = nullptr;
+  if (made == nullptr || shared.compare_exchange_strong(empty, made, std::memory_order_acq_rel)) return made;
+  delete made;  // another thread was quicker
+  return static_cast<KernelModule*>(empty);
+}
+
+// Called with the context current and loading_ held.
+KernelModule::Loaded* KernelModule::load(LaunchContext& launch) noexcept {
+  auto* made = new (std::nothrow) Loaded;
+  if (made == nullptr) return nullptr;
+  if (note(launch, "cuModuleLoadDataEx",
+           call(api()->module_load, &made->module, image_, 0u, nullptr, nullptr)) != kSuccess) {
+    delete made;
+    return nullptr;
+  }
+  count(counter_cells(DeviceKind::cuda).modules_loaded);
+  log("loaded a CUDA module");
+  return made;
+}
+
+KernelModule::Entry* KernelModule::entry(const char* name, LaunchContext& launch) noexcept {
+  std::atomic<Loaded*>& slot = loaded_[launch.device.index];
+  const auto find = [&slot, name]() -> Entry* {
+    const Loaded* loaded = slot.load(std::memory_order_acquire);
+    Entry* e = loaded ? loaded->entries.load(std::memory_order_acquire) : nullptr;
+    while (e != nullptr && e->name != name) e = e->next;
+    return e;
+  };
+  if (Entry* found = find()) [[likely]]
+    return found;
+  const std::lock_guard lock(loading_);
+  if (Entry* found = find()) return found;
+  Loaded* loaded = slot.load(std::memory_order_relaxed);
+  if (loaded == nullptr) {
+    if ((loaded = load(launch)) == nullptr) return nullptr;
+    slot.store(loaded, std::memory_order_release);
+  }
+  Function function = nullptr;
+  if (note(launch, "cuModuleGetFunction",
+           call(api()->module_get_function, &function, loaded->module, name)) != kSuccess) {
+    return nullptr;
+  }
+  auto* made = new (std::nothrow) Entry(name, function, loaded->entries.load(std::memory_order_relaxed));
+  if (made != nullptr) loaded->entries.store(made, std::memory_order_release);
+  return made;
+}
+
+int launch_function(KernelModule& module, const char* name, const LaunchSize& size, const size_t* sizes,
+                    void** arguments, const int8_t* is_buffer, LaunchContext& launch) noexcept {
+  void* parameters[kMostParameters];
+  int parameter_count = 0;
+  for (; sizes[parameter_count] != 0; ++parameter_count) {
+    if (parameter_count == kMostParameters) {
+      launch.record_error("the GPU function has more than 128 parameters");
+      return halide_error_code_internal_error;
+    }
+    void* argument = arguments[parameter_count];
+    parameters[parameter_count] =
+        is_buffer[parameter_count] ? &static_cast<halide_buffer_t*>(argument)->device : argument;
+  }
+  const LaunchScope scope(launch);
+  if (!scope) return halide_error_code_gpu_device_error;
+  KernelModule::Entry* entry = module.entry(name, launch);
+  if (entry == nullptr) return halide_error_code_gpu_device_error;
+  if (size.shared_bytes > entry->shared_limit.load(std::memory_order_relaxed)) {
+    if (note(launch, "cuFuncSetAttribute", call(api()->function_set_attribute, entry->function,
+                                                kDynamicSharedBytesAttribute, size.shared_bytes)) != kSuccess) {
+      return halide_error_code_gpu_device_error;
+    }
+    entry->shared_limit.store(size.shared_bytes, std::memory_order_relaxed);
+  }
+  const auto u = [](int value) { return static_cast<unsigned int>(value); };
+  const Result status = call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]),
+                             u(size.blocks[2]), u(size.threads[0]), u(size.threads[1]), u(size.threads[2]),
+                             u(size.shared_bytes), static_cast<Queue>(launch.stream->native_queue()), parameters,
+                             static_cast<void**>(nullptr));
+  if (note(launch, "cuLaunchKernel", status) != kSuccess) return halide_error_code_gpu_device_error;
+  ++launch.driver_launches;
+  launch.stream->count_launch();
+  return halide_error_code_success;
+}
+
+}  // namespace ashlar::detail::cuda

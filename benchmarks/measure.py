@@ -66,8 +66,7 @@ class Measurer:
             if figures.wants_host_time(benchmark):
                 row["host_us"] = self.host_microseconds(run)
             for name in row["ms"]:
-                if name == "ashlar":
-                    row["ms"][name] /= benchmark.operations
+                row["ms"][name] /= benchmark.operations
             return row
         finally:
             run.close()

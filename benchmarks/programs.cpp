@@ -11,6 +11,7 @@
 #include "nn/loss.h"
 #include "nn/optim/adam.h"
 #include "nn/sequential.h"
+#include "runtime/graph.h"
 
 namespace ashlar::bench {
 namespace {
@@ -72,19 +73,28 @@ Benchmark adam(int64_t count, int64_t size, std::string name) {
 }
 
 // One step of ashlar-train's network, 784-256-128-10 with ReLU, and Adam; inputs: pixels, labels, then each layer's
-// weight and bias to start from.
+// weight and bias to start from. On a GPU, as nn::Trainer does, the second step is captured and the further ones replay it.
 class MlpStep {
  public:
   std::vector<Tensor> operator()(Tensors x) {
-    if (!optimizer_) build(x);
+    if (!optimizer_) {
+      build(x);
+      return {step(x)};
+    }
+    if (x[0].device().kind == DeviceKind::cpu) return {step(x)};
+    if (!graph_.defined()) graph_ = capture(x[0].device(), [&] { loss_ = step(x); });
+    graph_.replay();
+    return {loss_};
+  }
+
+ private:
+  Tensor step(Tensors x) {
     optimizer_->zero_grad();
     const Var loss = nn::cross_entropy(model_(x[0]), x[1]);
     backward(loss);
     optimizer_->step();
-    return {loss.value()};
+    return loss.value();
   }
-
- private:
   void build(Tensors x) {
     nn::Generator generator(0);
     for (size_t i = 2; i + 1 < x.size(); i += 2) {
@@ -98,7 +108,31 @@ class MlpStep {
   }
   nn::Sequential model_;
   std::optional<nn::Adam> optimizer_;
+  Graph graph_;
+  Tensor loss_;
 };
+
+// x + 1, `length` times, as a graph.
+Benchmark captured_chain(int length, const Input& input) {
+  struct State {
+    Graph graph;
+    Tensor y;
+  };
+  const auto make = [length]() -> Call {
+    return [length, state = std::make_shared<State>()](Tensors x) {
+      if (!state->graph.defined()) {
+        state->graph = capture(x[0].device(), [&] {
+          state->y = x[0];
+          for (int i = 0; i < length; ++i) state->y = affine(state->y, 1.0, 1.0);
+        });
+      }
+      state->graph.replay();
+      return std::vector{state->y};
+    };
+  };
+  return {.kernel = "graph", .name = "chain_of_" + std::to_string(length), .inputs = {input}, .make = make,
+          .operations = length};
+}
 
 Benchmark mlp_training(int64_t batch) {
   const std::vector<int64_t> widths{784, 256, 128, 10};
@@ -130,6 +164,7 @@ std::vector<Benchmark> program_benchmarks() {
           adam(200, 500000, "100M_in_200"),
           adam(20, 500000, "10M_in_20"),
           simple("add", "1K", {small, small}, [](Tensors x) { return std::vector{add(x[0], x[1])}; }),
+          captured_chain(100, small),
           mlp_training(64),
           mlp_training(128)};
 }

@@ -45,11 +45,19 @@ def operation(benchmark):
         return lambda x: (x.permute(axes).contiguous(),)
     if kernel == "cast":
         return lambda x: (x.to(torch.float16),)
+    if kernel == "graph":
+        return lambda x: (chain_of(int(name.split("_")[-1]), x),)
     if kernel == "fused_chain":
         return lambda a, b, c: (F.gelu(a + b) * c,)
     if kernel == "cross_entropy":
         return cross_entropy_training if name.startswith("training") else None
     return None
+
+
+def chain_of(length, x):
+    for _ in range(length):
+        x = x + 1
+    return x
 
 
 def matmul(name):

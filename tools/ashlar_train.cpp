@@ -42,6 +42,7 @@ struct Settings {
   std::string metrics;
   std::string save;
   bool check_transfers = false;
+  std::string replay = "auto";
 };
 
 void add_options(CLI::App& command, Settings& settings) {
@@ -69,6 +70,11 @@ void add_options(CLI::App& command, Settings& settings) {
   command.add_option("--seed", settings.seed, "Of the first weights and of the order of images")->capture_default_str();
   command.add_option("--metrics", settings.metrics, "Write a CSV file with a row for each epoch");
   command.add_option("--save", settings.save, "Write the trained weights as safetensors");
+  command
+      .add_option("--graph", settings.replay,
+                  "Capture a training step once and replay it: on, off, or auto, which is on for CUDA")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   command.add_flag("--check-transfers", settings.check_transfers,
                    "Fail unless steady training steps copy the batch to the device and nothing else either way");
 }
@@ -132,6 +138,7 @@ int train_mlp(const Settings& settings) {
   const auto optimizer = make_optimizer(settings, model);
   const double learning_rate = optimizer->learning_rate();
   nn::Trainer trainer(model, *optimizer, device, nn::pixel_statistics(data.train));
+  if (settings.replay != "auto") trainer.set_replay(settings.replay == "on");
   nn::BatchLoader train(data.train, {.batch = settings.batch, .seed = settings.seed});
   nn::BatchLoader test(data.test, {.batch = 1000, .shuffle = false});
   std::cout << "mlp with " << model.parameter_count() << " parameters on " << device.str() << " ("

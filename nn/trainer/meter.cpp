@@ -4,20 +4,26 @@
 
 namespace ashlar::nn {
 
+Meter::Meter(Device device)
+    : loss_(Tensor::zeros({}, DType::f32, device)), hits_(Tensor::zeros({}, DType::f32, device)) {}
+
 void Meter::reset() {
-  loss_ = Tensor::zeros({}, DType::f32, device_);
-  hits_ = Tensor::zeros({}, DType::f32, device_);
+  loss_.fill_(0);
+  hits_.fill_(0);
   samples_ = 0;
 }
 
 void Meter::add(const Tensor& mean_loss, const Tensor& logits, const Tensor& labels) {
-  const int64_t count = labels.numel();
+  add_on_device(mean_loss, logits, labels);
+  count(labels.numel());
+}
+
+void Meter::add_on_device(const Tensor& mean_loss, const Tensor& logits, const Tensor& labels) const {
   const Tensor loss = mean_loss.to(DType::f32).reshape({});
-  loss_ = ashlar::add(loss_, affine(loss, static_cast<double>(count), 0.0));
+  loss_.copy_(ashlar::add(loss_, affine(loss, static_cast<double>(labels.numel()), 0.0)));
   // Class numbers are small: f32 holds them exactly.
   const Tensor predicted = argmax(logits, {-1}).to(DType::f32);
-  hits_ = ashlar::add(hits_, sum(equal(predicted, labels.to(DType::f32))));
-  samples_ += count;
+  hits_.copy_(ashlar::add(hits_, sum(equal(predicted, labels.to(DType::f32)))));
 }
 
 Scores Meter::read() const {

@@ -16,14 +16,18 @@ struct Scores {
 /// add() only queues work; read() waits and copies two numbers to the host. Sums are f32: exact counts up to 2^24.
 class Meter {
  public:
-  explicit Meter(Device device) : device_(device) { reset(); }
+  explicit Meter(Device device);
   void reset();
   /// One batch: its mean loss (one element), logits [batch, classes], labels i64 [batch].
   void add(const Tensor& mean_loss, const Tensor& logits, const Tensor& labels);
   Scores read() const;
 
+  /// The two halves of add(), for a step that is captured once and replayed: what the device does, and what each call
+  /// counts on the host.
+  void add_on_device(const Tensor& mean_loss, const Tensor& logits, const Tensor& labels) const;
+  void count(int64_t samples) { samples_ += samples; }
+
  private:
-  Device device_;
   Tensor loss_;
   Tensor hits_;
   int64_t samples_ = 0;

@@ -19,27 +19,42 @@ Trainer::Trainer(Module& model, Optimizer& optimizer, Device device, const Pixel
       device_(device),
       scale_(1.0 / (255.0 * statistics.deviation)),
       shift_(-statistics.mean / statistics.deviation),
-      meter_(device) {
+      meter_(device),
+      replay_(device.kind == DeviceKind::cuda) {
   model_.to(device);
 }
 
-Trainer::DeviceBatch Trainer::move(const Batch& batch) const {
-  return {affine(batch.images.to(device_).to(DType::f32), scale_, shift_), batch.labels.to(device_)};
-}
+Tensor Trainer::normalised(const Tensor& images) const { return affine(images.to(DType::f32), scale_, shift_); }
 
 void Trainer::step(const Batch& batch) {
-  const DeviceBatch input = move(batch);
-  const Var logits = model_(input.pixels);
-  const Var loss = cross_entropy(logits, input.labels);
+  meter_.count(batch.size());
+  const bool fits = batch_.images.defined() && batch_.images.shape() == batch.images.shape();
+  if (!replay_ || !fits) {
+    const Batch here{batch.images.to(device_), batch.labels.to(device_)};
+    compute(here);
+    if (replay_ && !batch_.images.defined()) batch_ = here;
+    return;
+  }
+  batch_.images.copy_(batch.images);
+  batch_.labels.copy_(batch.labels);
+  if (!graph_.defined()) graph_ = capture(device_, [this] { compute(batch_); });
+  graph_.replay();
+}
+
+void Trainer::compute(const Batch& on_device) {
+  const Var logits = model_(normalised(on_device.images));
+  const Var loss = cross_entropy(logits, on_device.labels);
   optimizer_.zero_grad();
   backward(loss);
   optimizer_.step();
-  meter_.add(loss.value(), logits.value(), input.labels);
+  meter_.add_on_device(loss.value(), logits.value(), on_device.labels);
 }
 
 Scores Trainer::train(BatchLoader& data, uint64_t epoch, const Observer& observer) {
   model_.train();
   meter_.reset();
+  graph_ = Graph();  // between passes the model may have changed
+  batch_ = Batch();
   data.start(epoch);
   int64_t done = 0;
   while (const std::optional<Batch> batch = data.next()) {
@@ -65,9 +80,9 @@ Scores Trainer::evaluate(BatchLoader& data) {
   meter_.reset();
   data.start(0);
   while (const std::optional<Batch> batch = data.next()) {
-    const DeviceBatch input = move(*batch);
-    const Var logits = model_(input.pixels);
-    meter_.add(cross_entropy(logits, input.labels).value(), logits.value(), input.labels);
+    const Tensor labels = batch->labels.to(device_);
+    const Var logits = model_(normalised(batch->images.to(device_)));
+    meter_.add(cross_entropy(logits, labels).value(), logits.value(), labels);
   }
   return meter_.read();
 }

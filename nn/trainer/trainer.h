@@ -9,6 +9,7 @@
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
 #include "nn/trainer/meter.h"
+#include "runtime/graph.h"
 
 namespace ashlar::nn {
 
@@ -26,10 +27,16 @@ struct TransferReport {
 /// The model reads pixels as (pixel / 255 - mean) / deviation, [batch, pixels], and answers with logits
 /// [batch, classes]. Batches go to the device as bytes and are converted there. Nothing comes back but the scores, when
 /// they are asked for.
+///
+/// On CUDA the second step of each pass is captured as a graph, which the further ones replay: the same kernels in the same
+/// order, so the same numbers. Steps on a batch of another size, such as the last one, are not.
 class Trainer {
  public:
   /// Model and optimiser must outlive the trainer; the model is moved to `device`.
   Trainer(Module& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics);
+
+  /// Whether steps are captured and replayed; by default on CUDA, where launching them costs more than running them.
+  void set_replay(bool replay) { replay_ = replay; }
 
   /// Called after each step with the samples done so far; scores() may be asked then.
   using Observer = std::function<void(int64_t done)>;
@@ -43,12 +50,9 @@ class Trainer {
   const TransferReport& transfers() const { return transfers_; }
 
  private:
-  struct DeviceBatch {
-    Tensor pixels;  // f32 [batch, pixels], normalised
-    Tensor labels;  // i64 [batch]
-  };
-  DeviceBatch move(const Batch& batch) const;
+  Tensor normalised(const Tensor& images) const;  // f32 [batch, pixels] of u8
   void step(const Batch& batch);
+  void compute(const Batch& on_device);
 
   Module& model_;
   Optimizer& optimizer_;
@@ -58,6 +62,9 @@ class Trainer {
   Meter meter_;
   TransferReport transfers_;
   int64_t steps_ = 0;
+  bool replay_;
+  Graph graph_;   // one step on batch_
+  Batch batch_;   // on the device; what the graph reads
 };
 
 }  // namespace ashlar::nn

@@ -1,6 +1,7 @@
 // Training a small problem to the end, on every device; what it copies; what it reports.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <sstream>
 
 #include "nn/linear.h"
@@ -43,7 +44,7 @@ void build(Sequential& model) {
 }
 
 Scores run(Device device, bool adam, int epochs, std::vector<float>* weights = nullptr,
-           TransferReport* transfers = nullptr) {
+           TransferReport* transfers = nullptr, std::optional<bool> replay = {}) {
   const LabeledImages train = quarters(500, 1), test = quarters(200, 2);
   Sequential model;
   build(model);
@@ -54,7 +55,11 @@ Scores run(Device device, bool adam, int epochs, std::vector<float>* weights = n
     optimizer = std::make_unique<SGD>(model.parameters(), SgdOptions{.learning_rate = 0.05, .momentum = 0.9});
   Trainer trainer(model, *optimizer, device, pixel_statistics(train));
   BatchLoader batches(train, {.batch = 32, .seed = 4}), tests(test, {.batch = 64, .shuffle = false});
-  for (int epoch = 0; epoch < epochs; epoch++) trainer.train(batches, static_cast<uint64_t>(epoch));
+  if (replay) trainer.set_replay(*replay);
+  for (int epoch = 0; epoch < epochs; epoch++) {
+    trainer.train(batches, static_cast<uint64_t>(epoch));
+    optimizer->set_learning_rate(0.5 * optimizer->learning_rate());
+  }
   if (weights != nullptr) *weights = model.parameters()[0].value().to_vector<float>();
   if (transfers != nullptr) *transfers = trainer.transfers();
   return trainer.evaluate(tests);
@@ -73,6 +78,18 @@ TEST_P(TrainingOnDevice, TheSameSeedGivesTheSameBits) {
   run(device(), true, 2, &first);
   run(device(), true, 2, &second);
   EXPECT_EQ(first, second);
+}
+
+TEST_P(TrainingOnDevice, ReplayedStepsGiveTheSameBits) {
+  for (const bool adam : {true, false}) {
+    std::vector<float> eager, replayed;
+    TransferReport report;
+    const Scores first = run(device(), adam, 3, &eager, nullptr, false);
+    const Scores second = run(device(), adam, 3, &replayed, &report, true);
+    EXPECT_EQ(eager, replayed);
+    EXPECT_EQ(first.loss, second.loss);
+    EXPECT_EQ(report.bytes_out, 0);
+  }
 }
 
 TEST_P(TrainingOnDevice, SteadyStepsCopyTheirBatchAndNothingElse) {

@@ -73,7 +73,8 @@ Benchmark adam(int64_t count, int64_t size, std::string name) {
 }
 
 // One step of ashlar-train's network, 784-256-128-10 with ReLU, and Adam; inputs: pixels, labels, then each layer's
-// weight and bias to start from. On a GPU, as nn::Trainer does, the second step is captured and the further ones replay it.
+// weight and bias to start from. On a GPU, as nn::Trainer does, the second step is captured and the further ones replay
+// it.
 class MlpStep {
  public:
   std::vector<Tensor> operator()(Tensors x) {
@@ -130,7 +131,10 @@ Benchmark captured_chain(int length, const Input& input) {
       return std::vector{state->y};
     };
   };
-  return {.kernel = "graph", .name = "chain_of_" + std::to_string(length), .inputs = {input}, .make = make,
+  return {.kernel = "graph",
+          .name = "chain_of_" + std::to_string(length),
+          .inputs = {input},
+          .make = make,
           .operations = length};
 }
 

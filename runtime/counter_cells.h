@@ -18,6 +18,7 @@ struct CounterCells {
   std::atomic<int64_t> pool_bytes{0};
   std::atomic<int64_t> live_bytes{0};
   std::atomic<int64_t> modules_loaded{0};
+  std::atomic<int64_t> cache_hits{0};
   std::atomic<int64_t> cpu_fallbacks{0};
 };
 

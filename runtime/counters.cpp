@@ -23,6 +23,7 @@ Counters operator-(const Counters& a, const Counters& b) {
   d.pool_bytes = a.pool_bytes - b.pool_bytes;
   d.live_bytes = a.live_bytes - b.live_bytes;
   d.modules_loaded = a.modules_loaded - b.modules_loaded;
+  d.cache_hits = a.cache_hits - b.cache_hits;
   d.cpu_fallbacks = a.cpu_fallbacks - b.cpu_fallbacks;
   return d;
 }
@@ -39,6 +40,7 @@ Counters counters(DeviceKind kind) {
   c.pool_bytes = cells.pool_bytes;
   c.live_bytes = cells.live_bytes;
   c.modules_loaded = cells.modules_loaded;
+  c.cache_hits = cells.cache_hits;
   c.cpu_fallbacks = cells.cpu_fallbacks;
   return c;
 }

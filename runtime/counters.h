@@ -18,6 +18,7 @@ struct Counters {
   int64_t pool_bytes = 0;       ///< bytes the pool holds now, used or free
   int64_t live_bytes = 0;       ///< bytes in use by tensors now
   int64_t modules_loaded = 0;   ///< GPU modules or programs built
+  int64_t cache_hits = 0;       ///< OpenCL programs among these that lay built on the disk
   int64_t cpu_fallbacks = 0;    ///< calls that ran on the CPU by Fallback::cpu
 
   friend Counters operator-(const Counters& a, const Counters& b);

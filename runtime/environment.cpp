@@ -30,6 +30,14 @@ int thread_count() {
   return std::min(asked > 0 ? asked : usable_processors(), kMostThreads);
 }
 
+std::string cache_folder() {
+  if (const char* chosen = std::getenv("ASHLAR_CACHE")) return chosen;
+  const std::string caches = read("XDG_CACHE_HOME", ""), home = read("HOME", "");
+  // The XDG specification: a relative path is no valid one.
+  if (caches.starts_with('/')) return caches + "/ashlar";
+  return home.starts_with('/') ? home + "/.cache/ashlar" : std::string();
+}
+
 void log_to_stderr(std::string_view line) {
   std::fprintf(stderr, "ashlar: %.*s\n", static_cast<int>(line.size()), line.data());
 }
@@ -48,7 +56,9 @@ const Environment& environment() {
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),
                                                       read("ASHLAR_OPENCL_LIBRARY", "libOpenCL.so.1"),
                                                       read("ASHLAR_CUBLASLT_LIBRARY", ""),
-                                                      read("ASHLAR_VENDOR", "auto")};
+                                                      read("ASHLAR_VENDOR", "auto"),
+                                                      cache_folder(),
+                                                      std::getenv("ASHLAR_CACHE") != nullptr};
   return values;
 }
 

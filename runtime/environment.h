@@ -5,6 +5,8 @@
 //   ASHLAR_OPENCL_LIBRARY=path    opened instead of libOpenCL.so.1
 //   ASHLAR_CUBLASLT_LIBRARY=path  opened instead of libcublasLt.so
 //   ASHLAR_VENDOR=never|always    the start value of vendor_policy(); default auto
+//   ASHLAR_CACHE=folder           where built OpenCL programs are kept; set but empty: nowhere. Default:
+//                                 $XDG_CACHE_HOME/ashlar, or ~/.cache/ashlar, for drivers without such a cache
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 #pragma once
 
@@ -21,6 +23,8 @@ struct Environment {
   std::string opencl_library;
   std::string cublaslt_library;  ///< empty: whichever version is there
   std::string vendor;
+  std::string cache;  ///< a folder; empty: none
+  bool cache_chosen;  ///< by ASHLAR_CACHE
 };
 
 const Environment& environment();

@@ -24,8 +24,8 @@ class Graph {
 
   /// Runs the captured work again on the calling thread's current stream of the device, after and before what other
   /// streams do with the same tensors. The tensors used are read and written where they lay: whatever changes between
-  /// replays (a batch, a learning rate) is written into them with copy_() or fill_(). Versions of the written ones grow,
-  /// and counters() grow as if the work had been called. Throws DriverError, GraphError inside another capture.
+  /// replays (a batch, a learning rate) is written into them with copy_() or fill_(). Versions of the written ones
+  /// grow, and counters() grow as if the work had been called. Throws DriverError, GraphError inside another capture.
   void replay() const;
 
  private:

@@ -44,6 +44,16 @@ void halide_error(void* user_context, const char* message) {
 
 void halide_print(void*, const char* message) { ashlar::detail::log(message); }
 
+// A compiled GPU function asks for each argument to be on the device. It is, always (runtime/bind.h); Halide's own
+// would take a lock shared by all devices to find that out.
+int halide_copy_to_device(void* user_context, halide_buffer_t* buffer, const halide_device_interface_t* wanted) {
+  if (buffer->device != 0 && !buffer->host_dirty() && buffer->device_interface == wanted) {
+    return halide_error_code_success;
+  }
+  halide_error(user_context, buffer->device == 0 ? ashlar::detail::kAllocationInKernel : ashlar::detail::kCopyInKernel);
+  return halide_error_code_copy_to_device_failed;
+}
+
 void* halide_cuda_get_symbol(void*, const char* name) { return ashlar::detail::cuda::halide_entry(name); }
 
 int halide_cuda_acquire_context(void* user_context, void** context, bool) {
@@ -75,6 +85,9 @@ int halide_cuda_run(void* user_context, void* state, const char* entry, int bloc
 }
 
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }
+
+/// Nothing but what follows from the device: a program kept on disk was built with the same.
+const char* halide_opencl_get_build_options(void*) { return ""; }
 
 int halide_acquire_cl_context(void* user_context, void** context, void** queue, bool) {
   *context = user_context ? context_of(user_context)->stream->native_context() : nullptr;

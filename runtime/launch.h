@@ -27,7 +27,8 @@ struct Precision {
 /// Runs one instance of `kernel` on the current stream of the tensors' device. Inputs, scalars and outputs stand in
 /// the order of the kernel's arguments of that role, already in canonical form: ranks as declared, inputs with any
 /// non-negative strides, outputs with innermost stride 1. Scratch is taken from the pool. Outputs get their version
-/// bumped. Does nothing when every output is empty. A captured call (runtime/graph.h) refers to `kernel` and its tables.
+/// bumped. Does nothing when every output is empty. A captured call (runtime/graph.h) refers to `kernel` and its
+/// tables.
 ///
 /// Throws DeviceError (mixed devices), DTypeError (a tensor's dtype isn't the instance's), MissingKernel,
 /// ShapeError (rank, or over 2^31 - 1 elements in one argument), OutOfMemory, DriverError, KernelError.

@@ -2,8 +2,9 @@
 
 #include <HalideRuntime.h>
 
-#include <array>
+#include <cstddef>
 #include <limits>
+#include <new>
 #include <string>
 
 #include "runtime/bind.h"
@@ -111,9 +112,13 @@ std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const 
     throw KernelError(kernel.name, "scratch buffers without a shape rule", "a rule that gives their shapes",
                       "Give the kernel's Scratch a shape");
   }
-  std::array<Shape, kMostArguments> input_shapes, output_shapes;
-  for (size_t i = 0; i < arguments.inputs.size(); ++i) input_shapes[i] = arguments.inputs[i].shape();
-  if (const char* violated = kernel.shape_rule(input_shapes.data(), output_shapes.data())) {
+  // Made as needed: most calls have three arguments.
+  alignas(Shape) std::byte places[2 * kMostArguments][sizeof(Shape)];
+  auto* const input_shapes = reinterpret_cast<Shape*>(places);
+  auto* const output_shapes = input_shapes + arguments.inputs.size();
+  for (size_t i = 0; i < arguments.inputs.size(); ++i) new (input_shapes + i) Shape(arguments.inputs[i].shape());
+  for (size_t i = 0; i < kernel.arguments.size(); ++i) new (output_shapes + i) Shape;
+  if (const char* violated = kernel.shape_rule(input_shapes, output_shapes)) {
     std::string came;
     for (const Tensor& x : arguments.inputs) came += (came.empty() ? "" : ", ") + x.str();
     throw ShapeError(kernel.name, came, violated, "");

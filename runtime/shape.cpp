@@ -45,7 +45,7 @@ void Shape::erase(int position) {
   rank_--;
 }
 
-int64_t Shape::numel() const {
+int64_t Shape::checked_numel() const {
   if (std::find(begin(), end(), 0) != end()) return 0;
   int64_t product = 1;
   for (int64_t size : *this) {
@@ -64,8 +64,6 @@ std::string Shape::str() const {
   }
   return text + "]";
 }
-
-bool operator==(const Shape& a, const Shape& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 Shape dense_strides(const Shape& shape) {
   Shape strides = shape;

@@ -31,14 +31,26 @@ class Shape {
   void insert(int position, int64_t size);
   void erase(int position);
 
-  /// Product of the sizes; 1 for rank 0.
-  int64_t numel() const;
+  /// Product of the sizes; 1 for rank 0. Throws ShapeError above 2^63.
+  int64_t numel() const {
+    int64_t product = 1;
+    bool overflows = false;
+    for (int64_t size : *this) overflows |= __builtin_mul_overflow(product, size, &product);
+    return overflows ? checked_numel() : product;
+  }
   /// "[2, 3, 5]"
   std::string str() const;
 
-  friend bool operator==(const Shape& a, const Shape& b);
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; i++) {
+      if (a.sizes_[static_cast<size_t>(i)] != b.sizes_[static_cast<size_t>(i)]) return false;
+    }
+    return true;
+  }
 
  private:
+  int64_t checked_numel() const;  // a product of 0 may overflow on the way
   std::array<int64_t, kMaxRank> sizes_{};
   int rank_ = 0;
 };

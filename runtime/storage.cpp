@@ -23,10 +23,15 @@ void wait_or_synchronize(StreamState& stream, StreamState& other) noexcept {
 
 }  // namespace
 
+/// Lets make_shared see the constructor: one piece of memory for the storage and its counts.
+struct Storage::Made : Storage {
+  Made() = default;
+};
+
 std::shared_ptr<Storage> Storage::create(int64_t bytes, Device device) {
   if (bytes < 0) throw ValueError("Storage::create", std::to_string(bytes) + " bytes", "0 or more", "");
   StreamState& home = current_stream(device);
-  std::shared_ptr<Storage> storage(new Storage);
+  std::shared_ptr<Storage> storage = std::make_shared<Made>();
   const Block block = home.pool().allocate(bytes);
   storage->device_ = device;
   storage->bytes_ = bytes;
@@ -42,7 +47,7 @@ std::shared_ptr<Storage> Storage::borrow(void* pointer, int64_t bytes) {
                      "an address and a size of 0 or more", "");
   }
   if (pointer == nullptr) return create(0, Device::cpu());
-  std::shared_ptr<Storage> storage(new Storage);
+  std::shared_ptr<Storage> storage = std::make_shared<Made>();
   const auto address = reinterpret_cast<uint64_t>(pointer);
   storage->begin_ = static_cast<int64_t>(address % kBaseAlignment);
   storage->handle_ = address - address % kBaseAlignment;

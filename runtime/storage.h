@@ -55,6 +55,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   void prepare_write(StreamState& stream);
 
  private:
+  struct Made;
   Storage() = default;
   void prepare(StreamState& stream, bool write);
 

@@ -65,8 +65,9 @@ void copy_bytes(Storage& destination, int64_t destination_offset, Storage& sourc
     StreamState& stream = current_stream(source.device());
     source.prepare_read(stream);
     destination.prepare_write(stream);
-    submit(stream, bytes, [to = destination.handle(), destination_offset, from = source.handle(), source_offset,
-                           bytes](StreamState& on) { on.copy(to, destination_offset, from, source_offset, bytes); });
+    submit(stream, bytes,
+           [to = destination.handle(), destination_offset, from = source.handle(), source_offset,
+            bytes](StreamState& on) { on.copy(to, destination_offset, from, source_offset, bytes); });
     return;
   }
   refuse_in_capture(current_stream(source.device()), "copy between devices");

@@ -28,8 +28,8 @@ struct TransferReport {
 /// [batch, classes]. Batches go to the device as bytes and are converted there. Nothing comes back but the scores, when
 /// they are asked for.
 ///
-/// On CUDA the second step of each pass is captured as a graph, which the further ones replay: the same kernels in the same
-/// order, so the same numbers. Steps on a batch of another size, such as the last one, are not.
+/// On CUDA the second step of each pass is captured as a graph, which the further ones replay: the same kernels in the
+/// same order, so the same numbers. Steps on a batch of another size, such as the last one, are not.
 class Trainer {
  public:
   /// Model and optimiser must outlive the trainer; the model is moved to `device`.
@@ -63,8 +63,8 @@ class Trainer {
   TransferReport transfers_;
   int64_t steps_ = 0;
   bool replay_;
-  Graph graph_;   // one step on batch_
-  Batch batch_;   // on the device; what the graph reads
+  Graph graph_;  // one step on batch_
+  Batch batch_;  // on the device; what the graph reads
 };
 
 }  // namespace ashlar::nn

@@ -3,9 +3,8 @@
 
 namespace ashlar::detail::cuda {
 
-/// What Halide's runtime is to call for a driver function: the driver's own, or ours in front of it, which counts,
-/// lifts Halide's cap of 64 registers, lets planted faults strike, records failures in the active launch, and refuses
-/// allocations and copies.
+/// What Halide's runtime is to call for a driver function: the driver's own, or ours in its place, which refuses
+/// allocations and copies inside a kernel. Loading and launching go past Halide's runtime (kernel_module.h).
 void* halide_entry(const char* name) noexcept;
 
 }  // namespace ashlar::detail::cuda

@@ -57,8 +57,8 @@ KernelModule* module_of(void** slot, const void* image) noexcept {
 KernelModule::Loaded* KernelModule::load(LaunchContext& launch) noexcept {
   auto* made = new (std::nothrow) Loaded;
   if (made == nullptr) return nullptr;
-  if (note(launch, "cuModuleLoadDataEx",
-           call(api()->module_load, &made->module, image_, 0u, nullptr, nullptr)) != kSuccess) {
+  if (note(launch, "cuModuleLoadDataEx", call(api()->module_load, &made->module, image_, 0u, nullptr, nullptr)) !=
+      kSuccess) {
     delete made;
     return nullptr;
   }
@@ -85,8 +85,8 @@ KernelModule::Entry* KernelModule::entry(const char* name, LaunchContext& launch
     slot.store(loaded, std::memory_order_release);
   }
   Function function = nullptr;
-  if (note(launch, "cuModuleGetFunction",
-           call(api()->module_get_function, &function, loaded->module, name)) != kSuccess) {
+  if (note(launch, "cuModuleGetFunction", call(api()->module_get_function, &function, loaded->module, name)) !=
+      kSuccess) {
     return nullptr;
   }
   auto* made = new (std::nothrow) Entry(name, function, loaded->entries.load(std::memory_order_relaxed));
@@ -112,17 +112,18 @@ int launch_function(KernelModule& module, const char* name, const LaunchSize& si
   KernelModule::Entry* entry = module.entry(name, launch);
   if (entry == nullptr) return halide_error_code_gpu_device_error;
   if (size.shared_bytes > entry->shared_limit.load(std::memory_order_relaxed)) {
-    if (note(launch, "cuFuncSetAttribute", call(api()->function_set_attribute, entry->function,
-                                                kDynamicSharedBytesAttribute, size.shared_bytes)) != kSuccess) {
+    if (note(launch, "cuFuncSetAttribute",
+             call(api()->function_set_attribute, entry->function, kDynamicSharedBytesAttribute, size.shared_bytes)) !=
+        kSuccess) {
       return halide_error_code_gpu_device_error;
     }
     entry->shared_limit.store(size.shared_bytes, std::memory_order_relaxed);
   }
   const auto u = [](int value) { return static_cast<unsigned int>(value); };
-  const Result status = call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]),
-                             u(size.blocks[2]), u(size.threads[0]), u(size.threads[1]), u(size.threads[2]),
-                             u(size.shared_bytes), static_cast<Queue>(launch.stream->native_queue()), parameters,
-                             static_cast<void**>(nullptr));
+  const Result status =
+      call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2]),
+           u(size.threads[0]), u(size.threads[1]), u(size.threads[2]), u(size.shared_bytes),
+           static_cast<Queue>(launch.stream->native_queue()), parameters, static_cast<void**>(nullptr));
   if (note(launch, "cuLaunchKernel", status) != kSuccess) return halide_error_code_gpu_device_error;
   ++launch.driver_launches;
   launch.stream->count_launch();

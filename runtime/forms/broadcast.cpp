@@ -1,4 +1,6 @@
 // Form::broadcast: inputs broadcast against each other, all dimensions collapsed together to at most four.
+#include <algorithm>
+
 #include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -15,6 +17,21 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
   const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
   const Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
   if (result.numel() == 0) return result;
+
+  // Dense operands of one shape are one row.
+  const int64_t numel = result.numel();
+  const auto is_row = [&](const Tensor& x) { return x.shape() == shape && x.is_contiguous(); };
+  if (numel <= kMaxElements && std::ranges::all_of(inputs, is_row)) {
+    const auto row = [&](const Tensor& x) {
+      return Tensor(x.storage(), {1, 1, 1, numel}, {numel, numel, numel, 1}, x.offset(), x.dtype());
+    };
+    std::vector<Tensor> rows;
+    rows.reserve(inputs.size());
+    for (const Tensor& x : inputs) rows.push_back(row(x));
+    const Tensor output = row(result);
+    launch(kernel, key, rows, scalars, std::span(&output, 1));
+    return result;
+  }
 
   std::vector<Tensor> operands{result};
   for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));

@@ -11,6 +11,7 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
   const KernelKey key = key_of(kernel, inputs);
   // Inputs declared with rank 0 are parameters, not operands: one element for the whole call.
   std::vector<Tensor> flat;
+  flat.reserve(inputs.size());
   const Tensor* first = nullptr;
   for (size_t i = 0; i < inputs.size(); i++) {
     const Tensor& x = inputs[i];
@@ -30,6 +31,8 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
   const int count = kernel.count(Argument::Role::output);
   const int64_t numel = first->numel();
   std::vector<Tensor> results, written;
+  results.reserve(static_cast<size_t>(count));
+  written.reserve(static_cast<size_t>(count));
   for (int o = 0; o < count; o++) {
     const Argument& argument = argument_of(kernel, Argument::Role::output, o);
     if (argument.in_place_of >= 0) {

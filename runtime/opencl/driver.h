@@ -37,7 +37,9 @@ struct Api {
   decltype(&::clFlush) flush;
   decltype(&::clFinish) finish;
   decltype(&::clCreateProgramWithSource) create_program_with_source;
+  decltype(&::clCreateProgramWithBinary) create_program_with_binary;
   decltype(&::clBuildProgram) build_program;
+  decltype(&::clGetProgramInfo) get_program_info;
   decltype(&::clReleaseProgram) release_program;
   decltype(&::clCreateKernel) create_kernel;
   decltype(&::clReleaseKernel) release_kernel;

@@ -10,6 +10,7 @@
 #include "runtime/environment.h"
 #include "runtime/launch_context.h"
 #include "runtime/opencl/driver.h"
+#include "runtime/opencl/program_cache.h"
 
 namespace ashlar::detail::opencl {
 namespace {
@@ -40,25 +41,45 @@ constexpr char kGetDeviceInfo[] = "clGetDeviceInfo";
 constexpr char kGetContextInfo[] = "clGetContextInfo";
 constexpr char kSetKernelArg[] = "clSetKernelArg";
 
+/// The program that this thread has just created: Halide's runtime builds it next.
+thread_local struct {
+  cl_program program = nullptr;
+  const char* source = nullptr;
+  bool built = false;
+} created;
+
 cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
                           cl_int* status) noexcept {
-  cl_program program = nullptr;
+  cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
+  if (program != nullptr) {
+    created = {program, sources[0], true};
+    *status = CL_SUCCESS;
+    return program;
+  }
   if (fault::strikes(FaultSite::driver_call)) {
     *status = CL_OUT_OF_RESOURCES;
   } else {
     program = api()->create_program_with_source(context, pieces, sources, lengths, status);
   }
   note("clCreateProgramWithSource", *status);
+  created = {program, sources[0], false};
   return program;
 }
 
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
+  if (program == created.program && created.built) {
+    count(counter_cells(DeviceKind::opencl).modules_loaded);
+    count(counter_cells(DeviceKind::opencl).cache_hits);
+    log("took an OpenCL program from the cache");
+    return CL_SUCCESS;
+  }
   const cl_int status =
       note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
   if (status == CL_SUCCESS) {
     count(counter_cells(DeviceKind::opencl).modules_loaded);
     log("built an OpenCL program");
+    if (program == created.program) store_program(program, created.source);
   } else if (active_launch != nullptr) {
     active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
   }

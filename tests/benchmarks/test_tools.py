@@ -105,7 +105,8 @@ class Figures(unittest.TestCase):
         index = next(b for b in self.benchmarks if b.key == "add/1K/f32")
         run = Run(self.library, index)
         for i, value in enumerate((1.5, 2.0)):
-            run.write(i, ctypes.addressof((ctypes.c_float * 1024)(*[value] * 1024)))
+            values = (ctypes.c_float * 1024)(*[value] * 1024)  # an address keeps nothing alive
+            run.write(i, ctypes.addressof(values))
         self.assertEqual(run.call(), 1)
         result = (ctypes.c_float * 1024)()
         run.read(0, ctypes.addressof(result))

@@ -1,5 +1,5 @@
-// Capturing work once and replaying it, on every device that runs kernels. What the CUDA driver is asked for is tested in
-// test_cuda.cpp.
+// Capturing work once and replaying it, on every device that runs kernels. What the CUDA driver is asked for is tested
+// in test_cuda.cpp.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -146,7 +146,9 @@ TEST_P(Graphs, WhatCantBeReplayedIsATypedErrorAndLeavesEverythingUsable) {
   const std::vector<std::function<void()>> mistakes = {
       [&] { sum(x).item(); },
       [&] { relu(x).to_vector<float>(); },
-      [&] { Tensor::from(std::vector<float>{1, 2}, {2}, device_); },
+      [&] {
+        Tensor::from(std::vector<float>{1, 2}, {2}, device_);
+      },
       [&] { Stream::current(device_).synchronize(); },
       [&] { Stream::current(device_).wait(Stream(device_)); },
       [&] { inner.replay(); },
@@ -194,7 +196,9 @@ TEST(Graph, AnUndefinedOneDoesNothing) {
   EXPECT_THROW(graph.device(), GraphError);
 }
 
-TEST(Graph, AnEmptyOneDoesNothing) { EXPECT_NO_THROW(capture(Device::cpu(), [] {}).replay()); }
+TEST(Graph, AnEmptyOneDoesNothing) {
+  EXPECT_NO_THROW(capture(Device::cpu(), [] {}).replay());
+}
 
 INSTANTIATE_TEST_SUITE_P(Devices, Graphs, ::testing::ValuesIn(testing::kernel_devices()),
                          [](const auto& info) { return std::string(name_of(info.param.kind)); });

@@ -1,0 +1,102 @@
+#include "runtime/opencl/program_cache.h"
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "runtime/disk_cache.h"
+#include "runtime/environment.h"
+
+namespace ashlar::detail::opencl {
+namespace {
+
+const DiskCache& cache() {
+  static const DiskCache& folder =
+      *new DiskCache(environment().cache.empty() ? std::string() : environment().cache + "/opencl");
+  return folder;
+}
+
+/// PoCL caches on disk what it compiles; asked for a program's binary it compiles every kernel in it, needed or not.
+bool keeps_its_own(std::string_view device_version) { return device_version.find("PoCL") != std::string_view::npos; }
+
+/// Everything that a built program depends on: who builds it, for what, and of what. What Halide gives the compiler
+/// beside the source follows from the device. Empty where nothing should be kept.
+std::string key_of(cl_device_id device, std::string_view source) {
+  std::string key;
+  for (const cl_device_info what :
+       {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION, CL_DEVICE_EXTENSIONS}) {
+    size_t bytes = 0;
+    if (api()->get_device_info(device, what, 0, nullptr, &bytes) != CL_SUCCESS) return {};
+    std::string text(bytes, '\0');
+    if (api()->get_device_info(device, what, bytes, text.data(), nullptr) != CL_SUCCESS) return {};
+    if (what == CL_DEVICE_VERSION && keeps_its_own(text) && !environment().cache_chosen) return {};
+    key += text + '\n';
+  }
+  return key.append(source);
+}
+
+/// One device or none: our contexts have one.
+cl_device_id device_of(cl_context context) {
+  cl_device_id device = nullptr;
+  const cl_int status = api()->get_context_info(context, CL_CONTEXT_DEVICES, sizeof(device), &device, nullptr);
+  return status == CL_SUCCESS ? device : nullptr;
+}
+
+cl_program build(cl_context context, cl_device_id device, const std::string& binary) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
+  const size_t size = binary.size();
+  cl_int loaded = CL_SUCCESS, status = CL_OUT_OF_RESOURCES;
+  cl_program program = nullptr;
+  if (!fault::strikes(FaultSite::driver_call)) {
+    program = api()->create_program_with_binary(context, 1, &device, &size, &bytes, &loaded, &status);
+  }
+  if (program == nullptr) return nullptr;
+  if (status == CL_SUCCESS && loaded == CL_SUCCESS &&
+      call(api()->build_program, program, cl_uint{1}, static_cast<const cl_device_id*>(&device), "", nullptr,
+           nullptr) == CL_SUCCESS) {
+    return program;
+  }
+  api()->release_program(program);
+  return nullptr;
+}
+
+}  // namespace
+
+cl_program load_program(cl_context context, std::string_view source) noexcept {
+  try {
+    const cl_device_id device = cache().enabled() ? device_of(context) : nullptr;
+    const std::string key = device ? key_of(device, source) : std::string();
+    if (key.empty()) return nullptr;
+    const std::optional<std::string> binary = cache().load(key);
+    if (!binary) return nullptr;
+    cl_program program = build(context, device, *binary);
+    if (program == nullptr) cache().remove(key);  // the next process builds it anew, too
+    return program;
+  } catch (const std::exception&) {  // no memory: it can still be built from source
+    return nullptr;
+  }
+}
+
+void store_program(cl_program program, std::string_view source) noexcept {
+  try {
+    cl_device_id device = nullptr;
+    size_t size = 0;
+    if (!cache().enabled() ||
+        api()->get_program_info(program, CL_PROGRAM_DEVICES, sizeof(device), &device, nullptr) != CL_SUCCESS) {
+      return;
+    }
+    const std::string key = key_of(device, source);
+    if (key.empty() ||
+        api()->get_program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, nullptr) != CL_SUCCESS ||
+        size == 0) {
+      return;
+    }
+    std::vector<unsigned char> binary(size);
+    unsigned char* bytes = binary.data();
+    if (api()->get_program_info(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, nullptr) != CL_SUCCESS) return;
+    cache().store(key, {reinterpret_cast<const char*>(bytes), size});
+  } catch (const std::exception&) {  // no memory to keep it
+  }
+}
+
+}  // namespace ashlar::detail::opencl

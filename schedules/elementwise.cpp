@@ -47,19 +47,21 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool h
 }  // namespace
 
 void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
-  Var vector("vector"), lane("lane"), chunk("chunk"), in_chunk("in_chunk");
+  Var vector("vector"), lane("lane"), task("task"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
   // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
-  const Expr per_task = elements_per_task(out.output_buffers()[0].dim(0).extent());
+  constexpr int kChunk = 16384;
   out.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-      .split(vector, chunk, in_chunk, per_task / lanes, TailStrategy::GuardWithIf)
-      .parallel(chunk)
+      .split(vector, chunk, in_chunk, kChunk / lanes, TailStrategy::GuardWithIf)
       .vectorize(lane);
+  if (stages.empty()) {
+    const Expr chunks = elements_per_task(out.output_buffers()[0].dim(0).extent()) / kChunk;
+    out.split(chunk, task, chunk, chunks, TailStrategy::GuardWithIf).parallel(task);
+  } else {
+    out.parallel(chunk);  // one loop more, and Halide no longer sees that the stages fit into registers
+  }
   for (Stage* stage : stages) {
-    Func f = stage->func();
-    const Var element = f.args()[0];
-    f.compute_at(out, in_chunk).store_in(Halide::MemoryType::Stack).bound_storage(element, lanes);
-    f.vectorize(element, lanes, TailStrategy::GuardWithIf);
+    stage->func().compute_at(out, in_chunk).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
   }
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the report from measurements (measure.py): docs/benchmarks.md and its plots.
 
-    report.py docs/results/benchmarks/*.json --out docs/benchmarks.md [--notes docs/results/benchmarks.notes.md]
+    report.py docs/results/benchmarks/*.json --out docs/benchmarks.md [--notes docs/results/benchmarks/notes.md]
 
 One file for each run; several runs of one device (see --part of measure.py) are shown together. Notes are sections of
 Markdown, "## cuda" and so on, which stand behind the tables of their device.

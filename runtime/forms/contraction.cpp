@@ -115,6 +115,12 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   full.push_back(n);
   if (a.rank() > 1) result_shape.push_back(m);
   if (b.rank() > 1) result_shape.push_back(n);
+  // One column is one row of the transposed product, which lies in memory alike; the CPU's kernels have plans for rows.
+  if (n == 1 && m > 1 && !has_bias && a.device().kind == DeviceKind::cpu) {
+    MatmulOptions turned = options;
+    turned.transpose_a = turned.transpose_b = false;
+    return contraction(kernel, transposed(right), transposed(left), turned).reshape(result_shape);
+  }
   const Tensor y = Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 

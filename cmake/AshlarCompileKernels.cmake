@@ -1,7 +1,7 @@
 # Run by the build (cmake -P): compiles the kernels of one generator for one code target into one relocatable object,
 # OUTPUT, and leaves the PTX of CUDA kernels and the assembler's reports beside it. With CACHE set, the result is kept there
 # under a hash of all that it depends on: the generator (kernel, schedule, language, Halide's name), the target, and for
-# CUDA the capability, the architectures and the tools.
+# CUDA the capability, the architectures and the tools; and what the tuned tables in TUNED say about its kernels.
 cmake_minimum_required(VERSION 3.25)
 
 function(run folder)
@@ -22,7 +22,12 @@ if(CODE_TARGET STREQUAL "cuda")
     set(device_tools ${PTXAS} ${NVFATBIN} ${ARCHITECTURES})
   endif()
 endif()
-string(SHA256 key "${generator_hash} ${script_hash} ${target_key}")
+# Of the tuned tables, what they say about these kernels.
+execute_process(COMMAND ${GENERATOR} tuned ${TUNED}/${CODE_TARGET} OUTPUT_VARIABLE tuned RESULT_VARIABLE result)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "failed: ${GENERATOR} tuned ${TUNED}/${CODE_TARGET}")
+endif()
+string(SHA256 key "${generator_hash} ${script_hash} ${target_key} ${tuned}")
 cmake_path(GET OUTPUT FILENAME file)
 file(MAKE_DIRECTORY ${FOLDER})
 
@@ -33,7 +38,7 @@ if(CACHE AND EXISTS ${CACHE}/${key}/done)
   return()
 endif()
 
-run(${FOLDER} ${GENERATOR} compile ${CODE_TARGET} ${CUDA_CAPABILITY} ${FOLDER} ${device_tools})
+run(${FOLDER} ${GENERATOR} compile ${CODE_TARGET} ${CUDA_CAPABILITY} ${FOLDER} ${TUNED}/${CODE_TARGET} ${device_tools})
 run(${FOLDER} ${COMPILER} -c -fPIC -w @tables.rsp)
 run(${FOLDER} ${LINKER} -r --unique -o ${OUTPUT} @objects.rsp)
 

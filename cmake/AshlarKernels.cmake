@@ -1,10 +1,13 @@
-# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda])
+# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda] [TUNED folder])
 #
 # Compiles kernel files ahead of time. Each becomes a generator executable, which is then run for the typed functions, for
 # their gradients, and once for each code target. Makes the libraries
 #   NAME             typed functions ("ashlar/ops/<file>.h") and the kernels behind them
 #   NAME_gradients   their differentiable versions ("ashlar/ad/<file>.h")
 #   NAME_kernels_cpu, _opencl, _cuda, _absent   the compiled kernels; NAME links them
+#
+# TUNED holds tables that ashlar-tune wrote, <folder>/<code target>/<device>.json: the settings of tunables that they use
+# are compiled too, and the runtime picks among them by device and sizes.
 #
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
@@ -18,6 +21,9 @@ set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
 
 # What a generator needs to make machine code; nothing, so PTX alone, where a tool is missing.
 set(_ashlar_device_tools "")
+set(_ashlar_ptxas "")
+set(_ashlar_nvfatbin "")
+set(_ashlar_architectures "")
 if(ASHLAR_CUDA_TOOLS)
   foreach(_ashlar_architecture IN LISTS ASHLAR_CUDA_ARCHITECTURES)
     if(_ashlar_architecture LESS ASHLAR_CUDA_CAPABILITY)
@@ -26,6 +32,8 @@ if(ASHLAR_CUDA_TOOLS)
     endif()
   endforeach()
   list(JOIN ASHLAR_CUDA_ARCHITECTURES , _ashlar_architectures)
+  set(_ashlar_ptxas ${ASHLAR_PTXAS})
+  set(_ashlar_nvfatbin ${ASHLAR_NVFATBIN})
   set(_ashlar_device_tools -DPTXAS=${ASHLAR_PTXAS} -DNVFATBIN=${ASHLAR_NVFATBIN} -DCUDA_TOOLS=${ASHLAR_CUDA_TOOLS}
     -DARCHITECTURES=${_ashlar_architectures})
 endif()
@@ -36,7 +44,7 @@ set(_ashlar_code_targets_opencl opencl)
 set(_ashlar_code_targets_cuda cuda)
 
 function(ashlar_add_kernels name)
-  cmake_parse_arguments(arg "" "" "SOURCES;TARGETS" ${ARGN})
+  cmake_parse_arguments(arg "" "TUNED" "SOURCES;TARGETS" ${ARGN})
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
   endif()
@@ -48,6 +56,11 @@ function(ashlar_add_kernels name)
       "ptxas is ${ASHLAR_PTXAS}, libnvfatbin is ${ASHLAR_NVFATBIN}. Run ./dev setup, or pip install "
       "nvidia-cuda-nvcc-cu12==12.9.86 nvidia-nvfatbin-cu12==12.9.82, or set ASHLAR_PTXAS and ASHLAR_NVFATBIN")
   endif()
+  if(arg_TUNED)
+    cmake_path(ABSOLUTE_PATH arg_TUNED BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  else()
+    set(arg_TUNED ${CMAKE_CURRENT_BINARY_DIR}/${name}/untuned)  # not there: no tables
+  endif()
   # In an installed package the libraries are called ashlar::…
   set(prefix ashlar_)
   if(TARGET ashlar::dsl)
@@ -58,6 +71,7 @@ function(ashlar_add_kernels name)
   set(operator_sources "")
   set(gradient_sources "")
   set(absent_objects "")
+  set(tuned_files "")
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     set(generator ${name}_${stem}_generator)
@@ -74,6 +88,7 @@ function(ashlar_add_kernels name)
       endif()
     endif()
 
+    list(APPEND tuned_files "{\"stem\": \"${stem}\", \"generator\": \"$<TARGET_FILE:${generator}>\"}")
     foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
       set(emitted ${root}/include/ashlar/${folder})
       add_custom_command(
@@ -91,7 +106,7 @@ function(ashlar_add_kernels name)
 
     foreach(target IN LISTS arg_TARGETS)
       foreach(code_target IN LISTS _ashlar_code_targets_${target})
-        _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target})
+        _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target} ${arg_TUNED})
         list(APPEND objects_${target} ${root}/${stem}_${code_target}/${stem}_${code_target}.o)
       endforeach()
     endforeach()
@@ -124,6 +139,16 @@ function(ashlar_add_kernels name)
   set_target_properties(${name} ${name}_gradients PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_compile_features(${name} PUBLIC cxx_std_20)
   set_property(TARGET ${name} PROPERTY ASHLAR_KERNEL_FOLDER ${root})
+
+  # For ashlar-tune: where everything is.
+  list(JOIN tuned_files ",\n  " tuned_files)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/ashlar_kernels/${name}.json CONTENT
+"{\"compiler\": \"${CMAKE_CXX_COMPILER}\", \"folder\": \"${root}\",
+ \"ptxas\": \"${_ashlar_ptxas}\", \"nvfatbin\": \"${_ashlar_nvfatbin}\", \"architectures\": \"${_ashlar_architectures}\",
+ \"includes\": \"${root}/include;$<TARGET_PROPERTY:${prefix}runtime,INTERFACE_INCLUDE_DIRECTORIES>\",
+ \"files\": [
+  ${tuned_files}]}
+")
 endfunction()
 
 set(_ashlar_emitted_kinds operators gradients)
@@ -131,15 +156,17 @@ set(_ashlar_emitted_folders ops ad)
 
 # One relocatable object of all instances for one code target. Sections stay apart, so that the linker drops what a
 # program doesn't reach.
-function(_ashlar_compile_command generator code_target folder)
+function(_ashlar_compile_command generator code_target folder tuned)
   cmake_path(GET folder FILENAME base)
+  file(GLOB tables CONFIGURE_DEPENDS ${tuned}/${code_target}/*.json)
   add_custom_command(
     OUTPUT ${folder}/${base}.o
     COMMAND ${CMAKE_COMMAND} -DGENERATOR=$<TARGET_FILE:${generator}> -DCODE_TARGET=${code_target}
-      -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DFOLDER=${folder} -DOUTPUT=${folder}/${base}.o
+      -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DTUNED=${tuned} -DFOLDER=${folder}
+      -DOUTPUT=${folder}/${base}.o
       -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
-    DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
+    DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake ${tables}
     COMMENT "Compiling kernels: ${base}" VERBATIM)
 endfunction()
 

@@ -44,11 +44,21 @@ struct ArgumentDescription {
   int in_place_of = -1;  ///< index among the inputs
 };
 
+/// Where a tunable means something: elsewhere the tuner leaves it at its default.
+enum class On : uint8_t { everywhere, cpu, opencl, cuda, gpu };
+
 struct ParameterDescription {
   std::string name;
   std::vector<std::string> values;  ///< the first is the default
   bool is_comptime;                 ///< changes what is computed; a tunable changes only how fast
   std::function<std::string()> current;
+  On on = On::everywhere;
+};
+
+/// What every setting worth trying fulfils, as a sentence and as a test of the tunables' present values.
+struct SpaceRule {
+  std::string text;
+  std::function<bool()> holds;
 };
 
 /// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and `dy`; for kAllInputs, an
@@ -65,6 +75,7 @@ struct Descriptor {
   std::vector<DType> elements;
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
+  std::vector<SpaceRule> space_rules;
   std::vector<GradientRule> gradients;
   bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
   int register_budget = 0;                         ///< most registers of a CUDA thread; 0: the assembler's choice

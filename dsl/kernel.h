@@ -69,9 +69,16 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.empty_is_zero = true;
     return *this;
   }
-  /// A vendor library's routine that computes the same on some device: the name of an object in runtime/vendor/vendor.h.
+  /// A vendor library's routine that computes the same on some device: the name of an object in
+  /// runtime/vendor/vendor.h.
   Kernel& vendor(std::string routine) {
     descriptor_.vendor = std::move(routine);
+    return *this;
+  }
+  /// A rule by which the tuner prunes this kernel's space before it compiles: registers, local memory, occupancy as far
+  /// as the tunables tell. `holds` is asked with the tunables set; it may read Descriptor::target.
+  Kernel& space_rule(std::string text, std::function<bool()> holds) {
+    descriptor_.space_rules.push_back({std::move(text), std::move(holds)});
     return *this;
   }
   /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).

@@ -18,14 +18,16 @@ std::string to_text(const T& value) {
 }  // namespace detail
 
 /// A choice of the schedule, from a list; the first value is the default. A value outside the list is an error.
+/// Which values are quickest on a device and for a size is what ashlar-tune finds out.
 template <class T>
 class Tunable : public Halide::GeneratorParam<T> {
  public:
-  Tunable(const std::string& name, std::vector<T> values)
+  Tunable(const std::string& name, std::vector<T> values, On on = On::everywhere)
       : Halide::GeneratorParam<T>(name, values.at(0)), values_(std::move(values)) {
     std::vector<std::string> texts;
     for (const T& value : values_) texts.push_back(detail::to_text(value));
-    Descriptor::current->parameters.push_back({name, texts, false, [this] { return detail::to_text(this->value()); }});
+    Descriptor::current->parameters.push_back(
+        {name, texts, false, [this] { return detail::to_text(this->value()); }, on});
   }
 
  private:

@@ -15,15 +15,27 @@ class MatMul : public Kernel<MatMul<T>> {
   In<T, 1> bias{"bias"};                      // [n]; read only by the epilogues that add it
   Comptime<Epilogue> epilogue{"epilogue",
                               {{"none", Epilogue::none}, {"bias", Epilogue::bias}, {"bias_relu", Epilogue::bias_relu}}};
-  Tunable<int> tile_columns{"tile_columns", {64, 32, 128}}, tile_rows{"tile_rows", {64, 32, 128}};
-  Tunable<int> thread_rows{"thread_rows", {8, 4}}, tile_depth{"tile_depth", {32, 16}},
-      tile_unroll{"tile_unroll", {16, 8, 32}};
-  Tunable<int> micro_rows{"micro_rows", {6, 4}}, panel_depth{"panel_depth", {512, 256}};
+  Tunable<int> tile_columns{"tile_columns", {64, 32, 128}, On::gpu}, tile_rows{"tile_rows", {64, 32, 128}, On::gpu};
+  Tunable<int> thread_rows{"thread_rows", {8, 4}, On::gpu}, tile_depth{"tile_depth", {32, 16}, On::gpu},
+      tile_unroll{"tile_unroll", {16, 8, 32}, On::gpu};
+  Tunable<int> micro_rows{"micro_rows", {6, 4}, On::cpu}, panel_depth{"panel_depth", {512, 256}, On::cpu};
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
   MatMul() {
-    this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])").form(Form::contraction).vendor("cublaslt_matmul");
+    this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])")
+        .form(Form::contraction)
+        .vendor("cublaslt_matmul");
     this->gradient(kAllInputs, "matmul_grad(dy, a, b, y, options, needs)");
+    this->space_rule("a work-group has 64 to 512 threads", [this] {
+      const int threads = tile_columns.value() * tile_rows.value() / (4 * thread_rows.value());
+      return threads >= 64 && threads <= 512;
+    });
+    this->space_rule("a tile's totals and operands fit into 48 KB of local memory", [this] {
+      const int columns = tile_columns.value(), rows = tile_rows.value();
+      return 4 * (columns * rows + tile_depth.value() * (columns + rows + 8)) <= 48 * 1024;
+    });
+    this->space_rule("a chunk is unrolled no further than it is deep",
+                     [this] { return tile_unroll.value() <= tile_depth.value(); });
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }
 

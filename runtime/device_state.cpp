@@ -63,8 +63,6 @@ DeviceState& open_device(Device device) {
   throw DeviceError("device", "an unknown kind", "cpu, opencl or cuda", "");
 }
 
-constexpr int kMostDevices = 64;
-
 }  // namespace
 
 int device_count(DeviceKind kind) noexcept {

@@ -59,6 +59,9 @@ class DeviceState {
   std::vector<MemoryPool*> pools_;
 };
 
+/// Of each kind.
+inline constexpr int kMostDevices = 64;
+
 /// Opens the device at the first call. Throws DeviceError when it isn't there, DriverError when it can't be opened.
 DeviceState& device_state(Device device);
 

@@ -53,6 +53,7 @@ const Environment& environment() {
   static const Environment& values = *new Environment{thread_count(),
                                                       read("ASHLAR_CPU", "") == "baseline",
                                                       read("ASHLAR_LOG", "0") != "0",
+                                                      read("ASHLAR_LOG", "0") == "dispatch",
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),
                                                       read("ASHLAR_OPENCL_LIBRARY", "libOpenCL.so.1"),
                                                       read("ASHLAR_CUBLASLT_LIBRARY", ""),

@@ -8,6 +8,7 @@
 //   ASHLAR_CACHE=folder           where built OpenCL programs are kept; set but empty: nowhere. Default:
 //                                 $XDG_CACHE_HOME/ashlar, or ~/.cache/ashlar, for drivers without such a cache
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
+//   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
 #pragma once
 
 #include <string>
@@ -19,6 +20,7 @@ struct Environment {
   int threads;
   bool cpu_baseline;
   bool log;
+  bool log_dispatch;
   std::string cuda_library;
   std::string opencl_library;
   std::string cublaslt_library;  ///< empty: whichever version is there

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "runtime/device.h"
 #include "runtime/dtype.h"
@@ -27,6 +29,29 @@ enum class Form : uint8_t {
   movement,     ///< fill, copy, cast: by the runtime itself
 };
 
+/// What tells two calls of one form apart for a tuner: sizes of the canonical shapes (see canonical_sizes()).
+inline constexpr int kMostSizes = 4;
+inline constexpr std::array<std::array<const char*, kMostSizes>, 7> kSizeNames{{
+    {"elements"},                   // plain
+    {"elements"},                   // pointwise
+    {"elements"},                   // broadcast
+    {"rows", "columns"},            // rows
+    {"outer", "reduced", "inner"},  // reduction
+    {"batch", "m", "n", "k"},       // contraction
+    {"elements"},                   // movement
+}};
+constexpr int size_count(Form form) {
+  int count = 0;
+  for (const char* name : kSizeNames[static_cast<size_t>(form)]) count += name != nullptr;
+  return count;
+}
+
+/// The class of a size is its logarithm to base 2, rounded: 725 … 1448 are class 10. 0 and 1 are class 0.
+constexpr int size_class(int64_t size) {
+  const auto square = static_cast<uint64_t>(size) * static_cast<uint64_t>(size);  // sizes are below 2^31
+  return std::bit_width(square) / 2;
+}
+
 /// One parameter of a kernel, in the order of its definition.
 struct Argument {
   enum class Role : uint8_t { input, scalar, output, scratch };
@@ -47,17 +72,47 @@ struct KernelKey {
   }
 };
 
+/// The most settings of the tunables that one instance may be compiled with.
+inline constexpr int kMostSettings = 256;
+
 /// One compiled function, called the Halide way: addresses of the user context, then of each argument.
 struct KernelInstance {
-  uint32_t key;  ///< KernelKey::packed()
+  uint32_t key;  ///< KernelKey::packed(), and in the highest byte the setting of its tunables: 0 is the default
   int (*function)(void** arguments);
   const char* symbol;
+  const char* tunables = "";  ///< those that aren't the default's: "tile_rows=128 tile_depth=16"
+
+  constexpr int setting() const { return static_cast<int>(key >> 24); }
+};
+/// The key of another setting of the same instance.
+constexpr uint32_t with_setting(uint32_t key, int setting) {
+  return (key & 0xffffffu) | static_cast<uint32_t>(setting) << 24;
+}
+
+/// By which a device and its like are known in a table (FNV-1a).
+constexpr uint64_t identity_hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+/// Which setting of an instance one measured device runs quickest, by the classes of a call's sizes: a dense box,
+/// filled by the build from schedules/tuned/.
+struct TunedGrid {
+  uint32_t key;             ///< KernelKey::packed()
+  uint64_t device, family;  ///< identity_hash() of the device's name, and of what is like it
+  const char* device_name;
+  std::array<uint8_t, kMostSizes> low;    ///< per size, the lowest class of the box
+  std::array<uint8_t, kMostSizes> count;  ///< per size, its number of classes
+  const uint8_t* settings;                ///< row-major, the last size fastest
 };
 
 /// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.
 struct TargetTable {
   const KernelInstance* instances = nullptr;
   int count = 0;
+  const TunedGrid* grids = nullptr;  ///< sorted by key
+  int grid_count = 0;
 };
 
 /// A comptime parameter: its name and its values' names.

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "runtime/bind.h"
-#include "runtime/cpu/cpu_device.h"
+#include "runtime/dispatch.h"
 #include "runtime/error.h"
 #include "runtime/halide_hooks.h"
 #include "runtime/launch_checks.h"
@@ -25,29 +25,6 @@ namespace detail {
 namespace {
 
 std::atomic<LaunchObserver> launch_observer{nullptr};
-
-const KernelInstance* find_in(const TargetTable* table, uint32_t key) {
-  if (table == nullptr || table->count == 0) return nullptr;
-  const KernelInstance* end = table->instances + table->count;
-  const KernelInstance* found =
-      std::lower_bound(table->instances, end, key, [](const KernelInstance& i, uint32_t k) { return i.key < k; });
-  return found != end && found->key == key ? found : nullptr;
-}
-
-const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
-  const auto in = [&](CodeTarget target) { return find_in(kernel.targets[static_cast<size_t>(target)], key.packed()); };
-  switch (kind) {
-    case DeviceKind::cpu: {
-      const KernelInstance* fast = cpu_uses_avx2() ? in(CodeTarget::cpu_avx2) : nullptr;
-      return fast ? fast : in(CodeTarget::cpu);
-    }
-    case DeviceKind::opencl:
-      return in(CodeTarget::opencl);
-    case DeviceKind::cuda:
-      return in(CodeTarget::cuda);
-  }
-  return nullptr;
-}
 
 /// A scalar as its kernel reads it.
 union ScalarBits {
@@ -219,7 +196,7 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   check_inputs_not_empty(kernel, inputs);
   if (run_by_vendor(kernel, device, {kernel, key, inputs, outputs, precision.allow_tf32})) return;
 
-  const KernelInstance* instance = find_instance(kernel, key, device.kind);
+  const KernelInstance* instance = choose_instance(kernel, key, device, inputs, outputs);
   if (instance == nullptr) {
     if (device.kind == DeviceKind::cpu || fallback() == Fallback::error ||
         find_instance(kernel, key, DeviceKind::cpu) == nullptr) {
@@ -244,9 +221,5 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 }
 
 LaunchObserver set_launch_observer(LaunchObserver observer) { return detail::launch_observer.exchange(observer); }
-
-bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
-  return detail::find_instance(kernel, key, kind) != nullptr;
-}
 
 }  // namespace ashlar

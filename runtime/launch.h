@@ -38,6 +38,11 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 /// True when `kernel` has this instance for the device's kind of processor (and this CPU's features).
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 
+/// Makes every launch of the process use the n-th setting of its instance's tunables where that is compiled, and the
+/// default (0) where it isn't; -1, as at the start: by the tuned tables. Returns what held before. For tests and
+/// tuners.
+int set_forced_setting(int setting);
+
 /// Told of every call of a compiled kernel just before it, on the calling thread. For tests that ask what was reached.
 using LaunchObserver = void (*)(const KernelInfo& kernel, const KernelInstance& instance);
 /// Replaces the observer of all threads and returns the old one; null, the default, is none.

@@ -84,6 +84,7 @@ KernelSummary summarize(const KernelEntry& entry) {
   }
   summary.descriptor = descriptors[0];
   summary.descriptor.constraints.clear();
+  summary.descriptor.space_rules.clear();
   summary.arguments = descriptors[0].arguments;
   for (size_t i = 0; i < summary.arguments.size(); i++) summary.arguments[i].element = shared_element(descriptors, i);
   std::sort(summary.builds.begin(), summary.builds.end(),
@@ -102,8 +103,27 @@ Halide::Target halide_target(const std::string& code_target, int cuda_capability
   throw Halide::CompileError("unknown target " + code_target + "; there are cpu, cpu_avx2, opencl, cuda");
 }
 
-std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target) {
-  return "ashlar_" + entry.name + build.suffix + "_" + code_target;
+std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target,
+                      const Setting& setting) {
+  const std::string symbol = "ashlar_" + entry.name + build.suffix + "_" + code_target;
+  if (setting.empty()) return symbol;
+  // By content, so that an object doesn't depend on what else a table holds.
+  char hash[17];
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(identity_hash(text_of(setting))));
+  return symbol + "_" + hash;
+}
+
+std::string text_of(const Setting& setting) {
+  std::string text;
+  for (const auto& [name, value] : setting) text += (text.empty() ? "" : " ") + name + "=" + value;
+  return text;
+}
+
+std::unique_ptr<DescribedKernel> create(const Build& build, const Halide::Target& target, const Setting& setting) {
+  auto kernel = build.instance->create(Halide::GeneratorContext(target));
+  for (const auto& [name, value] : build.comptimes) kernel->generator().set_generatorparam_value(name, value);
+  for (const auto& [name, value] : setting) kernel->generator().set_generatorparam_value(name, value);
+  return kernel;
 }
 
 std::string table_of(const KernelEntry& entry, const std::string& code_target) {

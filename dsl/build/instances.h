@@ -11,7 +11,13 @@ struct Build {
   std::vector<std::pair<std::string, std::string>> comptimes;  ///< name and value
   KernelKey key;
   std::string suffix;  ///< "_f32", "_f16_f32", "_bf16_bias_relu"
+
+  /// What a table calls it: "f32", "bf16_bias_relu".
+  std::string name() const { return suffix.substr(1); }
 };
+
+/// Tunables that aren't at their default, in the order of the kernel's definition: name and value.
+using Setting = std::vector<std::pair<std::string, std::string>>;
 
 /// A kernel with what all its instances say together.
 struct KernelSummary {
@@ -27,8 +33,13 @@ KernelSummary summarize(const KernelEntry& entry);
 Halide::Target halide_target(const std::string& code_target, int cuda_capability);
 inline const std::vector<std::string> kCodeTargetNames = {"cpu", "cpu_avx2", "opencl", "cuda"};
 
-/// "ashlar_softmax_f32_cuda"
-std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target);
+/// "ashlar_softmax_f32_cuda"; with a setting, a hash of it behind that.
+std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target,
+                      const Setting& setting = {});
+/// "tile_rows=128 tile_depth=16"
+std::string text_of(const Setting& setting);
+/// A new kernel object for one build, with its comptime values and tunables set.
+std::unique_ptr<DescribedKernel> create(const Build& build, const Halide::Target& target, const Setting& setting = {});
 /// The table's symbol: "ashlar_softmax_cuda"
 std::string table_of(const KernelEntry& entry, const std::string& code_target);
 

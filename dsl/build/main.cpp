@@ -1,7 +1,13 @@
 // main() of every generator executable (one for each kernel file). The build calls:
-//   <generator> compile TARGET CUDA_CAPABILITY FOLDER [PTXAS LIBNVFATBIN ARCHITECTURE,…]
-//                                                       objects and tables for one code target; with the tools, CUDA
-//                                                       kernels as machine code for these architectures
+//   <generator> compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS]
+//                                                       objects and tables for one code target, with the settings that
+//                                                       the tables in the folder TUNED use
+//   <generator> tuned TUNED                             what those tables say about these kernels
+//   <generator> spaces TARGET CUDA_CAPABILITY           every instance's tunables that are worth trying, as JSON
+//   <generator> setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] [NAME=VALUE ...]
+//                                                       one of them, compiled
+//   <generator> explain …                               the same, and prints its tunables and loop nest
+// TOOLS are PTXAS LIBNVFATBIN ARCHITECTURE,…: with them CUDA kernels are machine code for these architectures.
 //   <generator> absent FOLDER                           empty tables, for targets that a program doesn't link
 //   <generator> operators NAME FOLDER                   NAME.h and NAME.cpp: the kernels' tables and typed functions
 //   <generator> gradients NAME FOLDER                   NAME.h and NAME.cpp: their differentiable versions
@@ -14,15 +20,19 @@
 #include "dsl/build/compile.h"
 #include "dsl/build/describe.h"
 #include "dsl/build/emit.h"
+#include "dsl/build/explain.h"
+#include "dsl/build/settings.h"
+#include "dsl/build/space.h"
 
 namespace {
 
-ashlar::dsl::DeviceTools device_tools(const std::vector<std::string>& arguments) {
+// The three words at `first`, or none.
+ashlar::dsl::DeviceTools device_tools(const std::vector<std::string>& arguments, size_t first) {
   ashlar::dsl::DeviceTools tools;
-  if (arguments.size() < 7) return tools;
-  tools.ptxas = arguments[4];
-  tools.nvfatbin = arguments[5];
-  std::istringstream list(arguments[6]);
+  if (arguments.size() < first + 3) return tools;
+  tools.ptxas = arguments[first];
+  tools.nvfatbin = arguments[first + 1];
+  std::istringstream list(arguments[first + 2]);
   for (std::string architecture; std::getline(list, architecture, ',');) tools.architectures.push_back(architecture);
   return tools;
 }
@@ -33,8 +43,26 @@ int main(int argc, char** argv) {
   using namespace ashlar::dsl;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
-    if ((arguments.size() == 4 || arguments.size() == 7) && arguments[0] == "compile") {
-      compile_kernels(arguments[1], std::stoi(arguments[2]), arguments[3], device_tools(arguments));
+    if ((arguments.size() == 5 || arguments.size() == 8) && arguments[0] == "compile") {
+      compile_kernels(arguments[1], std::stoi(arguments[2]), arguments[3], arguments[4], device_tools(arguments, 5));
+    } else if (arguments.size() == 2 && arguments[0] == "tuned") {
+      std::cout << tuned_text(read_tuned_tables(arguments[1]));
+    } else if (arguments.size() == 3 && arguments[0] == "spaces") {
+      write_spaces(std::cout, arguments[1], std::stoi(arguments[2]));
+    } else if (arguments.size() >= 6 && (arguments[0] == "setting" || arguments[0] == "explain")) {
+      Setting setting;
+      std::vector<std::string> tools;
+      for (size_t i = 6; i < arguments.size(); i++) {
+        const size_t equals = arguments[i].find('=');
+        if (equals == std::string::npos)
+          tools.push_back(arguments[i]);
+        else
+          setting.emplace_back(arguments[i].substr(0, equals), arguments[i].substr(equals + 1));
+      }
+      const int capability = std::stoi(arguments[4]);
+      if (arguments[0] == "explain") explain(std::cout, arguments[1], arguments[2], arguments[3], capability, setting);
+      compile_setting(arguments[1], arguments[2], arguments[3], capability, setting, arguments[5],
+                      device_tools(tools, 0));
     } else if (arguments.size() == 2 && arguments[0] == "absent") {
       write_absent_tables(arguments[1]);
     } else if (arguments.size() == 3 && arguments[0] == "operators") {
@@ -44,9 +72,11 @@ int main(int argc, char** argv) {
     } else if (arguments.size() == 1 && arguments[0] == "describe") {
       describe(std::cout);
     } else {
-      std::cerr << "usage: " << argv[0]
-                << " compile TARGET CUDA_CAPABILITY FOLDER [PTXAS LIBNVFATBIN ARCHITECTURES] | absent FOLDER | operators NAME FOLDER | gradients NAME "
-                   "FOLDER | describe\n";
+      std::cerr
+          << "usage: " << argv[0]
+          << " compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS] | tuned TUNED | spaces TARGET CUDA_CAPABILITY | "
+             "setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] [NAME=VALUE ...] | explain (the same) | "
+             "absent FOLDER | operators NAME FOLDER | gradients NAME FOLDER | describe\n";
       return 2;
     }
   } catch (const Halide::Error& error) {  // no std::exception

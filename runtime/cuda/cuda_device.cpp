@@ -196,6 +196,18 @@ std::string cuda_description(int index) {
   return name;
 }
 
+std::string cuda_capability(int index) {
+  using GetAttribute = cuda::Result (*)(int* value, int attribute, cuda::DeviceId device);
+  constexpr int kMajor = 75, kMinor = 76;
+  const auto get = reinterpret_cast<GetAttribute>(cuda::symbol("cuDeviceGetAttribute"));
+  int major = 0, minor = 0;
+  if (get == nullptr || get(&major, kMajor, device_id(index)) != cuda::kSuccess ||
+      get(&minor, kMinor, device_id(index)) != cuda::kSuccess) {
+    return "unknown";
+  }
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
 std::string cuda_driver() {
   int version = 0;
   cuda::check("cuDriverGetVersion", cuda::call(cuda::api()->driver_get_version, &version));

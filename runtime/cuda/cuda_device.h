@@ -12,6 +12,8 @@ int cuda_device_count() noexcept;
 DeviceState& open_cuda_device(int index);
 std::string cuda_description(int index);
 /// "CUDA driver 13.0": the newest CUDA version that the driver serves.
+/// "9.0"; "unknown" where the driver doesn't say.
+std::string cuda_capability(int index);
 std::string cuda_driver();
 
 }  // namespace ashlar::detail

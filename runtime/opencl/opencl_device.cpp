@@ -207,6 +207,10 @@ std::string opencl_description(int index) {
   return text_of(devices().at(static_cast<size_t>(index)).device, CL_DEVICE_NAME);
 }
 
+std::string opencl_vendor(int index) {
+  return text_of(devices().at(static_cast<size_t>(index)).device, CL_DEVICE_VENDOR);
+}
+
 std::string opencl_driver(int index) {
   const cl_device_id device = devices().at(static_cast<size_t>(index)).device;
   return text_of(device, CL_DEVICE_VERSION) + ", driver " + text_of(device, CL_DRIVER_VERSION);

@@ -13,5 +13,6 @@ int opencl_device_count() noexcept;
 DeviceState& open_opencl_device(int index);
 std::string opencl_description(int index);
 std::string opencl_driver(int index);
+std::string opencl_vendor(int index);
 
 }  // namespace ashlar::detail

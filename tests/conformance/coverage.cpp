@@ -53,11 +53,12 @@ std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget tar
   std::string text = kernel.name;
   for (int i = 0; i < kernel.element_count; ++i)
     text += " " + std::string(name_of(static_cast<DType>(key >> 8 * i & 255)));
-  uint32_t variant = key >> 16;
+  uint32_t variant = key >> 16 & 255;
   for (const ComptimeInfo& comptime : kernel.comptimes) {
     text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
     variant /= static_cast<uint32_t>(comptime.values.size());
   }
+  if (key >> 24 != 0) text += " setting " + std::to_string(key >> 24);
   return text + " (" + std::string(name_of(target)) + ")";
 }
 
@@ -69,6 +70,11 @@ std::string_view name_of(CodeTarget target) {
 }
 
 void watch_launches() { set_launch_observer(note); }
+
+DeviceKind device_of(CodeTarget target) {
+  if (target == CodeTarget::opencl) return DeviceKind::opencl;
+  return target == CodeTarget::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+}
 
 CodeTarget code_target(DeviceKind device) {
   if (device == DeviceKind::opencl) return CodeTarget::opencl;

@@ -19,6 +19,9 @@ std::vector<std::string> instances_not_launched(std::span<const KernelInfo* cons
 /// Kernels whose vendor routine for `device` has computed nothing so far: "matmul (cublaslt_matmul)".
 std::vector<std::string> vendor_routines_not_reached(std::span<const KernelInfo* const> kernels, DeviceKind device);
 
+/// What runs that code.
+DeviceKind device_of(CodeTarget target);
+
 /// The code that `device` runs: on the CPU, what the launches so far have used.
 CodeTarget code_target(DeviceKind device);
 

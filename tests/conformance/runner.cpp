@@ -10,6 +10,7 @@
 #include <set>
 
 #include "runtime/error.h"
+#include "runtime/launch.h"
 #include "runtime/vendor/vendor.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/check.h"
@@ -41,16 +42,19 @@ struct Job {
   DType dtype;
   Device device;
   bool gradient;
+  int setting;  // of the tunables; 0 is the default
 
   std::string name() const {
     return item->name + (gradient ? "/gradient/" : "/") + std::string(name_of(dtype)) + "/" +
-           std::string(name_of(device.kind));
+           std::string(name_of(device.kind)) + (setting > 0 ? "/setting_" + std::to_string(setting) : "");
   }
 };
 
 class CaseTest : public testing::Test {
  public:
   explicit CaseTest(const Job& job) : job_(job) {}
+  void SetUp() override { before_ = set_forced_setting(job_.setting); }
+  void TearDown() override { set_forced_setting(before_); }
   void TestBody() override {
     const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
                                              : check_result(*job_.item, job_.dtype, job_.device);
@@ -59,6 +63,7 @@ class CaseTest : public testing::Test {
 
  private:
   Job job_;
+  int before_ = -1;
 };
 
 // A device that was asked for and isn't there, or kernels that weren't built for it.
@@ -91,6 +96,23 @@ bool is_built(const KernelInfo& kernel, DeviceKind device) {
 std::string stem(std::string name) {
   const size_t at = name.find("_grad");
   return at == std::string::npos ? name : name.substr(0, at);
+}
+
+// The settings of tunables that `kernel` and its gradients were compiled with for `device` and `dtype`, beside the
+// default.
+int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
+  int most = 0;
+  for (const KernelInfo* info : kernels) {
+    if (stem(info->name) != stem(kernel)) continue;
+    for (int i = 0; i < kCodeTargets; ++i) {
+      const TargetTable* table = info->targets[static_cast<size_t>(i)];
+      if (table == nullptr || device_of(static_cast<CodeTarget>(i)) != device) continue;
+      for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
+        if ((instance.key & 255) == static_cast<uint32_t>(dtype)) most = std::max(most, instance.setting());
+      }
+    }
+  }
+  return most;
 }
 
 // Runs last: have the others reached everything?
@@ -265,9 +287,11 @@ int run_all(const Options& options, Kernels kernels) {
       for (const DType dtype : item.dtypes) {
         for (const bool gradient : {false, true}) {
           if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
-          const Job job{&item, dtype, device, gradient};
-          jobs.emplace(item.kernel + "." + job.name(), job);
-          register_job(job, kernels);
+          for (int setting = 0; setting <= settings_of(item.kernel, dtype, device.kind, kernels); ++setting) {
+            const Job job{&item, dtype, device, gradient, setting};
+            jobs.emplace(item.kernel + "." + job.name(), job);
+            register_job(job, kernels);
+          }
         }
       }
     }

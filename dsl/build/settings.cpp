@@ -1,0 +1,147 @@
+#include "dsl/build/settings.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/error.h"
+
+namespace ashlar::dsl {
+namespace {
+
+constexpr int kReach = 2;             // classes: a factor of 4
+constexpr size_t kMostCells = 16384;  // bytes in every program that links the kernel
+
+[[noreturn]] void refuse(const TunedTable& table, const std::string& came, const std::string& needed) {
+  throw DataError("tuned table " + table.file.string(), came, needed,
+                  "Tune the kernel again, or take these points out of the table");
+}
+
+/// A point's tunables in the kernel's order, those at their default left out.
+Setting setting_of(const KernelSummary& kernel, const TunedTable& table, const std::string& where,
+                   const TunedPoint& point) {
+  Setting setting;
+  size_t known = 0;
+  for (const ParameterDescription& parameter : kernel.descriptor.parameters) {
+    if (parameter.is_comptime) continue;
+    const auto found = point.tunables.find(parameter.name);
+    if (found == point.tunables.end()) continue;
+    known++;
+    if (std::ranges::find(parameter.values, found->second) == parameter.values.end()) {
+      std::string values;
+      for (const std::string& value : parameter.values) values += (values.empty() ? "" : ", ") + value;
+      refuse(table, where + ": " + parameter.name + " = " + found->second, "one of its values " + values);
+    }
+    if (found->second != parameter.values[0]) setting.emplace_back(parameter.name, found->second);
+  }
+  if (known != point.tunables.size()) {
+    for (const auto& [name, value] : point.tunables) {
+      const auto is_it = [&](const ParameterDescription& p) { return !p.is_comptime && p.name == name; };
+      if (std::ranges::none_of(kernel.descriptor.parameters, is_it)) {
+        refuse(table, where + ": " + name, "a tunable of the kernel");
+      }
+    }
+  }
+  return setting;
+}
+
+}  // namespace
+
+Grid grid_of(const TunedTable& table, const std::vector<TunedPoint>& points, const std::vector<int>& setting_of) {
+  Grid grid{table.device, table.family, {}, {}, {}};
+  const size_t axes = points[0].sizes.size();
+  size_t cells = 1;
+  for (size_t a = 0; a < axes; a++) {
+    int least = std::numeric_limits<int>::max(), most = 0;
+    for (const TunedPoint& point : points) {
+      least = std::min(least, size_class(point.sizes[a]));
+      most = std::max(most, size_class(point.sizes[a]));
+    }
+    grid.low.push_back(std::max(least - 1, 0));
+    grid.count.push_back(most - grid.low.back() + 1);
+    cells *= static_cast<size_t>(grid.count.back());
+  }
+  if (cells > kMostCells) {
+    refuse(table, std::to_string(cells) + " classes between the smallest and the largest sizes",
+           "at most " + std::to_string(kMostCells));
+  }
+  grid.settings.resize(cells);
+  std::vector<int> at(axes);
+  for (size_t cell = 0; cell < cells; cell++) {
+    for (size_t a = axes, rest = cell; a-- > 0;) {
+      at[a] = grid.low[a] + static_cast<int>(rest % static_cast<size_t>(grid.count[a]));
+      rest /= static_cast<size_t>(grid.count[a]);
+    }
+    int nearest = std::numeric_limits<int>::max();
+    for (size_t p = 0; p < points.size(); p++) {
+      int distance = 0, largest = 0;
+      for (size_t a = 0; a < axes; a++) {
+        const int difference = std::abs(size_class(points[p].sizes[a]) - at[a]);
+        distance += difference * difference;
+        largest = std::max(largest, difference);
+      }
+      if (largest > kReach || distance >= nearest) continue;
+      nearest = distance;
+      grid.settings[cell] = static_cast<uint8_t>(setting_of[p]);
+    }
+  }
+  return grid;
+}
+
+BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables) {
+  BuildSettings result{{Setting{}}, {}};
+  const std::string where = kernel.entry->name + " " + build.name();
+  const auto sizes = static_cast<size_t>(size_count(kernel.descriptor.form));
+  for (const TunedTable& table : tables) {
+    const auto instances = table.kernels.find(kernel.entry->name);
+    if (instances == table.kernels.end()) continue;
+    const auto points = instances->second.find(build.name());
+    if (points == instances->second.end() || points->second.empty()) continue;
+    std::vector<int> indices;
+    for (const TunedPoint& point : points->second) {
+      if (point.sizes.size() != sizes) {
+        refuse(table, where + ": " + std::to_string(point.sizes.size()) + " sizes",
+               std::to_string(sizes) + " for a kernel of this form");
+      }
+      const Setting setting = setting_of(kernel, table, where, point);
+      auto found = std::ranges::find(result.settings, setting);
+      if (found == result.settings.end()) found = result.settings.insert(found, setting);
+      indices.push_back(static_cast<int>(found - result.settings.begin()));
+    }
+    if (result.settings.size() > kMostSettings) {
+      refuse(table, where + ": " + std::to_string(result.settings.size()) + " settings",
+             "at most " + std::to_string(kMostSettings) + " in all tables of a target");
+    }
+    result.grids.push_back(grid_of(table, points->second, indices));
+  }
+  return result;
+}
+
+void check_instances(const std::vector<KernelSummary>& kernels, const std::vector<TunedTable>& tables) {
+  for (const TunedTable& table : tables) {
+    for (const KernelSummary& kernel : kernels) {
+      const auto instances = table.kernels.find(kernel.entry->name);
+      if (instances == table.kernels.end()) continue;
+      for (const auto& [instance, points] : instances->second) {
+        if (std::ranges::none_of(kernel.builds, [&](const Build& b) { return b.name() == instance; })) {
+          refuse(table, kernel.entry->name + " " + instance, "an instance of the kernel");
+        }
+      }
+    }
+  }
+}
+
+std::string tuned_text(const std::vector<TunedTable>& tables) {
+  std::string text;
+  for (const TunedTable& table : tables) {
+    for (const KernelEntry& entry : kernels()) {
+      const auto instances = table.kernels.find(entry.name);
+      if (instances == table.kernels.end()) continue;
+      for (const auto& [instance, points] : instances->second) {
+        text += table.device + ", " + table.family + ": " + entry.name + " " + instance + "\n" + text_of(points) + "\n";
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,37 @@
+// Which settings of its tunables an instance is compiled with, and which grid says when each is called: what the tuned
+// tables mean for one build.
+#pragma once
+
+#include "dsl/build/instances.h"
+#include "dsl/build/tuned_table.h"
+
+namespace ashlar::dsl {
+
+/// For one device, the box of runtime/kernel.h's TunedGrid.
+struct Grid {
+  std::string device, family;
+  std::vector<int> low, count;
+  std::vector<uint8_t> settings;
+};
+
+struct BuildSettings {
+  std::vector<Setting> settings;  ///< the first is the default: empty
+  std::vector<Grid> grids;        ///< one for each table that measured this build
+};
+
+/// Reads what `tables` say about one build. Throws DataError naming file and rule: a tunable or value that the kernel
+/// hasn't, a wrong number of sizes, too many settings, sizes too far apart for a grid.
+BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables);
+
+/// Throws DataError where a table names an instance that a kernel of this executable hasn't.
+void check_instances(const std::vector<KernelSummary>& kernels, const std::vector<TunedTable>& tables);
+
+/// All that the tables say about the kernels of this executable, as text: part of a cache's key.
+std::string tuned_text(const std::vector<TunedTable>& tables);
+
+/// The dense grid of one table's points; `setting_of[i]` is the index of the i-th point's setting. Each class of sizes
+/// gets the setting of the nearest point (by the squares of differences of classes), or 0 where no point is within two
+/// classes along every size. The box reaches one class below the smallest point; sizes beyond the largest count as it.
+Grid grid_of(const TunedTable& table, const std::vector<TunedPoint>& points, const std::vector<int>& setting_of);
+
+}  // namespace ashlar::dsl

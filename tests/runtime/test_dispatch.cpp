@@ -1,0 +1,123 @@
+// Which setting of a kernel's tunables a call gets: by this device's table, by one of its like, by sizes, by force.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "runtime/device_identity.h"
+#include "runtime/dispatch.h"
+#include "runtime/environment.h"
+#include "tests/runtime/host_kernel.h"
+
+namespace ashlar::testing {
+namespace {
+
+int last_run = -1;
+template <int setting>
+int marked(void** arguments) {
+  last_run = setting;
+  return scale_kernel(arguments);
+}
+
+// Elements of classes 9 … 12 (363 … 5792 elements): settings 0, 1, 1, 2.
+constexpr uint8_t kSettings[] = {0, 1, 1, 2};
+
+class Dispatch : public ::testing::Test {
+ protected:
+  static TunedGrid grid(std::string_view device, std::string_view family, const uint8_t* settings = kSettings) {
+    return {KernelKey{}.packed(), identity_hash(device), identity_hash(family), "a device", {9}, {4}, settings};
+  }
+  /// Runs the kernel on `elements` elements and returns the setting that ran.
+  int setting_for(std::vector<TunedGrid> grids, int64_t elements) {
+    table_.grids = grids.data();
+    table_.grid_count = static_cast<int>(grids.size());
+    const Tensor x = Tensor::ones({elements}), y = Tensor::empty({elements});
+    last_run = -1;
+    launch(info_, KernelKey{}, std::array{x}, std::array{Scalar(3.0)}, std::array{y});
+    EXPECT_EQ(y.to_vector<float>().back(), 3);
+    return last_run;
+  }
+  const detail::DeviceIdentity& here_ = detail::device_identity(Device::cpu());
+
+ private:
+  const KernelInstance instances_[3] = {{KernelKey{}.packed(), marked<0>, "k"},
+                                        {with_setting(KernelKey{}.packed(), 1), marked<1>, "k_1", "tile=64"},
+                                        {with_setting(KernelKey{}.packed(), 2), marked<2>, "k_2", "tile=128"}};
+  TargetTable table_{instances_, 3};
+  const KernelInfo info_{
+      "k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {&table_, nullptr, nullptr, nullptr}};
+};
+
+TEST_F(Dispatch, SizesPickTheSetting) {
+  const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
+  EXPECT_EQ(setting_for(grids, 512), 0);
+  EXPECT_EQ(setting_for(grids, 724), 0) << "rounds down to 2^9";
+  EXPECT_EQ(setting_for(grids, 725), 1) << "rounds up to 2^10";
+  EXPECT_EQ(setting_for(grids, 4096), 2);
+}
+
+TEST_F(Dispatch, SizesBeyondTheGridCountAsItsLargestAndThoseBelowGetTheDefault) {
+  const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
+  EXPECT_EQ(setting_for(grids, 100000), 2);
+  EXPECT_EQ(setting_for(grids, 1), 0);
+  static constexpr uint8_t all_ones[] = {1, 1, 1, 1};
+  EXPECT_EQ(setting_for({grid(here_.name, here_.family, all_ones)}, 361), 0) << "class 8, below the box";
+  EXPECT_EQ(setting_for({grid(here_.name, here_.family, all_ones)}, 512), 1);
+}
+
+TEST_F(Dispatch, ThisDeviceComesBeforeItsLikeAndStrangersDontCount) {
+  static constexpr uint8_t twos[] = {2, 2, 2, 2};
+  EXPECT_EQ(setting_for({grid("another", here_.family, twos), grid(here_.name, here_.family)}, 1024), 1);
+  EXPECT_EQ(setting_for({grid("another", here_.family, twos)}, 1024), 2);
+  EXPECT_EQ(setting_for({grid("another", "another family", twos)}, 1024), 0);
+  EXPECT_EQ(setting_for({}, 1024), 0);
+}
+
+TEST_F(Dispatch, AForcedSettingWinsWhereItIsCompiled) {
+  const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
+  EXPECT_EQ(set_forced_setting(2), -1);
+  EXPECT_EQ(setting_for(grids, 512), 2);
+  set_forced_setting(7);
+  EXPECT_EQ(setting_for(grids, 1024), 0) << "not compiled: the default";
+  set_forced_setting(0);
+  EXPECT_EQ(setting_for(grids, 4096), 0);
+  EXPECT_EQ(set_forced_setting(-1), 0);
+  EXPECT_EQ(setting_for(grids, 4096), 2);
+}
+
+TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
+  if (!detail::environment().log_dispatch) GTEST_SKIP() << "runs in a process of its own with ASHLAR_LOG=dispatch";
+  static std::vector<std::string> lines;
+  const auto before = detail::set_log_handler([](std::string_view line) { lines.emplace_back(line); });
+  const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
+  setting_for(grids, 2000);  // no other test calls it with so many
+  setting_for(grids, 2000);
+  setting_for({}, 2000);
+  detail::set_log_handler(before);
+  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("dispatch: k"); });
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "dispatch: k_1 on cpu, elements 2000, tile=64 (table of a device)");
+  EXPECT_EQ(lines[1], "dispatch: k on cpu, elements 2000, default tunables (no table of this kernel)");
+}
+
+TEST(CanonicalSizes, FollowTheForm) {
+  const std::vector<Tensor> a{Tensor::empty({2, 3, 5}), Tensor::empty({2, 5, 7})}, y{Tensor::empty({2, 3, 7})};
+  using Sizes = std::array<int64_t, kMostSizes>;
+  EXPECT_EQ(detail::canonical_sizes(Form::contraction, a, y), (Sizes{2, 3, 7, 5}));
+  EXPECT_EQ(detail::canonical_sizes(Form::reduction, a, y), (Sizes{2, 3, 5, 1}));
+  EXPECT_EQ(detail::canonical_sizes(Form::pointwise, a, y), (Sizes{42, 1, 1, 1}));
+  EXPECT_EQ(detail::canonical_sizes(Form::rows, std::vector{Tensor::empty({4, 9})}, y), (Sizes{4, 9, 1, 1}));
+  EXPECT_EQ(size_count(Form::contraction), 4);
+  EXPECT_EQ(size_count(Form::rows), 2);
+}
+
+TEST(SizeClass, IsTheRoundedLogarithm) {
+  EXPECT_EQ(size_class(0), 0);
+  EXPECT_EQ(size_class(1), 0);
+  EXPECT_EQ(size_class(2), 1);
+  EXPECT_EQ(size_class(3), 2);
+  EXPECT_EQ(size_class(1000), 10);
+  EXPECT_EQ(size_class(INT32_MAX), 31);
+}
+
+}  // namespace
+}  // namespace ashlar::testing

@@ -1,0 +1,224 @@
+// The tuner's parts without a compiler: results that survive an interrupt, workers that hang or crash, and which
+// settings come into a table.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "runtime/error.h"
+#include "tools/tune/apply.h"
+#include "tools/tune/call.h"
+#include "tools/tune/kernel_files.h"
+#include "tools/tune/supervise.h"
+
+namespace ashlar::tune {
+namespace {
+
+class Tune : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("ashlar_tune_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    marker = folder_ / "marker";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// A kernel with one candidate for each thing to do; see work_as_told().
+  static Bundle bundle(const std::vector<std::string>& things) {
+    Instance instance{"k", "f32", 0, "", {{64}}, {{{}, "k", "", 0}}, {}};
+    for (const std::string& thing : things) instance.candidates.push_back({{{"do", thing}}, "k_" + thing, "", 0});
+    return {"cpu", {instance}, {}};
+  }
+  static std::string status_of(const ResultsFile& results, const Bundle& bundle, size_t candidate) {
+    const Instance& instance = bundle.instances[0];
+    const Outcome* outcome = results.find(instance, instance.candidates[candidate], {64}, false);
+    return outcome ? outcome->status : "none";
+  }
+
+  static bool work_as_told(const Bundle& bundle, ResultsFile& results, const RunOptions&, const Teller& tell) {
+    tell.where({"cpu", "a device", "its family", "a driver"});
+    const Instance& instance = bundle.instances[0];
+    for (const Candidate& candidate : instance.candidates) {
+      if (results.find(instance, candidate, {64}, false)) continue;
+      Outcome outcome{"k", "f32", candidate.tunables, {64}, "", 0, 0, ""};
+      tell.begin(outcome);
+      const auto thing = candidate.tunables.find("do");
+      const std::string name = thing == candidate.tunables.end() ? "" : thing->second;
+      if (name == "hang") {
+        for (;;) pause();
+      }
+      if (name == "crash") raise(SIGKILL);
+      if (name == "throw") throw std::runtime_error("thrown");
+      if (name == "interrupt" && !std::filesystem::exists(marker)) {
+        std::ofstream{marker};
+        kill(getppid(), SIGINT);
+        for (;;) pause();
+      }
+      outcome.status = name == "fail" ? "failed" : "timed";
+      outcome.microseconds = 5;
+      results.remember(outcome);
+      tell.done(outcome);
+      if (name == "fail") return false;
+    }
+    return true;
+  }
+
+  std::filesystem::path folder_;
+  static inline std::filesystem::path marker;
+};
+
+TEST_F(Tune, AHangingACrashingAndAFailingCandidateAreRecordedAndTheRestIsTimed) {
+  const Bundle all = bundle({"hang", "crash", "throw", "fail", "work"});
+  ResultsFile results(folder_ / "results.jsonl");
+  RunOptions options;
+  options.seconds_per_candidate = 0.3;
+  std::ostringstream progress;
+  const Summary summary = supervise(all, results, options, progress, false, &work_as_told);
+  EXPECT_FALSE(summary.interrupted);
+  EXPECT_EQ(summary.timed, 2);
+  EXPECT_EQ(summary.out, 4);
+  const ResultsFile read(folder_ / "results.jsonl");
+  EXPECT_EQ(status_of(read, all, 0), "timed");
+  EXPECT_EQ(status_of(read, all, 1), "hung");
+  EXPECT_EQ(status_of(read, all, 2), "crashed");
+  EXPECT_EQ(status_of(read, all, 3), "crashed");
+  EXPECT_EQ(status_of(read, all, 4), "failed");
+  EXPECT_EQ(status_of(read, all, 5), "timed");
+  EXPECT_NE(progress.str().find("do=hang: hung, no sign of life"), std::string::npos) << progress.str();
+  EXPECT_NE(read.why_out(all.instances[0], all.instances[0].candidates[3])->message.find("thrown"), std::string::npos);
+  EXPECT_EQ(read.results().where.device, "a device");
+}
+
+TEST_F(Tune, AnInterruptLosesNothingAndTheNextRunGoesOn) {
+  const Bundle all = bundle({"work", "interrupt", "more work"});
+  std::ostringstream progress;
+  {
+    ResultsFile results(folder_ / "results.jsonl");
+    const Summary summary = supervise(all, results, {}, progress, false, &work_as_told);
+    EXPECT_TRUE(summary.interrupted);
+    EXPECT_EQ(summary.timed, 2);
+    EXPECT_EQ(summary.todo, 2);
+  }
+  ResultsFile results(folder_ / "results.jsonl");
+  EXPECT_EQ(results.results().outcomes.size(), 2u);
+  EXPECT_EQ(supervise(all, results, {}, progress, false, &work_as_told).timed, 4);
+  EXPECT_EQ(results.results().outcomes.size(), 4u) << "what was done is done again";
+}
+
+TEST_F(Tune, ALineThatWasCutShortIsDroppedAndTheFileGoesOn) {
+  const std::filesystem::path file = folder_ / "results.jsonl";
+  {
+    ResultsFile results(file);
+    results.set_where({"cpu", "A", "f", "d"});
+    results.add({"k", "f32", {}, {64}, "timed", 1, 0, ""});
+  }
+  std::ofstream(file, std::ios::app) << "{\"kernel\": \"k";
+  {
+    ResultsFile results(file);
+    EXPECT_EQ(results.results().outcomes.size(), 1u);
+    results.add({"k", "f32", {{"tile", "8"}}, {64}, "timed", 2, 0, "\xff no UTF-8"});
+  }
+  EXPECT_EQ(ResultsFile(file).results().outcomes.size(), 2u);
+  EXPECT_THROW(ResultsFile(file).set_where({"cpu", "B", "f", "d"}), DataError) << "another device's results";
+  std::ofstream(file, std::ios::app) << "nonsense\n";
+  EXPECT_THROW(ResultsFile{file}, DataError);
+}
+
+Outcome final_time(const Tunables& tunables, int64_t size, double ratio) {
+  return {"k", "f32", tunables, {size}, "final", 10 * ratio, ratio, ""};
+}
+
+TEST(Apply, TakesTheFewSettingsThatSaveMost) {
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  const Tunables a{{"tile", "8"}}, b{{"tile", "16"}}, c{{"tile", "32"}};
+  for (const auto& [tunables, at64, at4096] :
+       {std::tuple{Tunables{}, 1.0, 1.0}, {a, 0.5, 1.2}, {b, 0.55, 0.9}, {c, 0.99, 0.85}}) {
+    results.outcomes.push_back(final_time(tunables, 64, at64));
+    results.outcomes.push_back(final_time(tunables, 4096, at4096));
+  }
+  const auto points = [&](int settings) {
+    return apply(results, {}, {.settings = settings, .gain = 0.03}).kernels.at("k").at("f32");
+  };
+  EXPECT_EQ(points(0)[0].tunables, Tunables{});
+  EXPECT_EQ(points(1)[0].tunables, b) << "alone, the one that is good at both";
+  EXPECT_EQ(points(1)[1].tunables, b);
+  const auto two = points(2);
+  EXPECT_EQ(two[0].tunables, a);
+  EXPECT_EQ(two[1].tunables, b);
+  EXPECT_EQ(two[1].of_default, 0.9);
+  EXPECT_EQ(points(3)[1].tunables, c);
+}
+
+TEST(Apply, NeverTakesWhatWasWrongAnywhereNorAGainThatIsNone) {
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  const Tunables wrong{{"tile", "8"}}, hardly{{"tile", "16"}};
+  results.outcomes = {final_time(wrong, 64, 0.2),
+                      final_time(hardly, 64, 0.98),
+                      final_time({}, 64, 1),
+                      {"k", "f32", wrong, {33}, "wrong", 0, 0, "element 5"}};
+  const dsl::TunedTable table = apply(results, {}, {});
+  EXPECT_EQ(table.kernels.at("k").at("f32").at(0).tunables, Tunables{});
+  EXPECT_EQ(table.device, "A");
+}
+
+TEST(Apply, KeepsOtherPointsOfTheTableAndShapesWithoutADefaultOut) {
+  dsl::TunedTable table{"A", "f", {}, {}};
+  table.kernels["k"]["f32"] = {{{64}, {{"tile", "4"}}, 1, 0.5}, {{128}, {{"tile", "4"}}, 1, 0.5}};
+  table.kernels["other"]["f16"] = {{{1}, {}, 1, 1}};
+  Results results{{"cpu", "A", "f", "d"}, {final_time({}, 64, 1), final_time({{"tile", "8"}}, 4096, 0.5)}};
+  table = apply(results, table, {});
+  const auto& points = table.kernels.at("k").at("f32");
+  ASSERT_EQ(points.size(), 2u) << "4096 has no default beside it";
+  EXPECT_TRUE(points[0].tunables.empty()) << "measured anew";
+  EXPECT_EQ(points[1].tunables.at("tile"), "4");
+  EXPECT_TRUE(table.kernels.contains("other"));
+}
+
+TEST(Plot, HasADotForEachCandidate) {
+  Results results{{"cpu", "A & B", "f", "d"}, {}};
+  for (const double time : {10.0, 5.0, 20.0}) {
+    const Tunables tunables = time == 10 ? Tunables{} : Tunables{{"tile", std::to_string(static_cast<int>(time))}};
+    results.outcomes.push_back({"k", "f32", tunables, {64}, "timed", time, 0, ""});
+  }
+  const std::string svg = plot(results);
+  EXPECT_NE(svg.find("A &amp; B"), std::string::npos);
+  EXPECT_NE(svg.find("best 2.00x"), std::string::npos) << svg;
+  size_t dots = 0;
+  for (size_t at = 0; (at = svg.find("<circle", at)) != std::string::npos; at++) dots++;
+  EXPECT_EQ(dots, 3u);
+  EXPECT_NE(plot({}).find("</svg>"), std::string::npos);
+}
+
+TEST(Difference, IsMeasuredAgainstTheElementAndTheTypicalOne) {
+  const auto tensor = [](std::vector<float> values) {
+    return std::vector{Tensor::from<float>(values, {static_cast<int64_t>(values.size())})};
+  };
+  EXPECT_EQ(difference(tensor({1, 2, 1e-9f}), tensor({1, 2, 2e-9f})), "");
+  EXPECT_EQ(difference(tensor({NAN, INFINITY}), tensor({NAN, INFINITY})), "");
+  EXPECT_NE(difference(tensor({1, 2, 3}), tensor({1, 2, 3.01f})), "");
+  EXPECT_NE(difference(tensor({1, 2}), tensor({1, NAN})), "");
+  const Tensor whole = Tensor::from<int64_t>({1, 2}, {2});
+  EXPECT_NE(difference({whole}, {Tensor::from<int64_t>({1, 3}, {2})}), "") << "whole numbers are exact";
+}
+
+TEST(AssemblerReport, IsRead) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("ashlar_ptxas_" + std::to_string(getpid()));
+  std::ofstream(file) << "ptxas info    : 0 bytes gmem\n"
+                         "ptxas info    : Compiling entry function '_kernel_a' for 'sm_90'\n"
+                         "ptxas info    : Function properties for _kernel_a\n"
+                         "    0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
+                         "ptxas info    : Used 168 registers, used 1 barriers, 34816 bytes smem, 448 bytes cmem[0]\n";
+  const AssemblerReport report = read_assembler_report(file);
+  std::filesystem::remove(file);
+  ASSERT_EQ(report.functions.size(), 1u);
+  EXPECT_EQ(report.functions[0].name, "_kernel_a");
+  EXPECT_EQ(report.functions[0].registers, 168);
+  EXPECT_EQ(report.functions[0].shared_bytes, 34816);
+  EXPECT_EQ(report.spilled_bytes, 12);
+}
+
+}  // namespace
+}  // namespace ashlar::tune

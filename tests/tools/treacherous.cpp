@@ -1,0 +1,37 @@
+// twice(x)[i] = 2 x[i], with settings as a tuner may meet them: one computes something else.
+#include "schedules/elementwise.h"
+
+namespace ashlar::dsl {
+
+template <ElementType T>
+class Treacherous : public Kernel<Treacherous<T>> {
+ public:
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
+  // slow: the long way to the same. wrong: deliberately not what the kernel promises, from element 3000 on.
+  Tunable<std::string> way{"way", {"slow", "plain", "wrong", "hopeless"}, On::cpu};
+
+  Treacherous() {
+    this->formula("twice(x)[i] = 2 x[i]").form(Form::pointwise);
+    this->space_rule("hopeless ways aren't tried", [this] { return way.value() != "hopeless"; });
+  }
+  void algorithm() {
+    if (way.value() == "slow") {
+      Value sum = x(i) * 2.0;
+      for (int k = 0; k < 4; k++) sum = sum + sin(sum) * 1e-10;  // far below rounding
+      y(i) = sum;
+    } else if (way.value() == "wrong") {
+      y(i) = x(i) * 2.0 + Value(Halide::select(Expr(i) >= 3000, 0.25f, 0.0f));
+    } else {
+      y(i) = x(i) * 2.0;
+    }
+  }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
+const bool registered = register_kernel<Treacherous, f32>("twice");
+
+}  // namespace ashlar::dsl

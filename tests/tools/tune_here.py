@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Tunes a kernel with a wrong setting from bundle to table: tune_here.py ASHLAR_TUNE BUILD WORK."""
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+tune, build, work = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+shutil.rmtree(work, ignore_errors=True)
+work.mkdir(parents=True)
+
+
+def run(*command, cwd=None):
+    finished = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=cwd, timeout=250)
+    print(finished.stdout, finished.stderr)
+    assert finished.returncode == 0, finished.returncode
+    return finished.stdout
+
+
+bundle = work / "bundle"
+said = run(tune, "bundle", "twice", "--target", "cpu", "--shapes", "4096,1000000", "--build", build, "--out", bundle)
+assert "3 settings" in said and "1 left out: hopeless ways aren't tried" in said, said
+# The bundle is moved: nothing in it may point to where it was made.
+moved = work / "elsewhere"
+bundle.rename(moved)
+run(moved / "ashlar-tune", "run", "--timeout", "60", cwd=moved)
+results = [json.loads(line) for line in (moved / "results.jsonl").read_text().splitlines()[1:]]
+by_way = {}
+for result in results:
+    by_way.setdefault(result["tunables"].get("way", "slow"), set()).add(result["status"])
+assert "wrong" in by_way["wrong"] and not by_way["wrong"] & {"timed", "slow", "final"}, by_way
+assert "final" in by_way["plain"], by_way
+
+run(tune, "apply", moved / "results.jsonl", "--tuned", work / "tuned", "--plot", work / "space.svg")
+tables = list((work / "tuned").glob("cpu*/*.json"))
+assert len(tables) == 1, tables
+points = json.loads(tables[0].read_text())["kernels"]["twice"]["f32"]
+assert [point["sizes"] for point in points] == [[4096], [1000000]], points
+assert points[1]["tunables"] == {"way": "plain"} and points[1]["of_default"] < 0.9, points
+assert "<svg" in (work / "space.svg").read_text()
+
+# All three in one, into the same table: what is there stays, what is measured is replaced.
+run(tune, "twice", "--folder", work / "here", "--target", "cpu", "--shapes", "1000000", "--build", build,
+    "--tuned", work / "tuned")
+points = json.loads(tables[0].read_text())["kernels"]["twice"]["f32"]
+assert [point["sizes"] for point in points] == [[4096], [1000000]], points
+
+said = run(tune, "explain", "twice", "--target", "cpu", "--build", build, "--shape", "1000000")
+assert "way = slow" in said and "produce" in said and "operations a byte" in said, said

@@ -1,0 +1,97 @@
+#include "tools/tune/apply.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace ashlar::tune {
+namespace {
+
+using Name = std::pair<std::string, std::string>;  // kernel and instance
+using Sizes = std::vector<int64_t>;
+
+/// Times of one instance over the default's, by shape and setting.
+struct Measured {
+  std::map<Sizes, std::map<Tunables, const Outcome*>> finals;
+};
+
+std::map<Name, Measured> measured(const Results& results) {
+  std::set<std::pair<Name, Tunables>> out;
+  for (const Outcome& outcome : results.outcomes) {
+    if (outcome.is_out()) out.insert({{outcome.kernel, outcome.instance}, outcome.tunables});
+  }
+  std::map<Name, Measured> all;
+  for (const Outcome& outcome : results.outcomes) {
+    const Name name{outcome.kernel, outcome.instance};
+    if (outcome.status != "final" || out.contains({name, outcome.tunables})) continue;
+    all[name].finals[outcome.sizes][outcome.tunables] = &outcome;
+  }
+  // A shape counts once its default is timed; it is the last of the finals.
+  for (auto& [name, instance] : all) {
+    std::erase_if(instance.finals, [](const auto& shape) { return !shape.second.contains(Tunables{}); });
+  }
+  return all;
+}
+
+/// Σ over shapes of the logarithm of the best ratio that `chosen` settings reach.
+double cost(const Measured& instance, const std::set<Tunables>& chosen, double gain) {
+  double sum = 0;
+  for (const auto& [sizes, finals] : instance.finals) {
+    double best = 1;
+    for (const auto& [tunables, outcome] : finals) {
+      if (chosen.contains(tunables) && outcome->of_default < 1 - gain) best = std::min(best, outcome->of_default);
+    }
+    sum += std::log(best);
+  }
+  return sum;
+}
+
+std::set<Tunables> choose(const Measured& instance, const ApplyOptions& options) {
+  std::set<Tunables> candidates, chosen;
+  for (const auto& [sizes, finals] : instance.finals) {
+    for (const auto& [tunables, outcome] : finals) {
+      if (!tunables.empty()) candidates.insert(tunables);
+    }
+  }
+  while (static_cast<int>(chosen.size()) < options.settings) {
+    double least = cost(instance, chosen, options.gain) - 1e-9;
+    const Tunables* best = nullptr;
+    for (const Tunables& candidate : candidates) {
+      std::set<Tunables> with = chosen;
+      with.insert(candidate);
+      if (const double c = cost(instance, with, options.gain); c < least) {
+        least = c;
+        best = &candidate;
+      }
+    }
+    if (best == nullptr) break;
+    chosen.insert(*best);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+dsl::TunedTable apply(const Results& results, dsl::TunedTable table, const ApplyOptions& options) {
+  table.device = results.where.device;
+  table.family = results.where.family;
+  for (const auto& [name, instance] : measured(results)) {
+    const std::set<Tunables> chosen = choose(instance, options);
+    std::vector<dsl::TunedPoint>& points = table.kernels[name.first][name.second];
+    for (const auto& [sizes, finals] : instance.finals) {
+      const Outcome* best = finals.at(Tunables{});
+      double least = 1 - options.gain;
+      for (const auto& [tunables, outcome] : finals) {
+        if (!chosen.contains(tunables) || outcome->of_default >= least) continue;
+        best = outcome;
+        least = outcome->of_default;
+      }
+      std::erase_if(points, [&](const dsl::TunedPoint& point) { return point.sizes == sizes; });
+      points.push_back({sizes, best->tunables, best->microseconds, best->tunables.empty() ? 1 : best->of_default});
+    }
+    std::ranges::sort(points, {}, &dsl::TunedPoint::sizes);
+  }
+  return table;
+}
+
+}  // namespace ashlar::tune

@@ -1,0 +1,196 @@
+#include "tools/tune/bundle.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "runtime/error.h"
+#include "tools/tune/kernel_files.h"
+#include "tools/tune/process.h"
+
+namespace ashlar::tune {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Candidate, tunables, symbol, error, spilled_bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Instance, kernel, name, key, library, sizes, candidates, left_out)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bundle, target, instances)
+
+namespace {
+
+using nlohmann::json;
+using std::filesystem::path;
+
+void compile_candidate(const KernelFile& file, const Instance& instance, const BundleRequest& request,
+                       const std::string& target, Candidate& candidate) {
+  // A folder for each, because the compiler's files are named by the symbol.
+  const path work = request.folder / "work" / candidate.symbol;
+  Finished finished = run(compile_command(file, "setting", instance.kernel, instance.name, target,
+                                          request.cuda_capability, work, candidate.tunables, request.architectures));
+  if (finished.code == 0) {
+    finished = run({file.compiler, "-shared", "-s", "-o", (request.folder / (candidate.symbol + ".so")).string(),
+                    (work / (candidate.symbol + ".o")).string()});
+  }
+  if (finished.code != 0) candidate.error = finished.output.empty() ? "no message" : finished.output;
+  candidate.spilled_bytes = read_assembler_report(work / (candidate.symbol + ".ptxas")).spilled_bytes;
+}
+
+/// Out of the machine code, the rule that needs no knowledge of the family: registers that spill cost more than any
+/// tunable gains, unless the default spills as much.
+void leave_out_spilling(Instance& instance) {
+  constexpr const char* kRule = "spills no more registers than the default";
+  const int allowed = instance.candidates[0].spilled_bytes;
+  const auto removed =
+      std::erase_if(instance.candidates, [&](const Candidate& c) { return c.spilled_bytes > allowed; });
+  if (removed > 0) instance.left_out[kRule] += static_cast<int>(removed);
+}
+
+std::vector<int64_t> sizes_of(const std::string& shape) {
+  std::vector<int64_t> sizes;
+  std::stringstream text(shape);
+  for (std::string part; std::getline(text, part, 'x');) {
+    char* end = nullptr;
+    sizes.push_back(std::strtoll(part.c_str(), &end, 10));
+    if (part.empty() || *end != 0 || sizes.back() < 1) {
+      throw ValueError("ashlar-tune bundle", "a shape " + shape, "sizes from 1 with x between them",
+                       "As in 1x512x512x512");
+    }
+  }
+  return sizes;
+}
+
+/// `most` of them, evenly spread, the default always among them.
+void thin_out(std::vector<Candidate>& candidates, int most) {
+  const size_t count = candidates.size(), wanted = static_cast<size_t>(most);
+  if (most <= 0 || count <= wanted) return;
+  std::vector<Candidate> kept;
+  for (size_t i = 0; i < wanted; i++) kept.push_back(candidates[i * count / wanted]);
+  candidates = kept;
+}
+
+/// The instances that are asked for, each with its candidates not yet compiled.
+std::vector<Instance> chosen(const KernelFile& file, const BundleRequest& request) {
+  std::vector<Instance> instances;
+  for (const std::string& kernel : request.kernels) {
+    bool is_first = true;
+    for (const json& space : file.spaces) {
+      if (space["kernel"] != kernel) continue;
+      const std::string name = space["instance"];
+      const bool wanted = request.instances.empty() ? is_first : std::ranges::count(request.instances, name) > 0;
+      is_first = false;
+      if (!wanted) continue;
+      Instance instance{kernel, name, space["key"], file.stem + ".so", {}, {}, space["left_out"]};
+      for (const std::string& shape : request.shapes) instance.sizes.push_back(sizes_of(shape));
+      for (const json& candidate : space["settings"]) {
+        instance.candidates.push_back({candidate["tunables"], candidate["symbol"], "", 0});
+      }
+      thin_out(instance.candidates, request.most);
+      instances.push_back(instance);
+    }
+  }
+  return instances;
+}
+
+/// This program and what it needs but the C library, which must be the machine's own.
+void copy_program(const path& folder) {
+  std::filesystem::copy_file("/proc/self/exe", folder / "ashlar-tune",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::create_directories(folder / "lib");
+  std::stringstream lines(run({"ldd", (folder / "ashlar-tune").string()}).output);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t arrow = line.find("=> /"), end = line.find(" (");
+    if (arrow == std::string::npos || end == std::string::npos) continue;
+    const path library = line.substr(arrow + 3, end - arrow - 3);
+    const std::string name = library.filename().string();
+    const bool is_libc =
+        std::ranges::any_of(std::vector<std::string>{"libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so"},
+                            [&](const std::string& part) { return name.starts_with(part); });
+    if (!is_libc) {
+      std::filesystem::copy_file(library, folder / "lib" / name, std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+}
+
+}  // namespace
+
+std::string text_of(const Tunables& tunables) {
+  std::string text;
+  for (const auto& [name, value] : tunables) text += (text.empty() ? "" : " ") + name + "=" + value;
+  return text.empty() ? "default" : text;
+}
+
+std::string text_of(const std::vector<int64_t>& sizes) {
+  std::string text;
+  for (const int64_t size : sizes) {
+    if (!text.empty()) text += "x";
+    text += std::to_string(size);
+  }
+  return text;
+}
+
+Bundle read_bundle(const path& folder) {
+  std::ifstream in(folder / "bundle.json");
+  try {
+    Bundle bundle = json::parse(in).get<Bundle>();
+    bundle.folder = folder;
+    return bundle;
+  } catch (const json::exception& error) {
+    throw DataError("ashlar-tune", (folder / "bundle.json").string() + ": " + error.what(), "a bundle",
+                    "Make it with ashlar-tune bundle");
+  }
+}
+
+Bundle make_bundle(const BundleRequest& request) {
+  Bundle bundle;
+  bundle.folder = request.folder;
+  bundle.target = code_target_of_request(request.target);
+  std::filesystem::create_directories(request.folder);
+  std::filesystem::remove_all(request.folder / "work");
+  std::set<std::string> missing(request.kernels.begin(), request.kernels.end());
+
+  struct Job {
+    const KernelFile* file;
+    size_t instance, candidate;
+  };
+  std::vector<Job> jobs;
+  std::vector<KernelFile> files = kernel_files(request.build);
+  for (KernelFile& file : files) {
+    if (!std::filesystem::exists(file.generator)) continue;
+    file.read_spaces(bundle.target, request.cuda_capability);
+    const std::vector<Instance> instances = chosen(file, request);
+    if (instances.empty()) continue;
+    link_kernels(file, bundle.target, request.folder);
+    for (const Instance& instance : instances) {
+      missing.erase(instance.kernel);
+      for (size_t c = 0; c < instance.candidates.size(); c++) jobs.push_back({&file, bundle.instances.size(), c});
+      bundle.instances.push_back(instance);
+    }
+  }
+  if (!missing.empty()) {
+    throw ValueError("ashlar-tune bundle",
+                     "no kernel or instance of " + *missing.begin() + " in " + request.build.string(),
+                     "kernels that were built there", "ashlar-tune takes their names, and --instances as in f32_none");
+  }
+
+  std::mutex mutex;
+  int done = 0;
+  in_parallel(static_cast<int>(jobs.size()), request.jobs, [&](int i) {
+    const Job& job = jobs[static_cast<size_t>(i)];
+    Instance& instance = bundle.instances[job.instance];
+    compile_candidate(*job.file, instance, request, bundle.target, instance.candidates[job.candidate]);
+    const std::lock_guard lock(mutex);
+    std::fprintf(stderr, "\rcompiled %d of %zu ", ++done, jobs.size());
+  });
+  std::fputc('\n', stderr);
+  for (Instance& instance : bundle.instances) leave_out_spilling(instance);
+  std::filesystem::remove_all(request.folder / "work");
+  copy_program(request.folder);
+  std::ofstream out(request.folder / "bundle.json");
+  out << json(bundle).dump(1) << "\n";
+  if (!out.flush()) throw DataError("ashlar-tune bundle", request.folder.string(), "a folder that can be written", "");
+  return bundle;
+}
+
+}  // namespace ashlar::tune

@@ -1,0 +1,231 @@
+#include "tools/tune/call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "runtime/error.h"
+#include "runtime/forms/forms.h"
+#include "runtime/launch.h"
+
+namespace ashlar::tune {
+namespace {
+
+DType dtype_of_argument(const Argument& argument, uint32_t key) {
+  return argument.element < 0 ? argument.dtype : static_cast<DType>(key >> 8 * argument.element & 255);
+}
+
+/// xorshift64* (Marsaglia 2003; Vigna 2016).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+  uint32_t next() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return static_cast<uint32_t>(state_ * 0x2545f4914f6cdd1du >> 32);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+Tensor random_tensor(const Shape& shape, DType dtype, int64_t below, uint64_t seed) {
+  Random random(seed);
+  const auto count = static_cast<size_t>(shape.numel());
+  if (is_floating(dtype)) {
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(static_cast<int32_t>(random.next())) * 0x1p-31f;
+    return Tensor::from<float>(values, shape).to(dtype);
+  }
+  std::vector<int32_t> values(count);
+  for (int32_t& value : values) value = static_cast<int32_t>(random.next() % static_cast<uint64_t>(below));
+  return Tensor::from<int32_t>(values, shape).to(dtype);
+}
+
+Shape shape_of_input(const KernelInfo& kernel, const Argument& argument, const std::vector<int64_t>& sizes) {
+  if (argument.rank == 0) return {};
+  switch (kernel.form) {
+    case Form::rows:
+      return argument.rank == 1 ? Shape{sizes[0]} : Shape{sizes[0], sizes[1]};
+    case Form::reduction:
+      return {sizes[0], sizes[1], sizes[2]};
+    case Form::pointwise:
+    case Form::broadcast:
+      return {sizes[0]};
+    case Form::plain:
+    case Form::movement:
+    case Form::contraction:
+      break;
+  }
+  Shape shape = Shape::filled(argument.rank, 1);
+  shape[argument.rank - 1] = sizes[0];
+  return shape;
+}
+
+/// The product's operands as a layer's forward and backward passes lay them out: a·b, a·bᵀ, aᵀ·b.
+Inputs contraction_inputs(uint32_t key, const std::vector<int64_t>& sizes) {
+  const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
+  const auto dtype = static_cast<DType>(key & 255);
+  const Tensor bias = random_tensor({n}, dtype, 1, 3);
+  return {{random_tensor({batch, m, k}, dtype, 1, 1), random_tensor({batch, k, n}, dtype, 1, 2), bias},
+          {random_tensor({batch, m, k}, dtype, 1, 1), random_tensor({batch, n, k}, dtype, 1, 2), bias},
+          {random_tensor({batch, k, m}, dtype, 1, 1), random_tensor({batch, k, n}, dtype, 1, 2), bias}};
+}
+
+std::vector<Tensor> call_one(const KernelInfo& kernel, uint32_t key, const std::vector<Tensor>& inputs, size_t set) {
+  const auto variant = static_cast<uint8_t>(key >> 16 & 255);
+  const std::vector<Scalar> scalars(static_cast<size_t>(kernel.count(Argument::Role::scalar)), Scalar(1));
+  switch (kernel.form) {
+    case Form::plain:
+      return forms::plain(kernel, inputs, scalars, variant);
+    case Form::pointwise:
+      return forms::pointwise(kernel, inputs, scalars);
+    case Form::broadcast:
+      return {forms::broadcast(kernel, inputs, scalars)};
+    case Form::rows:
+      return forms::rows(kernel, inputs, -1, scalars);
+    case Form::reduction:
+      return {forms::reduction(kernel, inputs[0], {1}, false)};
+    case Form::contraction: {
+      MatmulOptions options{.transpose_a = set == 2, .transpose_b = set == 1};
+      if (variant >= 1) options.bias = inputs[2];
+      if (variant >= 2) options.activation = Activation::relu;
+      return {forms::contraction(kernel, inputs[0], inputs[1], options)};
+    }
+    case Form::movement: {  // called by the runtime itself, so here as it does
+      if (inputs.empty()) {
+        throw ValueError(kernel.name, "a kernel without inputs", "a tensor to work on", "Tune another kernel");
+      }
+      const KernelKey typed{{static_cast<DType>(key & 255), static_cast<DType>(key >> 8 & 255)}, variant};
+      std::vector<Tensor> outputs;
+      for (const Argument& argument : kernel.arguments) {
+        if (argument.role != Argument::Role::output) continue;
+        outputs.push_back(Tensor::empty(inputs[0].shape(), dtype_of_argument(argument, key), inputs[0].device()));
+      }
+      launch(kernel, typed, inputs, scalars, outputs);
+      return outputs;
+    }
+  }
+  return {};
+}
+
+/// How far two results of one dtype may lie apart, of the larger of the element and the root mean square.
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 1e-4;
+    case DType::f16:
+      return 4e-3;
+    case DType::bf16:
+      return 3e-2;
+    case DType::f64:
+      return 1e-9;
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+    case DType::boolean:
+      break;
+  }
+  return 0;
+}
+
+template <class T>
+std::string difference_of(const std::vector<T>& came, const std::vector<T>& expected, double tolerance) {
+  double squares = 0;
+  size_t finite = 0;
+  for (const T value : expected) {
+    const auto v = static_cast<double>(value);
+    if (!std::isfinite(v)) continue;
+    squares += v * v;
+    finite++;
+  }
+  const double typical = finite > 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
+  for (size_t i = 0; i < came.size(); i++) {
+    const auto a = static_cast<double>(came[i]), b = static_cast<double>(expected[i]);
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (std::abs(a - b) <= tolerance * std::max(std::abs(b), typical)) continue;
+    return "element " + std::to_string(i) + " is " + std::to_string(a) + " and should be " + std::to_string(b);
+  }
+  return "";
+}
+
+}  // namespace
+
+Inputs make_inputs(const KernelInfo& kernel, uint32_t key, const std::vector<int64_t>& sizes) {
+  if (sizes.size() != static_cast<size_t>(size_count(kernel.form))) {
+    std::string names;
+    for (const char* name : kSizeNames[static_cast<size_t>(kernel.form)]) {
+      if (name && !names.empty()) names += "x";
+      if (name) names += name;
+    }
+    throw ValueError("ashlar-tune", std::to_string(sizes.size()) + " sizes for " + kernel.name, names,
+                     "Give shapes of that form");
+  }
+  if (kernel.form == Form::contraction) return contraction_inputs(key, sizes);
+  std::vector<Tensor> inputs;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::input) continue;
+    inputs.push_back(random_tensor(shape_of_input(kernel, argument, sizes), dtype_of_argument(argument, key),
+                                   sizes.back(), inputs.size() + 1));
+  }
+  return {inputs};
+}
+
+Inputs copy_to(const Inputs& inputs, Device device) {
+  Inputs copies;
+  for (const std::vector<Tensor>& set : inputs) {
+    std::vector<Tensor> copy;
+    for (const Tensor& x : set) copy.push_back(device == x.device() ? x.clone() : x.to(device));
+    copies.push_back(copy);
+  }
+  return copies;
+}
+
+std::vector<Tensor> call(const KernelInfo& kernel, uint32_t key, const Inputs& inputs) {
+  std::vector<Tensor> outputs;
+  for (size_t set = 0; set < inputs.size(); set++) {
+    for (Tensor& y : call_one(kernel, key, inputs[set], set)) outputs.push_back(std::move(y));
+  }
+  return outputs;
+}
+
+std::string difference(const std::vector<Tensor>& came, const std::vector<Tensor>& expected) {
+  for (size_t i = 0; i < came.size(); i++) {
+    const double tolerance = tolerance_of(came[i].dtype());
+    const bool is_wide = came[i].dtype() == DType::f64 || !is_floating(came[i].dtype());
+    const std::string found = is_wide ? difference_of(came[i].to(DType::f64).to_vector<double>(),
+                                                      expected[i].to(DType::f64).to_vector<double>(), tolerance)
+                                      : difference_of(came[i].to(DType::f32).to_vector<float>(),
+                                                      expected[i].to(DType::f32).to_vector<float>(), tolerance);
+    if (!found.empty()) return "output " + std::to_string(i) + ": " + found;
+  }
+  return "";
+}
+
+std::vector<std::vector<int64_t>> check_sizes(Form form) {
+  switch (form) {
+    case Form::rows:
+      return {{1, 1}, {3, 33}, {130, 65}, {5, 1031}, {2, 4096}, {2, 20001}};
+    case Form::reduction:
+      return {{3, 33, 1}, {1, 70001, 1}, {2, 129, 5}, {1, 1025, 130}, {65, 7, 3}};
+    case Form::contraction:
+      return {{1, 1, 1, 1},      {2, 33, 65, 47},     {1, 127, 130, 33}, {1, 3, 130, 129},
+              {1, 128, 256, 64}, {1, 257, 129, 1031}, {1, 256, 384, 96}, {3, 1, 257, 70}};
+    case Form::plain:
+    case Form::pointwise:
+    case Form::broadcast:
+    case Form::movement:
+      break;
+  }
+  return {{1}, {33}, {1023}, {1 << 14}, {100003}};
+}
+
+double bytes_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
+  double bytes = 0;
+  for (const Tensor& x : inputs) bytes += static_cast<double>(x.bytes());
+  for (const Tensor& y : outputs) bytes += static_cast<double>(y.bytes());
+  return bytes;
+}
+
+}  // namespace ashlar::tune

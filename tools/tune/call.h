@@ -1,0 +1,36 @@
+// Calls of any kernel at given canonical sizes, through its form, on made-up inputs.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "runtime/kernel.h"
+#include "runtime/tensor.h"
+
+namespace ashlar::tune {
+
+/// The inputs of one call; a contraction has one set for each layout of its operands (nn, nt, tn).
+using Inputs = std::vector<std::vector<Tensor>>;
+
+/// Random inputs on the CPU, the same for the same arguments: floats in [-1, 1), whole numbers in [0, last size).
+/// `key` says which instance; sizes are as kSizeNames says of the form.
+Inputs make_inputs(const KernelInfo& kernel, uint32_t key, const std::vector<int64_t>& sizes);
+
+/// The same tensors on another device, as tensors of their own.
+Inputs copy_to(const Inputs& inputs, Device device);
+
+/// Calls the kernel once with each set; the outputs of all.
+std::vector<Tensor> call(const KernelInfo& kernel, uint32_t key, const Inputs& inputs);
+
+/// Where `came` differs from `expected` by more than rounding allows: a text; "" where it doesn't. Errors are measured
+/// against the larger of the element and the root mean square of all.
+std::string difference(const std::vector<Tensor>& came, const std::vector<Tensor>& expected);
+
+/// Sizes beside those to be timed at which candidates are compared with the CPU's results: odd ones, around the edges
+/// of tiles, each small.
+std::vector<std::vector<int64_t>> check_sizes(Form form);
+
+/// Bytes of the inputs and outputs, and floating-point operations, of one call of the first set.
+double bytes_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
+
+}  // namespace ashlar::tune

@@ -1,0 +1,124 @@
+#include "tools/tune/kernel_files.h"
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "runtime/cpu/cpu_device.h"
+#include "runtime/error.h"
+
+namespace ashlar::tune {
+
+using nlohmann::json;
+using std::filesystem::path;
+
+void KernelFile::read_spaces(const std::string& target, int cuda_capability) {
+  const Finished finished = run({generator.string(), "spaces", target, std::to_string(cuda_capability)});
+  if (finished.code != 0) throw DataError("ashlar-tune", finished.output, "the spaces of " + stem, "");
+  spaces = json::parse(finished.output);
+}
+
+std::vector<KernelFile> kernel_files(const path& build) {
+  std::vector<KernelFile> files;
+  if (std::filesystem::is_directory(build / "ashlar_kernels")) {
+    for (const auto& entry : std::filesystem::directory_iterator(build / "ashlar_kernels")) {
+      std::ifstream in(entry.path());
+      const json noted = json::parse(in);
+      for (const json& file : noted["files"]) {
+        KernelFile one{file["stem"],
+                       file["generator"].get<std::string>(),
+                       noted["folder"].get<std::string>(),
+                       {},
+                       noted["compiler"],
+                       {},
+                       {}};
+        if (noted["ptxas"] != "") one.device_tools = {noted["ptxas"], noted["nvfatbin"], noted["architectures"]};
+        std::stringstream includes(noted["includes"].get<std::string>());
+        for (std::string folder; std::getline(includes, folder, ';');) {
+          if (!folder.empty()) one.includes.push_back("-I" + folder);
+        }
+        files.push_back(one);
+      }
+    }
+  }
+  if (files.empty()) {
+    throw DataError("ashlar-tune", "a folder without kernels, " + build.string(),
+                    "a build folder with kernels of ashlar_add_kernels()", "Give it with --build");
+  }
+  return files;
+}
+
+std::string code_target_of_request(const std::string& target) {
+  return target == "cpu" && detail::cpu_uses_avx2() ? "cpu_avx2" : target;
+}
+
+Command compile_command(const KernelFile& file, const std::string& what, const std::string& kernel,
+                        const std::string& instance, const std::string& target, int cuda_capability, const path& folder,
+                        const Tunables& tunables, const std::string& architectures) {
+  Command command{file.generator.string(),         what,           kernel, instance, target,
+                  std::to_string(cuda_capability), folder.string()};
+  if (target == "cuda" && !file.device_tools.empty()) {
+    command.insert(command.end(), file.device_tools.begin(), file.device_tools.end());
+    if (!architectures.empty()) command.back() = architectures;
+  }
+  for (const auto& [name, value] : tunables) command.push_back(name + "=" + value);
+  return command;
+}
+
+void link_kernels(const KernelFile& file, const std::string& target, const path& folder) {
+  const path source = folder / (file.stem + "_entry.cpp");
+  std::ofstream(source)
+      << "#include \"ashlar/ops/" << file.stem << ".h\"\n#include <string_view>\n"
+      << "extern \"C\" const ashlar::KernelInfo* ashlar_tuned_kernel(const char* name) {\n"
+      << "  for (const ashlar::KernelInfo* kernel : ashlar::kernels::all_of_" << file.stem
+      << "())\n    if (std::string_view(kernel->name) == name) return kernel;\n  return nullptr;\n}\n";
+  Command command{file.compiler, "-std=c++20", "-O1", "-fPIC", "-shared", "-w", "-Wl,-Bsymbolic"};
+  command.insert(command.end(), file.includes.begin(), file.includes.end());
+  command.insert(command.end(), {"-o", (folder / (file.stem + ".so")).string(), source.string(),
+                                 (file.folder / "include/ashlar/ops" / (file.stem + ".cpp")).string()});
+  std::set<std::string> compiled;
+  for (const std::string& code : {std::string("cpu"), std::string("cpu_avx2"), target}) {
+    const path kernels = file.folder / (file.stem + "_" + code) / (file.stem + "_" + code + ".o");
+    if (std::filesystem::exists(kernels) && compiled.insert(code).second) command.push_back(kernels.string());
+  }
+  if (!compiled.contains(target)) {
+    throw DataError("ashlar-tune", "no " + target + " code of " + file.stem, "kernels built for that target",
+                    "Build them first");
+  }
+  for (const auto& absent : std::filesystem::directory_iterator(file.folder / (file.stem + "_absent"))) {
+    if (absent.path().extension() == ".o" && !compiled.contains(absent.path().stem().string())) {
+      command.push_back(absent.path().string());
+    }
+  }
+  const Finished finished = run(command);
+  if (finished.code != 0) throw DataError("ashlar-tune", finished.output, "a file that links, " + file.stem, "");
+  std::filesystem::remove(source);
+}
+
+AssemblerReport read_assembler_report(const path& file) {
+  AssemblerReport report;
+  std::ifstream in(file);
+  AssemblerReport::Function current;
+  for (std::string line; std::getline(in, line);) {
+    char name[512], architecture[64];
+    int stores = 0, loads = 0;
+    if (std::sscanf(line.c_str(), "ptxas info : Compiling entry function '%511[^']' for '%63[^']'", name,
+                    architecture) == 2) {
+      current = {name, architecture};
+    } else if (std::sscanf(line.c_str(), " %*d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores,
+                           &loads) == 2) {
+      current.spilled_bytes = stores + loads;
+    } else if (const size_t used = line.find("Used "); used != std::string::npos) {
+      current.registers = std::atoi(line.c_str() + used + 5);
+      if (const size_t shared = line.find(" bytes smem"); shared != std::string::npos) {
+        current.shared_bytes = std::atoi(line.c_str() + line.rfind(' ', shared - 1));
+      }
+      report.functions.push_back(current);
+      report.spilled_bytes += current.spilled_bytes;
+    }
+  }
+  return report;
+}
+
+}  // namespace ashlar::tune

@@ -10,6 +10,7 @@ class Treacherous : public Kernel<Treacherous<T>> {
   Out<T, 1> y{"y", shape_of(x)};
   // slow: the long way to the same. wrong: deliberately not what the kernel promises, from element 3000 on.
   Tunable<std::string> way{"way", {"slow", "plain", "wrong", "hopeless"}, On::cpu};
+  Tunable<int> again{"again", {1, 2}, On::cpu};  // changes nothing; named to stand before the other in a table
 
   Treacherous() {
     this->formula("twice(x)[i] = 2 x[i]").form(Form::pointwise);

@@ -29,6 +29,12 @@ void compile_candidate(const KernelFile& file, const Instance& instance, const B
   const path work = request.folder / "work" / candidate.symbol;
   Finished finished = run(compile_command(file, "setting", instance.kernel, instance.name, target,
                                           request.cuda_capability, work, candidate.tunables, request.architectures));
+  // The generator names the function by its tunables, in whatever order they came.
+  if (finished.code == 0) {
+    for (const auto& entry : std::filesystem::directory_iterator(work)) {
+      if (entry.path().extension() == ".o") candidate.symbol = entry.path().stem().string();
+    }
+  }
   if (finished.code == 0) {
     finished = run({file.compiler, "-shared", "-s", "-o", (request.folder / (candidate.symbol + ".so")).string(),
                     (work / (candidate.symbol + ".o")).string()});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,12 @@ struct GradientRule {
   std::string expression;
 };
 
+/// A tensor that the gradients name but need in some calls only: `condition` is C++ over the forward call's parameters.
+struct SavedWhen {
+  std::string tensor;
+  std::string condition;
+};
+
 struct Descriptor {
   std::string formula;
   Form form = Form::plain;
@@ -77,11 +84,14 @@ struct Descriptor {
   std::vector<ParameterDescription> parameters;
   std::vector<SpaceRule> space_rules;
   std::vector<GradientRule> gradients;
+  std::vector<SavedWhen> saved_when;
   bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
   int register_budget = 0;                         ///< most registers of a CUDA thread; 0: the assembler's choice
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
+  /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
+  std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
 
   int element_index(DType dtype) const {
     for (size_t i = 0; i < elements.size(); i++) {

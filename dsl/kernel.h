@@ -64,6 +64,12 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.gradients.push_back({std::move(input), std::move(expression)});
     return *this;
   }
+  /// That tensor is saved for the gradients only where `condition` holds, a C++ expression over the parameters of the
+  /// call; else they are given an undefined one.
+  Kernel& saved_when(std::string tensor, std::string condition) {
+    descriptor_.saved_when.push_back({std::move(tensor), std::move(condition)});
+    return *this;
+  }
   /// A reduction over no elements is 0, or NaN where the kernel has a scale. Without this it is a ShapeError.
   Kernel& empty_is_zero() {
     descriptor_.empty_is_zero = true;
@@ -120,6 +126,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_scheduled(this->name(), pipeline.outputs(), target);
     check_tuple_updates(this->name(), pipeline.outputs());
     drop_size_product_checks(pipeline);
+    for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;
   }
 

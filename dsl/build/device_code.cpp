@@ -9,6 +9,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "dsl/build/ptx_rewriter.h"
+
 namespace ashlar::dsl {
 namespace {
 
@@ -46,8 +48,8 @@ bool run_program(const std::vector<std::string>& command, const path& errors) {
 /// PTX → machine code for one architecture. The assembler's report is added to `stem`.ptxas.
 std::string assemble(const DeviceTools& tools, const std::string& architecture, int register_budget, const path& stem) {
   const path cubin = stem.string() + ".sm_" + architecture, report = stem.string() + ".ptxas";
-  std::vector<std::string> command = {tools.ptxas, "-v", "-arch=sm_" + architecture, stem.string() + ".ptx", "-o",
-                                      cubin.string()};
+  std::vector<std::string> command = {tools.ptxas, "-v",          "-arch=sm_" + architecture, stem.string() + ".ptx",
+                                      "-o",        cubin.string()};
   if (register_budget > 0) command.push_back("--maxrregcount=" + std::to_string(register_budget));
   if (!run_program(command, report)) {
     throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + stem.filename().string() + ".ptx failed:\n" +
@@ -109,12 +111,12 @@ std::string pack(const DeviceTools& tools, const std::string& ptx, const std::ve
                  int register_budget, const std::string& name) {
   const FatbinLibrary library(tools.nvfatbin);
   // Small entries too: a kernel's machine code is a few kilobytes, and there are hundreds of kernels.
-  const char* options[] = {"-64", "-cuda", "-host=linux", "-compress-all"};
+  const char* options[] = {"-64", "-cuda", "-host=linux", "-compress-all", "-compress-mode=size"};
   FatbinLibrary::Handle handle = nullptr;
   library.check(library.create(&handle, options, std::size(options)));
   for (size_t i = 0; i < cubins.size(); i++) {
-    library.check(library.add_cubin(handle, cubins[i].data(), cubins[i].size(), tools.architectures[i].c_str(),
-                                    name.c_str()));
+    library.check(
+        library.add_cubin(handle, cubins[i].data(), cubins[i].size(), tools.architectures[i].c_str(), name.c_str()));
   }
   const std::string budget = register_budget > 0 ? "--maxrregcount=" + std::to_string(register_budget) : "";
   // c_str() and + 1: the terminating zero is part of the text.
@@ -174,7 +176,7 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
                                  const path& stem) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
-  const std::string ptx(static_cast<const char*>(source.data()));
+  const std::string ptx = rewrite_ptx(static_cast<const char*>(source.data()));
   write_file(stem.string() + ".ptx", ptx);
   if (tools.ptxas.empty()) return with_code(module, source.name(), ptx + '\0');
   std::vector<std::string> cubins;

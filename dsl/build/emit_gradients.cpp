@@ -116,7 +116,11 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
     return std::find(variables.begin(), variables.end(), tensor) != variables.end() ? tensor + ".value()" : tensor;
   };
   for (const std::string& tensor : uses.saved) {
-    captures.push_back("saved_" + tensor + " = save(" + tensor_of(tensor) + ")");
+    std::string value = tensor_of(tensor);
+    for (const SavedWhen& rule : kernel.descriptor.saved_when) {
+      if (rule.tensor == tensor) value = rule.condition + " ? " + value + " : Tensor()";
+    }
+    captures.push_back("saved_" + tensor + " = save(" + value + ")");
     body.push_back("const Tensor& " + tensor + " = saved_" + tensor + ".get();");
   }
   for (const std::string& tensor : uses.shaped) {

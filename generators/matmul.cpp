@@ -5,7 +5,7 @@
 
 namespace ashlar::dsl {
 
-enum class Epilogue { none, bias, bias_relu };
+enum class Epilogue { none, bias, bias_relu, bias_gelu };
 
 // y[b,m,n] = activation(Σ_k a[b,m,k] · b[b,k,n] + bias[n]), summed in f32
 template <ElementType T>
@@ -14,10 +14,16 @@ class MatMul : public Kernel<MatMul<T>> {
   In<T, 3> a{"a", strided}, b{"b", strided};  // [batch, m, k], [batch, k, n]; a transpose is a pair of strides
   In<T, 1> bias{"bias"};                      // [n]; read only by the epilogues that add it
   Comptime<Epilogue> epilogue{"epilogue",
-                              {{"none", Epilogue::none}, {"bias", Epilogue::bias}, {"bias_relu", Epilogue::bias_relu}}};
+                              {{"none", Epilogue::none},
+                               {"bias", Epilogue::bias},
+                               {"bias_relu", Epilogue::bias_relu},
+                               {"bias_gelu", Epilogue::bias_gelu}}};
   Tunable<int> tile_columns{"tile_columns", {64, 32, 128}, On::gpu}, tile_rows{"tile_rows", {64, 32, 128}, On::gpu};
   Tunable<int> thread_rows{"thread_rows", {8, 4}, On::gpu}, tile_depth{"tile_depth", {32, 16}, On::gpu},
       tile_unroll{"tile_unroll", {16, 8, 32}, On::gpu};
+  // CUDA, f32: stages in flight, and the place of a turn's copies among its work
+  Tunable<int> large_stages{"large_stages", {3, 2, 4}, On::cuda}, large_lead{"large_lead", {40, 7, 20, 70}, On::cuda};
+  Tunable<int> medium_stages{"medium_stages", {3, 2}, On::cuda}, medium_lead{"medium_lead", {20, 2, 40}, On::cuda};
   Tunable<int> micro_rows{"micro_rows", {6, 4}, On::cpu}, panel_depth{"panel_depth", {512, 256}, On::cpu};
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
@@ -36,6 +42,7 @@ class MatMul : public Kernel<MatMul<T>> {
     });
     this->space_rule("a chunk is unrolled no further than it is deep",
                      [this] { return tile_unroll.value() <= tile_depth.value(); });
+    this->saved_when("y", "options.activation == Activation::relu");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }
 
@@ -46,6 +53,8 @@ class MatMul : public Kernel<MatMul<T>> {
                                      .inner = a.extent(2),
                                      .left = matrix_operand(a),
                                      .right = matrix_operand(b),
+                                     .result_batch_stride = y.dim(2).stride(),
+                                     .result_row_stride = y.dim(1).stride(),
                                      .batch = batch,
                                      .row = m,
                                      .column = n};
@@ -53,6 +62,7 @@ class MatMul : public Kernel<MatMul<T>> {
     Value sum = product(batch, m, n);
     if (epilogue.value() != Epilogue::none) sum = sum + bias(n);
     if (epilogue.value() == Epilogue::bias_relu) sum = relu(sum);
+    if (epilogue.value() == Epilogue::bias_gelu) sum = gelu(sum);
     y(batch, m, n) = sum;
   }
   void schedule(auto) { product.schedule(y.func()); }
@@ -66,9 +76,18 @@ class MatMul : public Kernel<MatMul<T>> {
                              .thread_rows = thread_rows,
                              .depth = tile_depth,
                              .unroll = tile_unroll};
-    if (Descriptor::target.has_feature(Halide::Target::CUDA)) return contraction_plans(Cuda{}, problem, tile);
+    if (Descriptor::target.has_feature(Halide::Target::CUDA)) {
+      if (!std::is_same_v<T, f32>) return narrow_contraction_plans(problem, tile);
+      const auto length =
+          epilogue.value() == Epilogue::bias_gelu ? EpilogueLength::long_one : EpilogueLength::short_one;
+      const PipelinedTuning tuning{large_stages, large_lead, medium_stages, medium_lead};
+      return contraction_plans(Cuda{}, problem, tuning, length);
+    }
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return contraction_plans(OpenCL{}, problem, tile);
-    return contraction_plans(Cpu{}, problem, packed);
+    const std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, packed);
+    // A plan with GELU's code is 20 KB for each element type and instruction set: the one for any size will do.
+    if (epilogue.value() == Epilogue::bias_gelu) return {on_cpu.back()};
+    return on_cpu;
   }
   Contraction product;
   Var batch{"batch"}, m{"m"}, n{"n"};

@@ -30,6 +30,7 @@ MatrixOperand matrix_operand(const In<T, 3>& x) {
 struct ContractionProblem {
   Expr batches, rows, columns, inner;
   MatrixOperand left, right;
+  Expr result_batch_stride, result_row_stride;  // of the output that reads the product, in elements
   Var batch, row, column;
 
   // Stages use Halide's order, innermost first. `left` is called (k, row, batch), `right` (column, k, batch).

@@ -33,8 +33,9 @@ inline QuadLoads quad_loads(const ContractionProblem& p) {
 enum class TileLoads { quads, single };
 
 // product(n, m, b) = Σ_c chunk(n, m, c, b),  chunk(n, m, c, b) = Σ_{k in chunk c} left(k, m) · right(n, k)
-// A chunk's sum is held in a thread's registers; Halide 21 can't keep registers of a whole work-group alive over the
-// loop that refills local memory, so the running totals live in local memory and are read and written once per chunk.
+// A chunk's sum is held in a thread's registers; the running totals live in local memory and are read and written once
+// per chunk, because Halide 21 by itself can't keep a work-group's registers alive over the loop that refills local
+// memory (contraction_pipelined.h can, on CUDA).
 inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTile& tile, TileLoads loads,
                                  const std::string& prefix, std::vector<Expr> when) {
   using Halide::Func;

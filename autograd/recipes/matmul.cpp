@@ -9,8 +9,7 @@ namespace {
 /// g·h per batch as exactly as the product itself, summed over the batch axes that `shape` lacks.
 Tensor multiply_to_shape(const Tensor& g, bool transpose_g, const Tensor& h, bool transpose_h, const Shape& shape,
                          const MatmulOptions& product) {
-  const MatmulOptions options{
-      .transpose_a = transpose_g, .transpose_b = transpose_h, .allow_tf32 = product.allow_tf32};
+  const MatmulOptions options{.transpose_a = transpose_g, .transpose_b = transpose_h, .allow_tf32 = product.allow_tf32};
   return sum_to_shape(matmul(g, h, options), shape);
 }
 
@@ -25,7 +24,13 @@ Tensor flattened(const Tensor& x) {
 
 std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
                                 const MatmulOptions& options, Needs needs) {
-  const Tensor dz = options.activation == Activation::relu ? relu_grad(dy, y) : dy;
+  Tensor dz = dy;
+  if (options.activation == Activation::relu) dz = relu_grad(dy, y);
+  if (options.activation == Activation::gelu) {  // z as large as y is computed again and not kept in the meantime
+    MatmulOptions before = options;
+    before.activation = Activation::none;
+    dz = gelu_grad(dy, matmul(a, b, before));
+  }
   // Rank-1 operands: a is one row, b one column; transposing a vector changes nothing.
   const bool row = a.rank() == 1, column = b.rank() == 1;
   const bool transpose_a = options.transpose_a && !row, transpose_b = options.transpose_b && !column;

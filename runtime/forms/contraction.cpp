@@ -12,7 +12,7 @@ namespace ashlar::forms {
 namespace {
 
 /// What happens to the sums before they are stored, in the order of the kernel's comptime values.
-enum Epilogue : uint8_t { kNone, kBias, kBiasRelu };
+enum Epilogue : uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
 
 /// The first `rank - dropped` sizes or strides.
 Shape leading(Shape shape, int dropped) {
@@ -124,10 +124,13 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   const Tensor y = Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 
-  const bool has_relu = options.activation == Activation::relu;
-  key.variant = has_relu ? kBiasRelu : has_bias ? kBias : kNone;
+  const bool is_activated = options.activation != Activation::none;
+  key.variant = options.activation == Activation::relu   ? kBiasRelu
+                : options.activation == Activation::gelu ? kBiasGelu
+                : has_bias                               ? kBias
+                                                         : kNone;
   Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
-  if (has_relu && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
+  if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
   Product product{kernel, key, left, right, bias, y, {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0

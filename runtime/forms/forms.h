@@ -14,7 +14,7 @@ namespace ashlar {
 using Axes = Shape;
 
 /// Fused after a contraction.
-enum class Activation : uint8_t { none, relu };
+enum class Activation : uint8_t { none, relu, gelu };
 
 struct MatmulOptions {
   bool transpose_a = false;

@@ -2,6 +2,7 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <numbers>
 
 namespace ashlar::conformance {
 namespace {
@@ -100,7 +101,7 @@ Expected row_wise(const HostTensor& x, int64_t axis,
 }
 
 Expected contracted(const HostTensor& left, const HostTensor& right, bool transpose_a, bool transpose_b,
-                    const HostTensor* bias, bool relu) {
+                    const HostTensor* bias, Activation activation) {
   const HostTensor a = as_matrix(left, true);
   const HostTensor b = as_matrix(right, false);
   const Shape batch = broadcast("reference", batch_of(a.shape), batch_of(b.shape));
@@ -121,7 +122,8 @@ Expected contracted(const HostTensor& left, const HostTensor& right, bool transp
     for (int64_t i = 0; i < m * n; ++i) {
       const double shift = bias ? bias->values[i % n] : 0;
       const double sum = sums.data()[i] + shift;
-      c.values.push_back(relu ? max_of(sum, 0) : sum);
+      const double gelu = sum * 0.5 * std::erfc(-sum * std::numbers::sqrt2 / 2);
+      c.values.push_back(activation == Activation::relu ? max_of(sum, 0) : activation == Activation::gelu ? gelu : sum);
       c.magnitudes.push_back(sizes.data()[i] + std::abs(shift));
     }
   });

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/forms/forms.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/inputs.h"
 
@@ -48,10 +49,10 @@ Expected reduced(const HostTensor& x, const Shape& axes, bool keepdim,
 Expected row_wise(const HostTensor& x, int64_t axis,
                   const std::function<void(const std::vector<double>&, double*, double*)>& f);
 
-/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n], then max(0, ·) if `relu`; batch axes broadcast. Magnitudes are
+/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n], then `activation`; batch axes broadcast. Magnitudes are
 /// Σ|terms|. `bias` may be null.
 Expected contracted(const HostTensor& a, const HostTensor& b, bool transpose_a, bool transpose_b,
-                    const HostTensor* bias, bool relu);
+                    const HostTensor* bias, Activation activation);
 
 /// `count` elements, spread over the result, of a·b for matrices too large for all of it.
 Expected contracted_sample(const HostTensor& a, const HostTensor& b, int64_t count);

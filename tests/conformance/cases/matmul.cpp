@@ -16,7 +16,7 @@ struct Fused {
   bool transpose_a = false;
   bool transpose_b = false;
   bool bias = false;  // a third input
-  bool relu = false;
+  Activation activation = Activation::none;
   bool allow_tf32 = false;
 };
 
@@ -34,13 +34,13 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
                 MatmulOptions options{.transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b};
                 options.allow_tf32 = fused.allow_tf32;
                 if (fused.bias) options.bias = x[2];
-                if (fused.relu) options.activation = Activation::relu;
+                options.activation = fused.activation;
                 return std::vector{matmul(x[0], x[1], options)};
               },
           .reference =
               [fused](HostTensors x) {
                 return std::vector{contracted(x[0], x[1], fused.transpose_a, fused.transpose_b,
-                                              fused.bias ? &x[2] : nullptr, fused.relu)};
+                                              fused.bias ? &x[2] : nullptr, fused.activation)};
               },
           .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms()};
 }
@@ -60,12 +60,11 @@ Case differentiable_example(std::string name, Shape a, Shape b, Fused fused = {}
 }
 
 // The fully connected layer: x · weightᵀ + bias, one kernel forward.
-Case linear_example(std::string name, Shape x, Shape weight, bool relu) {
-  Case item =
-      example(std::move(name), {.shape = x}, {.shape = weight}, {.transpose_b = true, .bias = true, .relu = relu});
-  item.differentiable = [relu](Vars v) {
-    return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = relu ? Activation::relu : Activation::none},
-                      v[2]);
+Case linear_example(std::string name, Shape x, Shape weight, Activation activation) {
+  Case item = example(std::move(name), {.shape = x}, {.shape = weight},
+                      {.transpose_b = true, .bias = true, .activation = activation});
+  item.differentiable = [activation](Vars v) {
+    return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = activation}, v[2]);
   };
   item.differentiated = {0, 1, 2};
   return item;
@@ -80,7 +79,8 @@ void add_shapes() {
     add_case(plain(m, k, n));
   }
   for (const auto& [m, k, n] : {std::tuple{0, 3, 4}, {3, 0, 4}, {3, 4, 0}}) add_case(plain(m, k, n));
-  add_case(example("no_terms_but_a_bias", {.shape = {3, 0}}, {.shape = {0, 5}}, {.bias = true, .relu = true}));
+  add_case(example("no_terms_but_a_bias", {.shape = {3, 0}}, {.shape = {0, 5}},
+                   {.bias = true, .activation = Activation::relu}));
 }
 
 void add_layouts() {
@@ -104,6 +104,31 @@ void add_layouts() {
   }
 }
 
+// Sizes that take each of CUDA's plans (schedules/contraction_cuda.h): results of many tiles and of fewer, lengths of k
+// that fill their stages and that don't, in the four layouts.
+void add_tilings() {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const auto& [m, k, n] : {std::tuple{1300, 40, 2600},
+                                    {1301, 37, 2603},
+                                    {640, 48, 1160},
+                                    {641, 41, 1163},
+                                    {320, 65, 640},
+                                    {16, 513, 72},
+                                    {100, 130, 40}}) {
+        add_case(example(std::string("tiling_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) + "x" +
+                             std::to_string(k) + "x" + std::to_string(n),
+                         {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));
+      }
+    }
+  }
+  add_case(example("tiling_batch", {.shape = {7, 200, 24}}, {.shape = {7, 24, 640}}, {.bias = true}));
+  add_case(example("tiling_bias_relu", {.shape = {640, 48}}, {.shape = {48, 1160}},
+                   {.bias = true, .activation = Activation::relu}));
+  add_case(example("tiling_bias_gelu", {.shape = {641, 41}}, {.shape = {41, 1163}},
+                   {.bias = true, .activation = Activation::gelu}));
+}
+
 void add_batches() {
   add_case(example("batch", {.shape = {3, 17, 9}}, {.shape = {3, 9, 21}}));
   add_case(example("batch_transposed", {.shape = {3, 9, 17}}, {.shape = {3, 21, 9}}, {true, true}));
@@ -123,19 +148,25 @@ void add_epilogues() {
   for (const auto& [m, k, n] : {std::tuple{17, 19, 23}, {1, 40, 129}, {128, 64, 64}, {65, 33, 130}}) {
     const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
     add_case(example("bias_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true}));
-    add_case(example("bias_relu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true, .relu = true}));
-    add_case(example("relu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.relu = true}));
+    add_case(example("bias_relu_" + size, {.shape = {m, k}}, {.shape = {k, n}},
+                     {.bias = true, .activation = Activation::relu}));
+    add_case(example("relu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.activation = Activation::relu}));
+    add_case(example("bias_gelu_" + size, {.shape = {m, k}}, {.shape = {k, n}},
+                     {.bias = true, .activation = Activation::gelu}));
+    add_case(example("gelu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.activation = Activation::gelu}));
   }
   const Values special{Pattern::special};
   add_case(example("special", {{19, 3}, special}, {{3, 70}, special}));
   add_case(example("special_left", {{70, 33}, {Pattern::special}}, {.shape = {33, 40}}));
-  add_case(example("special_bias_relu", {{19, 3}, special}, {{3, 70}, special}, {.bias = true, .relu = true}, special));
-  add_case(example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special}, {.bias = true, .relu = true},
-                   special));
+  add_case(example("special_bias_relu", {{19, 3}, special}, {{3, 70}, special},
+                   {.bias = true, .activation = Activation::relu}, special));
+  add_case(example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special},
+                   {.bias = true, .activation = Activation::relu}, special));
   add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
   for (const auto& [m, k, n] : {std::tuple{64, 128, 96}, {17, 19, 23}}) {
-    Case loose = example("tf32_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
-                         {.shape = {m, k}}, {.shape = {k, n}}, {.bias = true, .relu = true, .allow_tf32 = true});
+    Case loose =
+        example("tf32_" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), {.shape = {m, k}},
+                {.shape = {k, n}}, {.bias = true, .activation = Activation::relu, .allow_tf32 = true});
     loose.dtypes = {DType::f32};
     add_case(loose);
   }
@@ -149,9 +180,10 @@ void add_gradients() {
   add_case(differentiable_example("gradient_tt", {4, 5}, {6, 4}, {true, true}));
   add_case(differentiable_example("gradient_batch", {2, 1, 5, 4}, {3, 4, 6}));
   add_case(differentiable_example("gradient_33x65x40", {33, 65}, {65, 40}));
-  add_case(linear_example("gradient_linear", {5, 4}, {6, 4}, false));
-  add_case(linear_example("gradient_linear_relu", {5, 4}, {6, 4}, true));
-  add_case(linear_example("gradient_linear_batch", {2, 3, 4}, {6, 4}, true));
+  add_case(linear_example("gradient_linear", {5, 4}, {6, 4}, Activation::none));
+  add_case(linear_example("gradient_linear_relu", {5, 4}, {6, 4}, Activation::relu));
+  add_case(linear_example("gradient_linear_batch", {2, 3, 4}, {6, 4}, Activation::relu));
+  add_case(linear_example("gradient_linear_gelu", {5, 4}, {6, 4}, Activation::gelu));
 }
 
 void add_benchmarks() {
@@ -163,7 +195,7 @@ void add_benchmarks() {
     add_case(bench);
   }
   Case layer = example("linear_256x784x512", {.shape = {256, 784}}, {.shape = {512, 784}},
-                       {.transpose_b = true, .bias = true, .relu = true});
+                       {.transpose_b = true, .bias = true, .activation = Activation::relu});
   layer.benchmark = true;
   layer.flops = 2.0 * 256 * 784 * 512;
   add_case(layer);
@@ -174,6 +206,7 @@ void add_benchmarks() {
 void add_matmul_cases() {
   add_shapes();
   add_layouts();
+  add_tilings();
   add_batches();
   add_epilogues();
   add_gradients();

@@ -1,0 +1,206 @@
+// A plan of a contraction for CUDA: sums in registers, tiles of the operands streamed through shared memory.
+// contraction_cuda.h chooses sizes and says when each applies.
+#pragma once
+
+#include "schedules/contraction_workgroup.h"
+#include "schedules/lowering/per_thread.h"
+#include "schedules/lowering/stage_async.h"
+
+namespace ashlar::dsl {
+
+/// The order in which a thread goes through its sums: a quad of columns for all its rows, or quad by quad. Which one
+/// suits is a matter of register allocation, to be measured.
+enum class PipelinedOrder { rows, quads };
+
+/// How a block divides its work. A warp's lanes stand lanes_n along columns, lanes_k along k and the rest along rows;
+/// each holds lane_rows × lane_columns sums, in groups of four rows and four columns. Of a block's warps, warps_m stand
+/// along rows, warps_n along columns, warps_k along k. Threads that differ only along k sum different terms, `depth` of
+/// each stage; their sums are added at the end, in shared memory.
+struct PipelinedTile {
+  int lane_rows, lane_columns, lanes_n, lanes_k;
+  int warps_m, warps_n, warps_k;
+  int depth, stages;
+  PipelinedOrder order;
+  int lead;  ///< how much of a turn's work stands before its copies (stage_async)
+
+  int lanes_m() const { return 32 / (lanes_n * lanes_k); }
+  int rows() const { return lane_rows * lanes_m() * warps_m; }
+  int columns() const { return lane_columns * lanes_n * warps_n; }
+  int slices() const { return lanes_k * warps_k; }
+  int stage_depth() const { return depth * slices(); }
+  int warps() const { return warps_m * warps_n * warps_k; }
+};
+
+/// What a pipelined plan may take for granted about the calls it is for.
+struct PipelinedAccess {
+  bool whole_stages = false;  ///< k is a multiple of the tile's stage_depth()
+  bool quads = false;         ///< rows of the result are aligned and their lengths multiples of four
+  bool whole_tiles = false;   ///< rows and columns are no fewer than a tile's: the last tile is moved inwards
+};
+
+// product(n, m, b) = Σ_s sums(n, m, s, b),  sums(n, m, s, b) = Σ over stages t, Σ_{k in slice s of stage t}
+//   left(k, m) right(n, k),  where left and right are 0 beyond the last k
+inline ContractionPlan pipelined_plan(const ContractionProblem& p, const PipelinedTile& tile,
+                                      const PipelinedAccess& access, const std::string& prefix,
+                                      std::vector<Expr> when) {
+  using Halide::Func;
+  using Halide::MemoryType;
+  using Halide::RVar;
+  using Halide::Stage;
+  using Halide::TailStrategy;
+  const Var n = p.column, m = p.row, b = p.batch;
+  Var k("k"), s("s");
+  Func left(prefix + "_left"), right(prefix + "_right"), sums(prefix + "_sums"), product(prefix);
+  const int slices = tile.slices(), stage_depth = tile.stage_depth();
+
+  // Beyond the last k both operands are 0. Beyond the last row or column any element will do, since no result is stored
+  // there; of a quad, which lies wholly inside or wholly outside, the first one.
+  const QuadLoads can = quad_loads(p);
+  const Expr term =
+      access.whole_stages ? Halide::unsafe_promise_clamped(k, 0, p.inner - 1) : ContractionProblem::inside(k, p.inner);
+  const auto element = [&](const Var& i, const Expr& extent, const Expr& in_quads, const auto& at) {
+    if (access.whole_tiles) return at(Halide::unsafe_promise_clamped(i, 0, extent - 1));
+    const Expr quad = Halide::unsafe_promise_clamped(Halide::select(i / 4 < extent / 4, i / 4, 0), 0, extent / 4 - 1);
+    return at(Halide::select(in_quads, quad * 4 + i % 4, ContractionProblem::inside(i, extent)));
+  };
+  const auto or_zero = [&](const Expr& value) {
+    return access.whole_stages ? value : Halide::select(k < p.inner, value, 0.0f);
+  };
+  left(k, m, b) =
+      or_zero(element(m, p.rows, can.left_along_rows, [&](const Expr& row) { return p.left_at(term, row, b); }));
+  right(n, k, b) = or_zero(
+      element(n, p.columns, can.right_along_columns, [&](const Expr& column) { return p.right_at(column, term, b); }));
+  const Halide::RDom r(0, tile.depth, 0, (p.inner + stage_depth - 1) / stage_depth, "r");
+  const Expr kr = r.y * stage_depth + s * tile.depth + r.x;
+  sums(n, m, s, b) = 0.0f;
+  sums(n, m, s, b) += left(kr, m, b) * right(n, kr, b);
+  Func part(prefix + "_part");
+  part(n, m, s, b) = sums(n, m, s, b);
+  const Func& summed = slices > 1 ? part : sums;
+  Expr total = summed(n, m, 0, b);
+  for (int i = 1; i < slices; i++) total = total + summed(n, m, i, b);
+  product(n, m, b) = total;
+
+  const Var block_n(prefix + "_block_n"), block_m(prefix + "_block_m");
+  const int lanes_n = tile.lanes_n, lanes_m = tile.lanes_m(), lanes_k = tile.lanes_k;
+  const int rows = tile.rows(), columns = tile.columns(), warps = tile.warps();
+
+  // A block's tile over its threads; the tile's own loops are those of `n` and `m`.
+  struct Loops {
+    Var n4{"n4"}, n1{"n1"}, m4{"m4"}, m1{"m1"}, lane{"lane"}, warp{"warp"};
+  };
+  const auto over_threads = [=](Stage stage, const Loops& v, bool with_slices) {
+    Var warp_n("warp_n"), warp_m("warp_m"), lane_n("lane_n"), lane_m("lane_m"), lane_k("lane_k"), warp_k("warp_k"),
+        lane_low("lane_low");
+    stage.split(n, warp_n, n, columns / tile.warps_n).split(m, warp_m, m, rows / tile.warps_m);
+    stage.split(n, v.n4, n, 4 * lanes_n).split(n, lane_n, v.n1, 4);
+    stage.split(m, v.m4, m, 4 * lanes_m).split(m, lane_m, v.m1, 4);
+    // Two lanes next to each other share a column quad: of the ways to lay lanes out this takes the fewest passes
+    // through shared memory for a quad per lane.
+    stage.split(lane_m, lane_m, lane_low, 2).fuse(lane_low, lane_n, lane_n);
+    if (with_slices) {
+      stage.split(s, warp_k, lane_k, lanes_k);
+      stage.fuse(lane_n, lane_m, v.lane).fuse(v.lane, lane_k, v.lane);
+      stage.fuse(warp_n, warp_m, v.warp).fuse(v.warp, warp_k, v.warp);
+    } else {
+      stage.fuse(lane_n, lane_m, v.lane).fuse(warp_n, warp_m, v.warp);
+    }
+  };
+
+  ContractionPlan plan;
+  plan.when = std::move(when);
+  plan.product = product;
+  plan.schedule_output = [=](Stage out) {
+    Var x("x"), y("y");
+    const TailStrategy tail = access.whole_tiles ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
+    out.split(n, block_n, n, columns, tail).split(m, block_m, m, rows, tail);
+    if (slices > 1) {  // the sums of all slices lie in shared memory; neighbouring threads store neighbouring columns
+      Var lane("lane"), warp("warp");
+      out.fuse(n, m, n).split(n, n, lane, 32 * warps).split(lane, warp, lane, 32);
+      out.reorder(n, lane, warp, block_n, block_m, b).gpu_threads(lane, warp);
+    } else {
+      Loops v;
+      over_threads(out, v, false);
+      out.reorder(v.n1, v.n4, v.m1, v.m4, v.lane, v.warp, block_n, block_m, b);
+      if (access.quads)
+        out.vectorize(v.n1);
+      else
+        out.unroll(v.n1);
+      out.unroll(v.n4).unroll(v.m1).unroll(v.m4).gpu_threads(v.lane, v.warp);
+    }
+    out.gpu_blocks(block_n, block_m, b);
+  };
+  plan.schedule_stages = [=](Func out) {
+    Func accumulators = sums, parts = part, left_tile = left, right_tile = right;
+    accumulators.compute_at(out, block_n);
+    accumulators.bound_extent(n, columns).bound_extent(m, rows).bound_extent(s, slices).bound_extent(b, 1);
+    Loops v;
+    over_threads(accumulators, v, true);
+    accumulators.reorder(v.n1, v.n4, v.m1, v.m4, v.lane, v.warp, b);
+    accumulators.unroll(v.n1).unroll(v.n4).unroll(v.m1).unroll(v.m4).gpu_threads(v.lane, v.warp);
+    Stage update = accumulators.update();
+    over_threads(update, v, true);
+    const RVar step = r.x, stage = r.y;
+    if (tile.order == PipelinedOrder::rows)
+      update.reorder({v.m1, v.m4, v.n1, v.n4, step, v.lane, v.warp, b, stage});
+    else
+      update.reorder({v.n1, v.m1, v.n4, v.m4, step, v.lane, v.warp, b, stage});
+    update.unroll(v.n1).unroll(v.n4).unroll(v.m1).unroll(v.m4).unroll(step).gpu_threads(v.lane, v.warp);
+    per_thread(accumulators);
+
+    if (slices > 1) {
+      Loops q;
+      parts.compute_at(out, block_n).store_in(MemoryType::GPUShared);
+      parts.bound_extent(n, columns).bound_extent(m, rows).bound_extent(s, slices).bound_extent(b, 1);
+      over_threads(parts, q, true);
+      parts.reorder(q.n1, q.n4, q.m1, q.m4, q.lane, q.warp, b);
+      parts.vectorize(q.n1).unroll(q.n4).unroll(q.m1).unroll(q.m4).gpu_threads(q.lane, q.warp);
+    }
+
+    // What a thread multiplies in one step, in registers: four neighbours at a time, read once each.
+    Func left_quad = left_tile.in(accumulators), right_quad = right_tile.in(accumulators);
+    left_quad.compute_at(accumulators, v.m4).store_in(MemoryType::Register).bound_extent(m, 4).vectorize(m);
+    right_quad.compute_at(accumulators, v.n4).store_in(MemoryType::Register).bound_extent(n, 4).vectorize(n);
+
+    // The left tile is held transposed, so that a thread finds its rows next to each other; a padding of four floats
+    // spreads the writes of a transposing copy over the memory banks and keeps quads aligned.
+    left_tile.compute_at(accumulators, stage).reorder_storage(m, k, b).align_storage(m, rows + 4);
+    left_tile.bound_extent(k, stage_depth).bound_extent(m, rows).bound_extent(b, 1);
+    right_tile.compute_at(accumulators, stage).align_storage(n, columns + 4);
+    right_tile.bound_extent(k, stage_depth).bound_extent(n, columns).bound_extent(b, 1);
+
+    const auto deal = [=](Stage stage, const Var& item) {
+      Var warp("warp");
+      stage.split(item, item, warp, warps).unroll(item);
+      return warp;
+    };
+    const auto copy_quads = [=](Stage stage, const Var& along) {
+      Var quad("quad"), lane("lane"), item("item");
+      stage.split(along, along, quad, 4).vectorize(quad).fuse(along, k, item).split(item, item, lane, 32);
+      const Var warp = deal(stage, item);
+      stage.reorder({quad, item, lane, warp, b}).gpu_threads(lane, warp);
+    };
+    const auto copy_single = [=](Stage stage, const Var& along) {
+      Var lane("lane"), item("item");
+      stage.fuse(along, k, item).split(item, item, lane, 32);
+      const Var warp = deal(stage, item);
+      stage.reorder({item, lane, warp, b}).gpu_threads(lane, warp);
+    };
+    const auto copy_transposing = [=](Stage stage, const Var& along) {  // 8 of k × 4 of the other per warp
+      Var lane("lane"), item("item"), low("low");
+      stage.split(k, k, lane, 8).split(along, along, low, 4).fuse(lane, low, lane).fuse(k, along, item);
+      const Var warp = deal(stage, item);
+      stage.reorder({item, lane, warp, b}).gpu_threads(lane, warp);
+    };
+    copy_transposing(left_tile.specialize(p.left.column_stride == 1), m);
+    copy_quads(left_tile.specialize(can.left_along_rows), m);
+    copy_single(left_tile, m);
+    copy_quads(right_tile.specialize(can.right_along_columns), n);
+    copy_single(right_tile.specialize(p.right.column_stride == 1), n);
+    copy_transposing(right_tile, n);
+    stage_async({left_tile, right_tile}, out, block_n, tile.stages, tile.lead);
+  };
+  return plan;
+}
+
+}  // namespace ashlar::dsl

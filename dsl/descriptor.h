@@ -86,6 +86,7 @@ struct Descriptor {
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
   bool empty_is_zero = false;                      ///< KernelInfo::empty_is_zero
+  std::string parts_kernel, last_kernel;           ///< KernelInfo::parts and ::last
   int register_budget = 0;                         ///< most registers of a CUDA thread; 0: the assembler's choice
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"

@@ -56,9 +56,8 @@ inline Dual silu(const Dual& a) {
 }
 // gelu' = Φ(x) + x φ(x)
 inline Dual gelu(const Dual& a) {
-  const Value cdf = 0.5 * (1.0 + erf(a.v * 0.70710678118654752));
-  const Value density = 0.39894228040143268 * exp(-0.5 * a.v * a.v);
-  return {gelu(a.v), (cdf + a.v * density) * a.d};
+  const Value density = 0.39894228040143268 * exp_below_zero(-0.5 * a.v * a.v);
+  return {gelu(a.v), (normal_cdf(a.v) + a.v * density) * a.d};
 }
 
 }  // namespace ashlar::dsl

@@ -87,6 +87,13 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.space_rules.push_back({std::move(text), std::move(holds)});
     return *this;
   }
+  /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, Form::movement) that reduce to
+  /// parts and then the parts to the result.
+  Kernel& passes(std::string parts, std::string last) {
+    descriptor_.parts_kernel = std::move(parts);
+    descriptor_.last_kernel = std::move(last);
+    return *this;
+  }
   /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).
   Kernel& flops(std::string expression) {
     descriptor_.flops = std::move(expression);

@@ -33,15 +33,22 @@ namespace detail {
 inline Expr add(const Expr& a, const Expr& b) { return a + b; }
 inline Expr larger(const Expr& a, const Expr& b) { return Halide::max(a, b); }
 
-// Order-preserving integer key of a float: key(a) < key(b) where a < b, -0 as +0, and NaN above +Inf. A float max drops
-// NaN on a GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
+// Order-preserving unsigned key of a float: key(a) < key(b) where a < b, -0 as +0, 0 for -Inf, and every NaN just above
+// +Inf. A float max drops NaN on a GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
+//
+//   key = min(±magnitude + Inf, 2 Inf + 1)  with the bits of magnitude and infinity as integers mod 2^32: a negative NaN,
+//   whose magnitude is above Inf, wraps around to the top
+inline constexpr uint32_t kBitsOfInfinity = 0x7f800000u, kKeyOfNan = 2 * kBitsOfInfinity + 1;
 inline Expr ordered_key(const Expr& x) {
-  const Expr i = Halide::reinterpret<int32_t>(x);
-  const Expr key = i ^ ((i >> 31) & 0x7fffffff);
-  return Halide::select(is_nan_bits(x), Expr(0x7fffffff), Halide::select(key == -1, Expr(0), key));
+  const Expr i = Halide::reinterpret<int32_t>(x), sign = i >> 31;
+  const Expr signed_magnitude = Halide::reinterpret<uint32_t>(i ^ (sign & 0x7fffffff)) - Halide::cast<uint32_t>(sign);
+  return Halide::min(signed_magnitude + Expr(kBitsOfInfinity), Expr(kKeyOfNan));
 }
-inline Expr from_ordered_key(const Expr& key) { return Halide::reinterpret<float>(key ^ ((key >> 31) & 0x7fffffff)); }
-inline constexpr int32_t kKeyOfMinusInfinity = static_cast<int32_t>(0xff800000u ^ 0x7fffffffu);
+inline Expr from_ordered_key(const Expr& key) {
+  const Expr i = Halide::reinterpret<int32_t>(key - Expr(kBitsOfInfinity)), sign = i >> 31;
+  const Expr bits = Halide::reinterpret<uint32_t>((i + sign) ^ (sign & 0x7fffffff));
+  return Halide::reinterpret<float>(bits | Halide::select(key == Expr(kKeyOfNan), Expr(0x400000u), Expr(0u)));
+}
 }  // namespace detail
 
 // sum_k value(k)
@@ -55,7 +62,7 @@ inline Reduction mean(const Axis& k, const Value& value) {
 }
 // max_k value(k), NaN if any is NaN; f32 only
 inline Reduction max(const Axis&, const Value& value) {
-  return {Expr(detail::kKeyOfMinusInfinity), detail::ordered_key(value), detail::larger,
+  return {Expr(uint32_t{0}), detail::ordered_key(value), detail::larger,
           [](Value key) { return Value(detail::from_ordered_key(key)); }};
 }
 // min_k value(k) = -max_k -value(k)
@@ -64,16 +71,28 @@ inline Reduction min(const Axis& k, const Value& value) {
   negated.finish = [](Value key) { return -Value(detail::from_ordered_key(key)); };
   return negated;
 }
+// max_k value(k) in one instruction each, where a NaN may be dropped
+inline Reduction max_of_numbers(const Axis&, const Value& value) {
+  return {value.type().min(), value, detail::larger, [](Value v) { return v; }};
+}
+
+// A value and its index in 64 bits: the larger key has the larger value, or of equal values the smaller index. NaN
+// counts as the largest value.
+inline Value argmax_key(const Value& index, const Value& value) {
+  const Expr high = Halide::cast<uint64_t>(detail::ordered_key(value));
+  const Expr low = Halide::cast<uint64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(index.expr()));
+  return (high << 32) | low;
+}
+inline Value index_of_argmax_key(const Value& key) {
+  return Halide::cast<int64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(key.expr()));
+}
+// max_k key(k), of keys made by argmax_key(); the last one's index, or the key itself
+inline Reduction max_of_keys(const Axis&, const Value& key, std::function<Value(Value)> finish) {
+  return {Expr(uint64_t{0}), Halide::cast<uint64_t>(key.expr()), detail::larger, std::move(finish)};
+}
 // argmax_k value(k): the first index of the largest value, or of the first NaN; f32 values, i64 result
 inline Reduction argmax(const Axis& k, const Value& value) {
-  // High half: the value's key with the sign bit flipped, so that it orders as unsigned. Low half: the index counted
-  // down, so that of equal values the first wins.
-  const Expr high =
-      Halide::cast<uint64_t>(Halide::reinterpret<uint32_t>(detail::ordered_key(value)) ^ Expr(uint32_t{0x80000000u}));
-  const Expr low = Halide::cast<uint64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(Expr(k)));
-  return {Expr(uint64_t{0}), (high << 32) | low, detail::larger, [](Value packed) {
-            return Value(Halide::cast<int64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(packed.expr())));
-          }};
+  return max_of_keys(k, argmax_key(k, value), index_of_argmax_key);
 }
 
 /// A named intermediate of a kernel: either a value at each index, or a reduction.

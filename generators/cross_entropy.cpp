@@ -32,8 +32,8 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
   void algorithm() {
     k = logits.reduce(1);
     j = logits.reduce(1);
-    largest(r) = max(k, logits(r, k));
-    total(r) = sum(j, exp(logits(r, j) - largest(r)));
+    largest(r) = max_of_numbers(k, logits(r, k));  // a NaN reaches the sum in any case
+    total(r) = sum(j, exp_below_zero(logits(r, j) - largest(r)));
     const Value label = labels(r);
     const Value chosen = logits(r, safe_index(label, logits.extent(1)));
     loss(r) = nan_unless(valid(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
@@ -64,11 +64,11 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
   void algorithm() {
     k = logits.reduce(1);
     j = logits.reduce(1);
-    largest(r) = max(k, logits(r, k));
-    total(r) = sum(j, exp(logits(r, j) - largest(r)));
+    largest(r) = max_of_numbers(k, logits(r, k));  // a NaN reaches the sum in any case
+    total(r) = sum(j, exp_below_zero(logits(r, j) - largest(r)));
     const Value label = labels(r);
     const Value hit = select(label == Value(Halide::cast<int64_t>(c)), 1.0, 0.0);
-    const Value slope = exp(logits(r, c) - largest(r)) * (1.0 / Value(total(r))) - hit;
+    const Value slope = exp_below_zero(logits(r, c) - largest(r)) * (1.0 / Value(total(r))) - hit;
     dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
   }
   void schedule(auto target) {

@@ -87,14 +87,15 @@ class Max : public ReductionKernel<Max<T, A>, T> {
   }
 };
 
-// y[o,0,i] = the first k of the largest x[o,k,i], or of the first NaN
+// y[o,0,i] = the first k of the largest x[o,k,i], or of the first NaN. In two passes when there are parts:
+// argmax_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the largest key's index.
 template <ElementType T>
 class Argmax : public ReductionKernel<Argmax<T>, T> {
  public:
   Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Argmax() {
-    this->formula("y[o,0,i] = argmax_k x[o,k,i]").form(Form::reduction);
+    this->formula("y[o,0,i] = argmax_k x[o,k,i]").form(Form::reduction).passes("argmax_parts", "argmax_last");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
   void algorithm() {
@@ -104,10 +105,39 @@ class Argmax : public ReductionKernel<Argmax<T>, T> {
   }
 };
 
+template <ElementType T>
+class ArgmaxParts : public ReductionKernel<ArgmaxParts<T>, T> {
+ public:
+  Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  ArgmaxParts() { this->formula("y[o,p,i] = key of argmax_k x[o,k,i], k in part p").form(Form::movement); }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    const Value index = Value(this->part) * this->chunk + k;
+    const auto key = [](Value packed) { return packed; };
+    this->total(this->outer, this->part, this->inner) = max_of_keys(k, argmax_key(index, this->element(k)), key);
+    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+  }
+};
+
+template <ElementType T>
+class ArgmaxLast : public ReductionKernel<ArgmaxLast<T>, T> {
+ public:
+  Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  ArgmaxLast() { this->formula("y[o,0,i] = index of max_k x[o,k,i], x of argmax_parts").form(Form::movement); }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    this->total(this->outer, this->part, this->inner) = max_of_keys(k, this->element(k), index_of_argmax_key);
+    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+  }
+};
+
 const bool registered =
     register_kernel_pairs<Sum, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("sum") &&
     register_kernel_pairs<Mean, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("mean") &&
     register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("max") &&
-    register_kernel<Argmax, f32, f16, bf16>("argmax");
+    register_kernel<Argmax, f32, f16, bf16>("argmax") &&
+    register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") && register_kernel<ArgmaxLast, i64>("argmax_last");
 
 }  // namespace ashlar::dsl

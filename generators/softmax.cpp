@@ -16,8 +16,8 @@ class SoftmaxKernel : public Kernel<Derived> {
   void reduce() {
     k = x.reduce(1);
     j = x.reduce(1);
-    largest(r) = max(k, x(r, k));
-    total(r) = sum(j, exp(x(r, j) - largest(r)));
+    largest(r) = max_of_numbers(k, x(r, k));  // a NaN reaches the sum in any case
+    total(r) = sum(j, exp_below_zero(x(r, j) - largest(r)));
   }
   Axis k{0, "unused_k"}, j{0, "unused_j"};
   Stage largest{"largest"}, total{"total"};
@@ -35,7 +35,7 @@ class Softmax : public SoftmaxKernel<Softmax<T>, T> {
   void algorithm() {
     this->reduce();
     this->y(this->r, this->c) =
-        exp(this->x(this->r, this->c) - this->largest(this->r)) * (1.0 / Value(this->total(this->r)));
+        exp_below_zero(this->x(this->r, this->c) - this->largest(this->r)) * (1.0 / Value(this->total(this->r)));
   }
 };
 

@@ -1,5 +1,6 @@
 #include "schedules/broadcast.h"
 
+#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
@@ -111,27 +112,62 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index) {
 
 namespace {
 
-// `has_vectors`: Halide 21 can't write a vector under a partial guard as OpenCL.
-void broadcast_gpu(Func out, const std::vector<Var>& index, bool has_vectors) {
-  Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step");
+// One input whose steps of one element run along the output's second dimension: tiles of both go through shared memory,
+// read along the one and written along the other. Threads beyond an edge repeat the last row or column.
+Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input) {
+  constexpr int kTile = 64, kShortest = 8, kBankBytes = 4, kMostBlocks = 65535;  // of a grid's second and third dimension
+  const int bytes = input.type().bytes(), tile = bytes > 4 ? kTile / 2 : kTile;
+  const int padding = std::max(1, kBankBytes / bytes);  // a column of a tile then lies in different banks
+  const Shape4 shape(out);
+  const Var &a = index[0], &b = index[1], &c = index[2], &d = index[3];
+  Var x("x"), y("y"), tile_x("tile_x"), tile_y("tile_y");
+  const Rewrite in_tile{{{c.name(), Halide::min(tile_x * tile + x, shape.extent[1] - 1)},
+                         {d.name(), Halide::min(tile_y * tile + y, shape.extent[0] - 1)}},
+                        {}};
+  Func staged("staged");
+  staged(x, y, tile_y, tile_x, b, a) = in_tile(values_of(out)[0]);
+  return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
+              shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * tile &&
+              shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]),
+          {staged(c % tile, d % tile, d / tile, c / tile, b, a)},
+          [=](Halide::Stage branch) mutable {
+            Var block("tile"), thread("thread"), row("row"), step("step"), block_y("block_y"), batch("batch");
+            const int rows = kThreads / tile;
+            branch.split(d, block, thread, tile, TailStrategy::GuardWithIf)
+                .split(c, block_y, row, tile, TailStrategy::GuardWithIf)
+                .split(row, step, row, rows)
+                .reorder(step, thread, row, block, block_y, b, a)
+                .unroll(step)
+                .fuse(b, a, batch)
+                .gpu_blocks(block, block_y, batch)
+                .gpu_threads(thread, row);
+            staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
+            staged.bound(x, 0, tile).bound(y, 0, tile).align_storage(x, tile + padding);
+            staged.split(y, step, y, rows).reorder(step, x, y).unroll(step).gpu_threads(x, y);
+          }};
+}
+
+void broadcast_gpu(Func out, const std::vector<Var>& index) {
+  constexpr int kUnroll = 4;
+  Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step"), vector("vector");
   const Var& i = index[3];
   const Shape4 shape(out);
-  const int lanes = has_vectors ? lanes_of_access(out) : 1;
+  const int lanes = lanes_of_access(out);
+  vector_accesses();
   const std::vector<Parameter> inputs = inputs_of(out);
-  // Every row of every operand starts at a multiple of the vector, as the output's rows do.
-  Expr aligned = shape.extent[0] % lanes == 0;
-  for (const Parameter& input : inputs) {
-    for (int d = 1; d < 4; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
-    aligned = aligned && hidden_min(input) % lanes == 0;
-  }
   Expr offsets_aligned = Halide::Internal::const_true();
   for (const Parameter& input : inputs) offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
+  // Every row of every operand starts at a multiple of the vector, as the output's rows do.
+  Expr aligned = offsets_aligned && shape.extent[0] % lanes == 0;
+  for (int d = 1; d < 4; d++) {
+    aligned = aligned && shape.stride[d] % lanes == 0;
+    for (const Parameter& input : inputs) aligned = aligned && stride_of(input, d) % lanes == 0;
+  }
 
-  for (int d = 1; d < 4; d++) aligned = aligned && shape.stride[d] % lanes == 0;
-
-  // Four elements for each thread, a block apart.
-  const auto four_each = [&](auto&& branch, const Var& run) {
-    branch.split(run, block, step, kThreads * 4, TailStrategy::GuardWithIf)
+  if (inputs.size() == 1) choose(out, {transposed_tiles(out, index, inputs[0])});
+  // Several for each thread, a block apart.
+  const auto some_each = [&](auto&& branch, const Var& run) {
+    branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
         .split(step, step, thread, kThreads)
         .reorder(step, thread, block)
         .unroll(step)
@@ -140,14 +176,22 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, bool has_vectors) {
   };
   for (const Expr& pattern : innermost_patterns(inputs)) {
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
-    Var vector("vector");
-    if (!has_vectors) {
-      four_each(out.specialize(pattern && shape.is_flat()), i);
-      continue;
-    }
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
         .split(i, block, step, kThreads * lanes, TailStrategy::GuardWithIf)
         .split(step, thread, lane, lanes)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    // Long rows: several vectors of a row for each thread, so that only a block's number is divided.
+    out.specialize(pattern && aligned && shape.extent[0] >= kThreads * kUnroll * lanes)
+        .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+        .fuse(index[2], index[1], outer)
+        .fuse(outer, index[0], outer)
+        .split(vector, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
+        .split(step, step, thread, kThreads)
+        .reorder(lane, step, thread, block, outer)
+        .fuse(block, outer, block)
+        .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
@@ -175,7 +219,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, bool has_vectors) {
       .gpu_threads(thread);
   // Short rows of a matrix: one division for each element; the other outer loops have one iteration.
   Halide::Stage matrix = out.specialize(shape.extent[2] == 1 && shape.extent[3] == 1);
-  four_each(matrix.fuse(i, index[2], outer), outer);
+  some_each(matrix.fuse(i, index[2], outer), outer);
   out.fuse(i, index[2], outer)
       .fuse(outer, index[1], outer)
       .fuse(outer, index[0], outer)
@@ -186,7 +230,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, bool has_vectors) {
 
 }  // namespace
 
-void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index, false); }
-void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index, true); }
+void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
+void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
 
 }  // namespace ashlar::dsl

@@ -1,5 +1,6 @@
 #include "schedules/elementwise.h"
 
+#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
 
@@ -13,15 +14,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool has_vectors) {
+void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
   Var block("block"), thread("thread"), lane("lane"), step("step");
-  if (!stages.empty()) {
-    out.gpu_tile(i, block, thread, kThreads, TailStrategy::GuardWithIf);
-    for (Stage* stage : stages) stage->func().compute_at(out, thread);
-    return;
-  }
-
-  const int lanes = has_vectors ? lanes_of_access(out) : 1;
+  const int lanes = lanes_of_access(out);
+  vector_accesses();
   Expr aligned = Halide::Internal::const_true();
   for (const Halide::Parameter& input : inputs_of(out)) {
     if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;
@@ -34,8 +30,19 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, bool h
         .gpu_blocks(block)
         .gpu_threads(thread);
   };
-  if (has_vectors && Halide::Internal::is_const_one(aligned)) return vectors(out);
-  if (has_vectors) vectors(out.specialize(aligned));
+  if (!stages.empty()) {
+    // All loads of a thread's elements come before its first store.
+    vectors(out.specialize(aligned));
+    vectors(out);
+    for (Stage* stage : stages) {
+      Func f = stage->func();
+      const Var element = f.args()[0];
+      f.compute_at(out, thread).bound_storage(element, lanes).vectorize(element, lanes, TailStrategy::GuardWithIf);
+    }
+    return;
+  }
+  if (Halide::Internal::is_const_one(aligned)) return vectors(out);
+  vectors(out.specialize(aligned));
   out.split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
       .split(step, step, thread, kThreads)
       .reorder(step, thread, block)
@@ -65,10 +72,7 @@ void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
   }
 }
 
-// Halide 21 can't write a vector under a partial guard as OpenCL.
-void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) {
-  elementwise_gpu(out, i, stages, false);
-}
-void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages, true); }
+void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
+void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
 
 }  // namespace ashlar::dsl

@@ -166,8 +166,11 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << (comptimes.empty() ? "{}" : name + "_comptimes") << ", " << kernel.entry->instances[0].elements.size() << ", "
       << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ", " << name << "_flops, {{";
   for (const std::string& target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
-  out << "}}" << (kernel.descriptor.empty_is_zero ? ", true" : ", false")
-      << (kernel.descriptor.vendor.empty() ? "" : ", &vendor::" + kernel.descriptor.vendor) << "};\n\n";
+  const Descriptor& descriptor = kernel.descriptor;
+  out << "}}, " << (descriptor.empty_is_zero ? "true" : "false") << ", "
+      << (descriptor.vendor.empty() ? "nullptr" : "&vendor::" + descriptor.vendor);
+  if (!descriptor.parts_kernel.empty()) out << ", &" << descriptor.parts_kernel << ", &" << descriptor.last_kernel;
+  out << "};\n\n";
 }
 
 // ---- typed functions

@@ -1,5 +1,6 @@
 #include "runtime/forms/movement.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -101,6 +102,20 @@ CopyPlan plan_copy(const Tensor& source, const Tensor& destination) {
   return {collapse(loops.sizes, loops.strides), at(destination, to_offset), at(source, from_offset)};
 }
 
+// Where the innermost dimension of the destination isn't the source's, the source's goes next to it: GPU kernels move
+// tiles of the last two dimensions.
+void pair_innermost(Loops& loops) {
+  const int last = loops.sizes.rank() - 1;
+  if (last < 2 || loops.strides[0][last] != 1 || loops.strides[1][last] == 1) return;
+  for (int i = 0; i < last - 1; i++) {
+    if (loops.strides[1][i] != 1) continue;
+    const auto move = [&](Shape& values) { std::rotate(values.begin() + i, values.begin() + i + 1, values.begin() + last); };
+    move(loops.sizes);
+    for (Shape& strides : loops.strides) move(strides);
+    return;
+  }
+}
+
 bool is_one_run(const Shape& strides) { return strides.empty() || (strides.rank() == 1 && strides[0] == 1); }
 
 }  // namespace
@@ -138,6 +153,7 @@ void copy(const Tensor& source, const Tensor& destination) {
     destination.bump_version();
     return;
   }
+  if (destination.device().kind != DeviceKind::cpu) pair_innermost(plan.loops);
   const Tensor to = as_carrier(plan.destination), from = as_carrier(plan.source);
   const KernelKey key{.elements = {to.dtype()}};
   // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.

@@ -134,12 +134,12 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   const Tensor view(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
 
   const double scale = 1.0 / static_cast<double>(count);
-  const bool has_parts = output.element >= 0;
-  const int64_t chunk = has_parts ? chunk_for(view.shape(), x.device().kind) : count;
-  Tensor y = run_pass(kernel, key, view, chunk, chunk == count ? scale : 1.0);
-  if (chunk < count) {
-    key.elements[0] = accumulator;
-    y = run_pass(kernel, key, y, y.shape()[1], scale);
+  const int64_t chunk = chunk_for(view.shape(), x.device().kind);
+  const bool has_parts = chunk < count;
+  Tensor y = run_pass(has_parts && kernel.parts ? *kernel.parts : kernel, key, view, chunk, has_parts ? 1.0 : scale);
+  if (has_parts) {
+    key.elements[0] = y.dtype();
+    y = run_pass(kernel.last ? *kernel.last : kernel, key, y, y.shape()[1], scale);
   }
   return y.reshape(shape).to(result_dtype);
 }

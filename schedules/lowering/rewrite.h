@@ -44,6 +44,8 @@ class ReductionStage {
   /// What has to be checked at each k below length(); true where nothing has.
   Halide::Expr condition(const Halide::Expr& k, Rewrite rewrite) const;
   Halide::Expr combine(const Halide::Expr& a, const Halide::Expr& b) const;
+  /// A value combined twice counts once: true for maxima and minima.
+  bool is_idempotent() const { return operator_ != Operator::add; }
   /// `parts` combined as a balanced tree.
   Halide::Expr combine(std::vector<Halide::Expr> parts) const;
 

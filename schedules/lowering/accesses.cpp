@@ -1,0 +1,177 @@
+#include "schedules/lowering/accesses.h"
+
+#include "dsl/descriptor.h"
+
+namespace ashlar::dsl {
+namespace {
+
+using namespace Halide::Internal;
+using Halide::Expr;
+using Halide::Type;
+
+class WideAccesses : public IRMutator {
+  using IRMutator::visit;
+
+  static constexpr int kElements = 8, kWords = 4;
+
+  // The index of the first word, where `index` is a run of eight elements that begins at a multiple of eight.
+  static Expr word_index(const Type& type, const Expr& index, const Expr& predicate, const ModulusRemainder& alignment) {
+    const auto* ramp = index.as<Ramp>();
+    const bool is_run = ramp != nullptr && is_const_one(ramp->stride) && ramp->lanes == kElements;
+    const bool is_aligned = alignment.modulus % kElements == 0 && alignment.remainder % kElements == 0;
+    if (!is_run || !is_aligned || type.bits() != 16 || !is_const_one(predicate)) return Expr();
+    return Ramp::make(simplify(ramp->base / (kElements / kWords)), make_one(ramp->base.type()), kWords);
+  }
+  static ModulusRemainder in_words(const ModulusRemainder& alignment) {
+    return ModulusRemainder(alignment.modulus / (kElements / kWords), alignment.remainder / (kElements / kWords));
+  }
+
+  Expr visit(const Load* load) override {
+    const Expr index = word_index(load->type, load->index, load->predicate, load->alignment);
+    if (!index.defined()) return IRMutator::visit(load);
+    const Expr words = Load::make(Halide::UInt(32, kWords), load->name, mutate(index), load->image, load->param,
+                                  const_true(kWords), in_words(load->alignment));
+    return Halide::reinterpret(load->type, words);
+  }
+
+  Stmt visit(const Store* store) override {
+    const Expr index = word_index(store->value.type(), store->index, store->predicate, store->alignment);
+    if (!index.defined()) return IRMutator::visit(store);
+    const Expr words = Halide::reinterpret(Halide::UInt(32, kWords), mutate(store->value));
+    return Store::make(store->name, words, mutate(index), store->param, const_true(kWords), in_words(store->alignment));
+  }
+};
+
+// One lane of a vector. Its loads run under that lane's guard alone.
+class Lane : public IRMutator {
+ public:
+  explicit Lane(int lane) : lane_(lane) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Ramp* ramp) override { return ramp->base + ramp->stride * lane_; }
+  Expr visit(const Broadcast* broadcast) override { return broadcast->value; }
+  Expr visit(const Load* load) override {
+    if (load->type.is_scalar()) return load;
+    return Load::make(load->type.element_of(), load->name, mutate(load->index), load->image, load->param, const_true(),
+                      ModulusRemainder());
+  }
+  Expr visit(const Cast* cast) override { return Cast::make(cast->type.element_of(), mutate(cast->value)); }
+  Expr visit(const Reinterpret* bits) override {
+    return Reinterpret::make(bits->type.element_of(), mutate(bits->value));
+  }
+  Expr visit(const Call* call) override {
+    std::vector<Expr> arguments;
+    for (const Expr& argument : call->args) arguments.push_back(mutate(argument));
+    return Call::make(call->type.element_of(), call->name, arguments, call->call_type, call->func, call->value_index,
+                      call->image, call->param);
+  }
+  Expr visit(const Variable* variable) override {
+    if (variable->type.is_scalar()) return variable;
+    return Shuffle::make_extract_element(variable, lane_);
+  }
+  Expr visit(const Shuffle* shuffle) override {
+    if (shuffle->type.is_scalar()) return shuffle;
+    return Shuffle::make_extract_element(shuffle, lane_);
+  }
+  int lane_;
+};
+
+class FindGuard : public IRVisitor {
+ public:
+  bool found = false;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Load* load) override {
+    found = found || !is_const_one(load->predicate);
+    IRVisitor::visit(load);
+  }
+  void visit(const Store* store) override {
+    found = found || !is_const_one(store->predicate);
+    IRVisitor::visit(store);
+  }
+};
+
+// A vector that guarded stores use is written out in each of them.
+Stmt write_out_guarded(const LetStmt* let) {
+  if (!let->value.type().is_vector()) return Stmt();
+  FindGuard guard;
+  let->value.accept(&guard);
+  let->body.accept(&guard);
+  return guard.found ? substitute(let->name, let->value, let->body) : Stmt();
+}
+
+// Guards that are the same for all lanes of a vector: one `if` around the whole store.
+class UniformGuards : public IRMutator {
+  using IRMutator::visit;
+  Stmt visit(const LetStmt* let) override {
+    const Stmt written_out = write_out_guarded(let);
+    return written_out.defined() ? mutate(written_out) : IRMutator::visit(let);
+  }
+  Stmt visit(const Store* store) override {
+    if (is_const_one(store->predicate)) return store;
+    class Unguarded : public IRMutator {
+      using IRMutator::visit;
+      Expr visit(const Load* load) override {
+        return Load::make(load->type, load->name, mutate(load->index), load->image, load->param,
+                          const_true(load->type.lanes()), load->alignment);
+      }
+    } unguarded;
+    const Expr value = common_subexpression_elimination(unguarded.mutate(substitute_in_all_lets(store->value)));
+    return IfThenElse::make(Lane(0).mutate(store->predicate),
+                            Store::make(store->name, value, store->index, store->param,
+                                        const_true(store->value.type().lanes()), store->alignment));
+  }
+};
+
+// What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done lane by lane),
+// and strict comparisons of vectors.
+class PlainVectors : public IRMutator {
+  using IRMutator::visit;
+
+  // OpenCL's code is the same for strict comparisons and plain ones, but of vectors Halide only knows the plain.
+  Expr visit(const Call* call) override {
+    if (!call->type.is_vector() || !call->type.is_bool()) return IRMutator::visit(call);
+    const auto argument = [&](int i) { return mutate(call->args[i]); };
+    if (call->is_intrinsic(Call::strict_lt)) return LT::make(argument(0), argument(1));
+    if (call->is_intrinsic(Call::strict_le)) return LE::make(argument(0), argument(1));
+    if (call->is_intrinsic(Call::strict_eq)) return EQ::make(argument(0), argument(1));
+    return IRMutator::visit(call);
+  }
+
+  Stmt visit(const LetStmt* let) override {
+    const Stmt written_out = write_out_guarded(let);
+    return written_out.defined() ? mutate(written_out) : IRMutator::visit(let);
+  }
+
+  Stmt visit(const Store* store) override {
+    if (is_const_one(store->predicate)) return IRMutator::visit(store);
+    std::vector<Stmt> lanes;
+    const Expr value = mutate(substitute_in_all_lets(store->value));
+    for (int i = 0; i < value.type().lanes(); i++) {
+      Lane lane(i);
+      const Stmt one = Store::make(store->name, common_subexpression_elimination(lane.mutate(value)),
+                                   lane.mutate(store->index), store->param, const_true(), ModulusRemainder());
+      lanes.push_back(IfThenElse::make(lane.mutate(store->predicate), one));
+    }
+    return Block::make(lanes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainVectors>(); }
+
+std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }
+
+std::unique_ptr<IRMutator> uniform_guards_pass() { return std::make_unique<UniformGuards>(); }
+
+void uniform_guards() { Descriptor::current->lowering_passes.emplace_back(uniform_guards_pass()); }
+
+void vector_accesses() {
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  Descriptor::current->lowering_passes.emplace_back(is_cuda ? wide_accesses_pass() : plain_vectors_pass());
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,28 @@
+// Vector accesses on GPUs, where Halide 21 needs help with them.
+#pragma once
+
+#include <Halide.h>
+
+#include <memory>
+
+namespace ashlar::dsl {
+
+/// Has the kernel under construction lowered with the first pass below on CUDA, the second on OpenCL.
+void vector_accesses();
+
+/// Has it lowered with the last one; before vector_accesses().
+void uniform_guards();
+
+/// Eight neighbouring 16-bit elements, known to begin at a multiple of eight, are loaded and stored as four 32-bit
+/// words: those the PTX back end turns into one access of 16 bytes.
+std::unique_ptr<Halide::Internal::IRMutator> wide_accesses_pass();
+
+/// What the OpenCL back end can't write: a vector of which a guard lets only some lanes through, at a tensor's end, is
+/// stored lane by lane, and strict comparisons of vectors become plain ones (OpenCL C has no others).
+std::unique_ptr<Halide::Internal::IRMutator> plain_vectors_pass();
+
+/// For kernels whose vectors never cross a tensor's or row's end: a vector's guard, which Halide checks for each of its
+/// lanes, is checked once. The schedule answers for that: it uses vectors only where whole ones fit.
+std::unique_ptr<Halide::Internal::IRMutator> uniform_guards_pass();
+
+}  // namespace ashlar::dsl

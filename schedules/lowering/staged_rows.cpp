@@ -1,0 +1,91 @@
+#include "schedules/lowering/staged_rows.h"
+
+#include <set>
+
+namespace ashlar::dsl {
+
+using Halide::Expr;
+using Halide::Func;
+using Halide::Parameter;
+using namespace Halide::Internal;
+
+namespace {
+
+// The Funcs through which a definition reads inputs of rank 2 (and the hidden dimension).
+class FindRowInputs : public IRVisitor {
+ public:
+  std::map<std::string, Function> inputs;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* call) override {
+    IRVisitor::visit(call);
+    if (call->call_type != Call::Halide) return;
+    const Function callee(call->func);
+    if (callee.has_update_definition() || !callee.has_pure_definition() || callee.outputs() != 1) return;
+    const auto* image = callee.definition().values()[0].as<Call>();
+    if (image == nullptr || image->call_type != Call::Image || !image->param.defined()) return;
+    if (image->param.dimensions() == 3) inputs.emplace(call->name, callee);
+  }
+};
+
+}  // namespace
+
+std::vector<Func> inputs_to_stage(const RowStages& stages) {
+  std::map<std::string, int> readers;
+  std::map<std::string, Function> inputs;
+  const auto add_reader = [&](const Func& func) {
+    FindRowInputs find;
+    func.function().accept(&find);
+    for (const auto& [name, function] : find.inputs) readers[name]++, inputs.emplace(name, function);
+  };
+  for (const RowReduction& reduction : stages.reductions) add_reader(reduction.stage.func());
+  if (stages.out_has_columns) add_reader(stages.out);
+  std::vector<Func> result;
+  for (const auto& [name, function] : inputs) {
+    if (readers[name] > 1) result.emplace_back(function);
+  }
+  return result;
+}
+
+Expr rows_are_aligned(const RowStages& stages, int vector) {
+  Expr aligned = const_true();
+  for (const Parameter& input : inputs_of(stages.out)) {
+    if (input.dimensions() != 3) continue;
+    aligned = aligned && extent_of(input, 0) % vector == 0 && stride_of(input, 1) % vector == 0 &&
+              hidden_min(input) % vector == 0;
+  }
+  if (stages.out_has_columns) {
+    const Halide::OutputImageParam out = Func(stages.out).output_buffers()[0];
+    aligned = aligned && out.dim(0).extent() % vector == 0 && out.dim(1).stride() % vector == 0;
+  }
+  return simplify(aligned);
+}
+
+Func stage_rows(const Func& input, const RowLayout& layout, const Expr& columns, const Var& element, const Var& thread,
+                const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row) {
+  const Expr vector = Halide::min(step * layout.threads + thread_in_row, columns / layout.vector - 1);
+  std::vector<Var> index{element, thread, step};
+  index.insert(index.end(), rest.begin(), rest.end());
+  Func staged(input.name() + "_staged");
+  staged(index) = input(vector * layout.vector + element, row, 0);
+  return staged;
+}
+
+StagedShare make_staged_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
+                              const RowLayout& layout, const Expr& thread_in_row,
+                              const std::function<Rewrite(const Halide::RDom& each, const Expr& column)>& reading) {
+  StagedShare share{Func(stage.name() + name), Halide::RDom(0, layout.vector, 0, layout.steps)};
+  const Expr vector = share.each.y * layout.threads + thread_in_row;
+  const Expr column = vector * layout.vector + share.each.x;
+  const std::vector<Expr> at(index.begin(), index.end());
+  Expr value = stage.value(column, reading(share.each, column));
+  if (!stage.is_idempotent()) {
+    value = Halide::select(vector < stage.extent() / layout.vector, value, stage.start());
+  }
+  share.func(index) = stage.start();
+  share.func(at) = stage.combine(share.func(at), value);
+  return share;
+}
+
+}  // namespace ashlar::dsl

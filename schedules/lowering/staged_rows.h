@@ -1,0 +1,38 @@
+// Rows of a row reduction that are loaded once: 16 bytes at a time into registers or shared memory, from where every
+// reduction and the output read them.
+#pragma once
+
+#include "schedules/lowering/rewrite.h"
+#include "schedules/lowering/tree.h"
+#include "schedules/row_reduction.h"
+
+namespace ashlar::dsl {
+
+/// How a row's columns lie on its threads: column ((step · threads) + thread) · vector + element.
+struct RowLayout {
+  int threads, steps, vector;
+  int columns() const { return threads * steps * vector; }
+};
+
+/// The rank-2 inputs of `stages` that more than one of its reductions and output read, column by column.
+std::vector<Halide::Func> inputs_to_stage(const RowStages& stages);
+
+/// True where every row of every rank-2 input and of the output is a whole number of aligned vectors.
+Halide::Expr rows_are_aligned(const RowStages& stages, int vector);
+
+/// A copy of rows of `input`: staged(element, thread, step, rest…), for the row that `row` gives from the rest. Threads
+/// beyond the last vector repeat it.
+Halide::Func stage_rows(const Halide::Func& input, const RowLayout& layout, const Halide::Expr& columns,
+                        const Var& element, const Var& thread, const Halide::Expr& thread_in_row, const Var& step,
+                        const std::vector<Var>& rest, const Halide::Expr& row);
+
+/// What one thread reduces: share(index…) over its elements, each read by `staged` at (element, step).
+struct StagedShare {
+  Halide::Func func;
+  Halide::RDom each;  ///< x: elements, y: steps; both to be unrolled
+};
+StagedShare make_staged_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
+                              const RowLayout& layout, const Halide::Expr& thread_in_row,
+                              const std::function<Rewrite(const Halide::RDom& each, const Halide::Expr& column)>& reading);
+
+}  // namespace ashlar::dsl

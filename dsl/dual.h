@@ -39,12 +39,12 @@ inline Dual cos(const Dual& a) { return {cos(a.v), -sin(a.v) * a.d}; }
 inline Dual abs(const Dual& a) { return {abs(a.v), select(a.v > 0, a.d, select(a.v < 0, -a.d, 0.0))}; }
 // tanh' = 1 - tanh² = 4e / (1 + e)² with e = e^-2|x|, which keeps its digits where tanh is near ±1
 inline Dual tanh(const Dual& a) {
-  const Value e = exp(-2.0 * abs(a.v)), scale = 1.0 / (1.0 + e);
+  const Value e = exp(-2.0 * abs(a.v)), scale = reciprocal(1.0 + e);
   return {tanh(a.v), 4.0 * e * scale * scale * a.d};
 }
 // sigmoid' = s (1 - s) = e / (1 + e)² with e = e^-|x|
 inline Dual sigmoid(const Dual& a) {
-  const Value e = exp(-abs(a.v)), scale = 1.0 / (1.0 + e);
+  const Value e = exp(-abs(a.v)), scale = reciprocal(1.0 + e);
   return {sigmoid(a.v), e * scale * scale * a.d};
 }
 // relu' = 1 above 0, else 0 (at 0 too, as in PyTorch);  NaN stays NaN

@@ -1,4 +1,4 @@
-// The normal distribution, and the exponential that softmax and it are made of.
+// The normal distribution, and functions that GPUs have an instruction for.
 #include "dsl/descriptor.h"
 
 namespace ashlar::dsl {
@@ -18,6 +18,13 @@ Expr native_exp2(const Expr& x) {
 Value exp_below_zero(const Value& x) {
   if (!is_gpu_f32(x.expr())) return exp(x);
   return native_exp2(x.expr() * 1.44269504f);
+}
+
+Value reciprocal(const Value& x) {
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  if (!is_cuda || x.type() != Halide::Float(32)) return 1.0 / x;
+  return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.rcp.approx.ftz.f", {x.expr()},
+                                      Halide::Internal::Call::PureExtern);
 }
 
 // On a GPU Φ(-|x|) = 2^p(|x|), p a polynomial fitted to log2 Φ(-a) in [0, 5.6] for the least absolute error of Φ

@@ -150,6 +150,8 @@ Value log(const Value& x);
 Value erf(const Value& x);
 /// e^x for x <= 0 to 6e-6 of itself: two instructions on a GPU. For sums of exponentials below their maximum.
 Value exp_below_zero(const Value& x);
+/// 1/x to 1 ULP where x and 1/x are normal numbers: one instruction on CUDA.
+Value reciprocal(const Value& x);
 /// Φ(x) = (1 + erf(x/√2)) / 2, to 2e-7
 Value normal_cdf(const Value& x);
 inline Value sin(const Value& x) { return Halide::sin(x.expr()); }
@@ -171,12 +173,12 @@ inline Value log1p(const Value& x) {
 // sigmoid(x) = 1 / (1 + e^-|x|) for x >= 0, e^-|x| / (1 + e^-|x|) below: no overflow on either side
 inline Value sigmoid(const Value& x) {
   const Value e = exp(-abs(x));
-  return select(x >= 0, 1.0, e) / (1.0 + e);
+  return select(x >= 0, 1.0, e) * reciprocal(1.0 + e);
 }
 // tanh(x) = sign(x) (1 - e^-2|x|) / (1 + e^-2|x|);  near 0, where that cancels, an odd polynomial of degree 9
 inline Value tanh(const Value& x) {
   const Value magnitude = abs(x), e = exp(-2.0 * magnitude), s = x * x;
-  const Value far = (1.0 - e) / (1.0 + e);
+  const Value far = (1.0 - e) * reciprocal(1.0 + e);
   // Taylor: x - x³/3 + 2x⁵/15 - 17x⁷/315 + 62x⁹/2835;  below 0.25 the next term is under 1e-8 of the result.
   const Value near = x + x * s * (-1.0 / 3 + s * (2.0 / 15 + s * (-17.0 / 315 + s * (62.0 / 2835))));
   return select(magnitude < 0.25, near, select(x < 0, -far, far));

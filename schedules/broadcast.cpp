@@ -17,14 +17,19 @@ namespace {
 constexpr int kThreads = 256;
 
 /// The innermost strides that get a branch of their own: all 1, and each input in turn 0 with the others 1.
-std::vector<Expr> innermost_patterns(const std::vector<Parameter>& inputs) {
-  std::vector<Expr> patterns;
-  for (size_t repeated = 0; repeated <= inputs.size(); repeated++) {
+struct InnermostPattern {
+  Expr holds;
+  int repeated;  ///< the input whose stride is 0, or -1
+};
+std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& inputs) {
+  std::vector<InnermostPattern> patterns;
+  const int count = static_cast<int>(inputs.size());
+  for (int repeated = -1; repeated < count; repeated++) {
     Expr pattern = Halide::Internal::const_true();
-    for (size_t i = 0; i < inputs.size(); i++)
-      pattern = pattern && stride_of(inputs[i], 0) == (i + 1 == repeated ? 0 : 1);
-    patterns.push_back(Halide::Internal::simplify(pattern));
-    if (inputs.size() == 1 && repeated == 0) break;
+    for (int i = 0; i < count; i++)
+      pattern = pattern && stride_of(inputs[static_cast<size_t>(i)], 0) == (i == repeated ? 0 : 1);
+    patterns.push_back({Halide::Internal::simplify(pattern), repeated});
+    if (count == 1 && repeated < 0) break;
   }
   return patterns;
 }
@@ -106,7 +111,7 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index) {
     choose(out, {cpu_transpose(out, index, inputs[0], 1), cpu_transpose(out, index, inputs[0], 2),
                  cpu_transpose(out, index, inputs[0], 3)});
   }
-  for (const Expr& pattern : innermost_patterns(inputs)) tiled(out.specialize(pattern), true);
+  for (const InnermostPattern& pattern : innermost_patterns(inputs)) tiled(out.specialize(pattern.holds), true);
   tiled(out, false);
 }
 
@@ -155,15 +160,6 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
   const int lanes = lanes_of_access(out);
   vector_accesses();
   const std::vector<Parameter> inputs = inputs_of(out);
-  Expr offsets_aligned = Halide::Internal::const_true();
-  for (const Parameter& input : inputs) offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
-  // Every row of every operand starts at a multiple of the vector, as the output's rows do.
-  Expr aligned = offsets_aligned && shape.extent[0] % lanes == 0;
-  for (int d = 1; d < 4; d++) {
-    aligned = aligned && shape.stride[d] % lanes == 0;
-    for (const Parameter& input : inputs) aligned = aligned && stride_of(input, d) % lanes == 0;
-  }
-
   if (inputs.size() == 1) choose(out, {transposed_tiles(out, index, inputs[0])});
   // Several for each thread, a block apart.
   const auto some_each = [&](auto&& branch, const Var& run) {
@@ -174,7 +170,17 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
         .gpu_blocks(block)
         .gpu_threads(thread);
   };
-  for (const Expr& pattern : innermost_patterns(inputs)) {
+  for (const auto& [pattern, repeated] : innermost_patterns(inputs)) {
+    Expr offsets_aligned = Halide::Internal::const_true(), aligned = shape.extent[0] % lanes == 0;
+    // Every row starts at a multiple of the vector, but of an operand that is one element for all of a row.
+    for (int operand = 0; operand < static_cast<int>(inputs.size()); operand++) {
+      if (operand == repeated) continue;
+      const Parameter& input = inputs[static_cast<size_t>(operand)];
+      offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
+      for (int d = 1; d < 4; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+    }
+    for (int d = 1; d < 4; d++) aligned = aligned && shape.stride[d] % lanes == 0;
+    aligned = aligned && offsets_aligned;
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
         .split(i, block, step, kThreads * lanes, TailStrategy::GuardWithIf)

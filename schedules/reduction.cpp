@@ -194,8 +194,9 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
                          {index[1].name(), part_index},
                          {index[2].name(), row}},
                         {}};
+  constexpr int kUnroll = 8;  // a thread's loads under way
   const std::string name = "_columns" + std::to_string(across);
-  Share share = make_share(stage, name, {x, member, tile, part_index, row}, member, along, 4, rewrite);
+  Share share = make_share(stage, name, {x, member, tile, part_index, row}, member, along, kUnroll, rewrite);
   const auto combined = [=](const std::vector<Expr>& at) {
     std::vector<Expr> parts;
     for (int m = 0; m < along; m++) parts.push_back(share.kept(at[0] % across, m, at[0] / across, at[1], at[2]));
@@ -217,7 +218,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 void reduction_gpu(const ReductionStages& s) {
   const ReductionStage stage(s.reduce.func());
   choose(s.out, {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
-                 gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 16)});
+                 gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 8)});
 }
 
 }  // namespace

@@ -465,6 +465,9 @@ class RowBranches {
   std::vector<Branch> branches_;
 };
 
+// A row in shared memory: what every OpenCL device in use has beside the trees, and every CUDA one from sm_80 on.
+constexpr int kMostSharedOfOpenCl = 32 << 10, kMostSharedOfCuda = 64 << 10;
+
 // Elements per access of a thread: 16 bytes of the widest row type.
 int row_vector(const RowStages& stages) {
   int bytes = 2;
@@ -503,7 +506,7 @@ void row_reduction(OpenCL, const RowStages& stages) {
   uniform_guards();
   vector_accesses();
   RowBranches branches(stages);
-  if (!inputs_to_stage(stages).empty()) add_staged_block_rows(branches, 32 << 10, {{8, 1, 32}, {32, 1, 8}, {64, 2, 4}, {128, 4, 1}, {256, 4, 1}});
+  if (!inputs_to_stage(stages).empty()) add_staged_block_rows(branches, kMostSharedOfOpenCl, {{8, 1, 32}, {8, 2, 32}, {16, 2, 16}, {32, 2, 8}, {64, 2, 2}, {128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {256, 8, 1}});
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -516,18 +519,18 @@ void row_reduction(Cuda, const RowStages& stages) {
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
   const bool is_staged = !inputs_to_stage(stages).empty();
   if (!stages.out_has_columns || !fits_lanes) {
-    if (is_staged) add_staged_block_rows(branches, 64 << 10, {{32, 1, 8}, {64, 2, 4}, {128, 4, 1}, {256, 8, 1}});
+    if (is_staged) add_staged_block_rows(branches, kMostSharedOfCuda, {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
     return shared_rows(branches, 1024);
   }
   if (is_staged) {
     const int vector = row_vector(stages);
     const Expr aligned = rows_are_aligned(stages, vector);
     for (const auto& [threads, steps, warps, members] :
-         {std::tuple{8, 1, 8, 2}, {8, 2, 8, 2}, {8, 4, 8, 1}, {8, 8, 8, 1}, {32, 4, 8, 1}, {32, 8, 8, 1}, {32, 16, 4, 1}}) {
+         {std::tuple{8, 1, 8, 2}, {8, 2, 8, 2}, {8, 4, 8, 1}, {8, 8, 8, 1}, {32, 4, 8, 1}}) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, 64 << 10, {{256, 4, 1}, {512, 4, 1}, {512, 8, 1}});
+    add_staged_block_rows(branches, kMostSharedOfCuda, {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
   }
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
   branches.add(kColumnsOfThread, ThreadRows(reductions));

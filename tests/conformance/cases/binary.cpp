@@ -93,6 +93,11 @@ void add_function(const Function& f) {
   add_case(example(f, "rank6", {.shape = {2, 1, 3, 1, 2, 1}}, {.shape = {1, 2, 1, 3, 1, 5}}));
   add_case(example(f, "empty_row", {.shape = {0, 4}}, {.shape = {4}}));
   add_case(example(f, "wide_row", {.shape = {129, 1030}}, {.shape = {1030}}));
+  // Rows that are whole vectors, short and long enough for several of a thread's.
+  add_case(example(f, "aligned_row", {.shape = {67, 64}}, {.shape = {64}}));
+  add_case(example(f, "aligned_column", {.shape = {67, 64}}, {.shape = {67, 1}}));
+  add_case(example(f, "long_row", {.shape = {3, 12296}}, {.shape = {12296}}));
+  add_case(example(f, "long_column", {.shape = {3, 12296}}, {.shape = {3, 1}}));
   Case bench = same(f, "16M", {.shape = {int64_t{1} << 24}});
   bench.benchmark = true;
   add_case(bench);

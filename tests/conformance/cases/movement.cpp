@@ -85,6 +85,9 @@ void add_copies() {
   add_case(permute_case("3210", {6, 5, 7, 3}, {3, 2, 1, 0}));
   add_case(permute_case("0213_tiles", {2, 33, 17, 64}, {0, 2, 1, 3}));
   add_case(permute_case("10_tiles", {129, 257}, {1, 0}));
+  add_case(permute_case("021_tiles", {3, 65, 130}, {0, 2, 1}));
+  add_case(permute_case("0312_tiles", {2, 9, 17, 70}, {0, 3, 1, 2}));
+  add_case(permute_case("3210_tiles", {70, 3, 5, 66}, {3, 2, 1, 0}));
   add_case(permute_case("rank8", {2, 3, 2, 1, 2, 3, 2, 2}, {7, 5, 3, 1, 0, 2, 4, 6}));
 
   add_case(scatter_case("rows", {9, 7}, {4, 7}, [](const Tensor& x) { return x.slice(0, 3, 7); }));

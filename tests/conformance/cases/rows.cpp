@@ -71,6 +71,13 @@ void add_function(const Function& f) {
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
     add_case(example(f, std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}));
   }
+  // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of rows.
+  for (const int64_t n : {24, 40, 72, 136, 264, 520, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 16392}) {
+    add_case(example(f, "aligned_rows_of_" + std::to_string(n), {{3, n}, {.low = -8, .high = 8}}));
+  }
+  for (const int64_t n : {32, 64, 128, 256}) {
+    add_case(example(f, "257_rows_of_" + std::to_string(n), {{257, n}, {.low = -8, .high = 8}}));
+  }
   const Shape shape{4, 5, 33};
   add_case(example(f, "rank1", {.shape = {129}}));
   add_case(example(f, "axis0", {.shape = shape}, 0));
@@ -95,6 +102,12 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "gradient_rows_of_1", {.shape = {5, 1}}));
   add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
   add_case(differentiable_example(f, "gradient_rows_of_1025", {.shape = {3, 1025}}));
+  for (const int64_t n : {32, 64, 128, 256, 512, 1024}) {
+    add_case(differentiable_example(f, "gradient_rows_of_" + std::to_string(n), {.shape = {2, n}}));
+  }
+  Case long_rows = differentiable_example(f, "gradient_rows_of_4096", {.shape = {1, 4096}});
+  long_rows.gradient_dtypes = {DType::f32};
+  add_case(long_rows);
   add_case(differentiable_example(f, "gradient_axis1", {.shape = {3, 5, 4}}, 1));
   Case far = differentiable_example(f, "gradient_far", {{4, 9}, {.low = -100, .high = 100}});
   far.gradient_dtypes = {DType::f32};  // all terms but one cancel: a saved y in f16 has no digits left for them

@@ -11,9 +11,8 @@ using Intermediates = std::vector<Stage*>;
 
 /// Vectors, in parallel chunks of 16384 elements.
 void elementwise(Cpu, Halide::Func out, const Var& i, const Intermediates& stages = {});
-/// Four elements per thread, a block apart; with stages, one.
+/// One 16-byte access per thread where every view starts at a multiple of it, else four elements, a block apart.
 void elementwise(OpenCL, Halide::Func out, const Var& i, const Intermediates& stages = {});
-/// As on OpenCL, but one 16-byte access per thread where every view starts at a multiple of it.
 void elementwise(Cuda, Halide::Func out, const Var& i, const Intermediates& stages = {});
 
 }  // namespace ashlar::dsl

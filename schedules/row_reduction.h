@@ -22,10 +22,11 @@ struct RowStages {
 
 /// Rows in parallel, each reduced in vector lanes.
 void row_reduction(Cpu, const RowStages& stages);
-/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory.
+/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory. Rows of up to 8192
+/// columns of whole 16-byte vectors are loaded once, into local memory.
 void row_reduction(OpenCL, const RowStages& stages);
-/// The same, but rows of up to 512 columns by a warp for each two, with trees over its lanes and no barrier, unless the
-/// output has no columns.
+/// The same, but short rows by a warp for several, with trees over its lanes and no barrier and whole vectors in
+/// registers, unless the output has no columns.
 void row_reduction(Cuda, const RowStages& stages);
 
 }  // namespace ashlar::dsl

@@ -102,12 +102,12 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "gradient_rows_of_1", {.shape = {5, 1}}));
   add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
   add_case(differentiable_example(f, "gradient_rows_of_1025", {.shape = {3, 1025}}));
-  for (const int64_t n : {32, 64, 128, 256, 512, 1024}) {
-    add_case(differentiable_example(f, "gradient_rows_of_" + std::to_string(n), {.shape = {2, n}}));
+  // In f32: differences of many terms leave a saved y of 16 bits too few digits.
+  for (const int64_t n : {32, 64, 128, 256, 512, 1024, 4096}) {
+    Case aligned = differentiable_example(f, "gradient_rows_of_" + std::to_string(n), {.shape = {n < 4096 ? 2 : 1, n}});
+    aligned.gradient_dtypes = {DType::f32};
+    add_case(aligned);
   }
-  Case long_rows = differentiable_example(f, "gradient_rows_of_4096", {.shape = {1, 4096}});
-  long_rows.gradient_dtypes = {DType::f32};
-  add_case(long_rows);
   add_case(differentiable_example(f, "gradient_axis1", {.shape = {3, 5, 4}}, 1));
   Case far = differentiable_example(f, "gradient_far", {{4, 9}, {.low = -100, .high = 100}});
   far.gradient_dtypes = {DType::f32};  // all terms but one cancel: a saved y in f16 has no digits left for them

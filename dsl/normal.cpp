@@ -6,7 +6,8 @@ namespace {
 
 bool is_gpu_f32(const Expr& x) { return Descriptor::target.has_gpu_feature() && x.type() == Halide::Float(32); }
 
-// 2^x in the one instruction that GPUs have for it, to 2 ULP: on CUDA an intrinsic of LLVM, else a built-in of OpenCL C.
+// 2^x in the one instruction that GPUs have for it, to 2 ULP: on CUDA an intrinsic of LLVM, else a built-in of OpenCL
+// C.
 Expr native_exp2(const Expr& x) {
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
   return Halide::Internal::Call::make(Halide::Float(32), is_cuda ? "llvm.nvvm.ex2.approx.ftz.f" : "native_exp2", {x},
@@ -32,7 +33,7 @@ Value reciprocal(const Value& x) {
 Value normal_cdf(const Value& value) {
   const Expr x = value.expr();
   if (!is_gpu_f32(x)) return sum_as_written(0.5, 0.5 * erf(value * 0.70710678118654752));
-  constexpr float kCoefficients[] = {-2.726731281654793e-06f, 3.814390584011562e-05f,  -0.00018057870329357684f,
+  constexpr float kCoefficients[] = {-2.726731281654793e-06f,  3.814390584011562e-05f, -0.00018057870329357684f,
                                      -0.00014994980301707983f, 0.0070799728855490685f, -0.052507612854242325f,
                                      -0.45920419692993164f,    -1.1511057615280151f,   -1.0f};
   const Expr a = Halide::abs(x);

@@ -36,8 +36,8 @@ inline Expr larger(const Expr& a, const Expr& b) { return Halide::max(a, b); }
 // Order-preserving unsigned key of a float: key(a) < key(b) where a < b, -0 as +0, 0 for -Inf, and every NaN just above
 // +Inf. A float max drops NaN on a GPU and can't be proved associative with NaN kept; an integer one keeps it and can.
 //
-//   key = min(±magnitude + Inf, 2 Inf + 1)  with the bits of magnitude and infinity as integers mod 2^32: a negative NaN,
-//   whose magnitude is above Inf, wraps around to the top
+//   key = min(±magnitude + Inf, 2 Inf + 1)  with the bits of magnitude and infinity as integers mod 2^32: a negative
+//   NaN, whose magnitude is above Inf, wraps around to the top
 inline constexpr uint32_t kBitsOfInfinity = 0x7f800000u, kKeyOfNan = 2 * kBitsOfInfinity + 1;
 inline Expr ordered_key(const Expr& x) {
   const Expr i = Halide::reinterpret<int32_t>(x), sign = i >> 31;

@@ -88,7 +88,8 @@ class Max : public ReductionKernel<Max<T, A>, T> {
 };
 
 // y[o,0,i] = the first k of the largest x[o,k,i], or of the first NaN. In two passes when there are parts:
-// argmax_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the largest key's index.
+// argmax_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the largest key's
+// index.
 template <ElementType T>
 class Argmax : public ReductionKernel<Argmax<T>, T> {
  public:
@@ -137,7 +138,7 @@ const bool registered =
     register_kernel_pairs<Sum, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("sum") &&
     register_kernel_pairs<Mean, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("mean") &&
     register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("max") &&
-    register_kernel<Argmax, f32, f16, bf16>("argmax") &&
-    register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") && register_kernel<ArgmaxLast, i64>("argmax_last");
+    register_kernel<Argmax, f32, f16, bf16>("argmax") && register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") &&
+    register_kernel<ArgmaxLast, i64>("argmax_last");
 
 }  // namespace ashlar::dsl

@@ -141,7 +141,8 @@ struct KernelInfo {
   /// A reduction over no elements is 0 (a scaled one: 0 / 0 = NaN). Where this is false, it is a ShapeError.
   bool empty_is_zero = false;
   const VendorRoutine* vendor = nullptr;  ///< or none
-  /// For a reduction in two passes: what reduces to parts, and the parts to the result. Null: the kernel itself does both.
+  /// For a reduction in two passes: what reduces to parts, and the parts to the result. Null: the kernel itself does
+  /// both.
   const KernelInfo* parts = nullptr;
   const KernelInfo* last = nullptr;
 

@@ -120,7 +120,8 @@ namespace {
 // One input whose steps of one element run along the output's second dimension: tiles of both go through shared memory,
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
 Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input) {
-  constexpr int kTile = 64, kShortest = 8, kBankBytes = 4, kMostBlocks = 65535;  // of a grid's second and third dimension
+  constexpr int kTile = 64, kShortest = 8, kBankBytes = 4,
+                kMostBlocks = 65535;  // of a grid's second and third dimension
   const int bytes = input.type().bytes(), tile = bytes > 4 ? kTile / 2 : kTile;
   const int padding = std::max(1, kBankBytes / bytes);  // a column of a tile then lies in different banks
   const Shape4 shape(out);

@@ -1,8 +1,8 @@
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
-#include "schedules/lowering/staged_rows.h"
 #include "schedules/lowering/tree.h"
 #include "schedules/row_reduction.h"
+#include "schedules/row_reduction_staged.h"
 
 #include <memory>
 #include <optional>
@@ -14,23 +14,16 @@ using Halide::Func;
 using Halide::LoopLevel;
 using Halide::MemoryType;
 using Halide::TailStrategy;
+using rows::in_lanes;
+using rows::kWarp;
+using rows::make_rotation;
+using rows::rewritten;
+using rows::StagedBlockRows;
+using rows::StagedWarpRows;
 
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kUnroll = 4;
-
-std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
-  std::vector<Var> all(first);
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
-}
-
-std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrite& rewrite) {
-  std::vector<Expr> result;
-  for (const Expr& value : values) result.push_back(rewrite(value));
-  return result;
-}
 
 // ---- a thread for each row: rows too short to share
 // ------------------------------------------------------------------
@@ -126,27 +119,6 @@ class SharedRows {
 // ---- trees over a warp's lanes: CUDA, 32-bit values
 // ------------------------------------------------------------------
 
-// After the five steps t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result:
-// shuffles, no barrier, and no value computed by one lane for the others (which deadlocks in Halide 21).
-// With fewer `lanes` each group of so many neighbours holds its own.
-std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Var& lane, const std::vector<Var>& rest,
-                                int lanes = kWarp) {
-  std::vector<Func> tree;
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    Func next(stage.name() + "_rotated" + std::to_string(distance));
-    std::vector<Expr> here{lane}, there{lanes == kWarp ? (lane + distance) % kWarp : lane / lanes * lanes + (lane + distance) % lanes};
-    for (const Var& v : rest) here.emplace_back(v), there.emplace_back(v);
-    next(with({lane}, rest)) = stage.combine(func(here), func(there));
-    tree.push_back(next);
-    func = next;
-  }
-  return tree;
-}
-
-void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
-  func.compute_at(level).store_in(MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
-}
-
 // A warp for `rows_per_warp` rows at once, so that enough loads are under way; `warps` warps in a block. Stages have
 // the indices (lane, row within the warp's, warp); rows beyond the last repeat it.
 class WarpRows {
@@ -203,7 +175,7 @@ class WarpRows {
  private:
   void in_lanes(Func f, const LoopLevel& level) {
     f.bound(member_, 0, rows_per_warp_).reorder(member_, lane_).unroll(member_);
-    ashlar::dsl::in_lanes(f, level, lane_);
+    rows::in_lanes(f, level, lane_);
   }
   // Reads a reduction's result for the same row from the copy of one lane.
   Rewrite reading_at(const Expr& lane) const {
@@ -219,221 +191,6 @@ class WarpRows {
       step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
   std::vector<std::pair<std::string, Func>> results_;
   std::vector<Share> shares_;
-  std::vector<std::vector<Func>> trees_;
-};
-
-// ---- rows loaded once
-// ----------------------------------------------------------------------------------------------------------------------
-
-using Halide::Partition;
-
-// What both kinds below share: the reductions' results so far and the staged inputs, read at (element, thread, step, …).
-class StagedReader {
- public:
-  explicit StagedReader(const RowStages& stages) : inputs(inputs_to_stage(stages)) {}
-
-  /// Reads the results, and an input's element of `column` by `staged(i)` for the i-th input; other elements (the one of
-  /// a label, say) come from memory.
-  Rewrite rewrite(const Expr& column, const std::function<Expr(const Func& result)>& result,
-                  const std::function<Expr(const Func& staged)>& element) const {
-    Rewrite rewrite;
-    for (const auto& [name, func] : results) {
-      rewrite.calls[name] = [=, f = func](const std::vector<Expr>&) { return result(f); };
-    }
-    for (size_t i = 0; i < inputs.size(); i++) {
-      rewrite.calls[inputs[i].name()] = [=, input = inputs[i], f = staged[i]](const std::vector<Expr>& at) {
-        return Halide::Internal::equal(at[0], column) ? element(f) : Expr(input(at));
-      };
-    }
-    return rewrite;
-  }
-  std::vector<Func> inputs, staged;
-  std::vector<std::pair<std::string, Func>> results;
-};
-
-// In registers: layout.threads lanes for each row, 32 / layout.threads rows side by side in a warp and `members` one
-// after the other, so that enough loads are under way; `warps` warps in a block. Rows beyond the last repeat it.
-class StagedWarpRows {
- public:
-  StagedWarpRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
-                 int warps, int members)
-      : layout_(layout), warps_(warps), members_(members), side_(kWarp / layout.threads), reader_(stages) {
-    const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
-    const Expr thread = side_ == 1 ? Expr(lane_) : lane_ % layout.threads;
-    const Expr number = side_ == 1 ? group_ * members + member_ : (group_ * members + member_) * side_ + lane_ / layout.threads;
-    const Expr row = Halide::min(number, rows - 1);
-    const std::vector<Var> index{lane_, member_, group_};
-    for (const Func& input : reader_.inputs) {
-      reader_.staged.push_back(stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_,
-                                          {member_, group_}, row));
-    }
-    for (const ReductionStage& stage : reductions) {
-      const auto reading = [&](const Halide::RDom& each, const Expr& column) {
-        Rewrite rewrite = reader_.rewrite(
-            column, [&](const Func& f) { return f(lane_, member_, group_); },
-            [&](const Func& f) { return f(each.x, lane_, each.y, member_, group_); });
-        rewrite.variables[stage.index().at(0).name()] = row;
-        return rewrite;
-      };
-      shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, reading));
-      trees_.push_back(make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads));
-      reader_.results.emplace_back(stage.name(), trees_.back().back());
-    }
-  }
-
-  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) const {
-    const auto [vector, side, members] = std::tuple{layout_.vector, side_, members_};
-    const Expr column = stages.column, row = stages.row;
-    const Expr thread = column / vector % layout_.threads;
-    const Expr lane = side == 1 ? thread : row % side * layout_.threads + thread;
-    const Expr member = row / side % members, group = row / (side * members);
-    const Expr element = column % vector, step = column / (vector * layout_.threads) % layout_.steps;
-    return rewritten(plain, reader_.rewrite(
-                                column, [=](const Func& f) { return f(lane, member, group); },
-                                [=](const Func& f) { return f(element, lane, step, member, group); }));
-  }
-
-  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
-    const int vector = layout_.vector;
-    out.split(stages.row, block_, warp_, warps_ * members_ * side_, TailStrategy::GuardWithIf)
-        .split(warp_, warp_, row_, members_ * side_)
-        .split(row_, row_, beside_, side_)
-        .split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
-        .split(thread_, step_, thread_, layout_.threads * vector)
-        .split(thread_, thread_, element_, vector)
-        .reorder({element_, step_, row_, whole_, thread_, beside_, warp_, block_})
-        .fuse(thread_, beside_, thread_)
-        .vectorize(element_)
-        .unroll(step_)
-        .unroll(row_)
-        .gpu_blocks(block_)
-        .gpu_threads(warp_)
-        .gpu_lanes(thread_);
-    for (const Var& v : {whole_, thread_, warp_, block_}) out.partition(v, Partition::Never);
-    const LoopLevel level(func, warp_);
-    for (Func f : reader_.staged) {
-      f.compute_at(level).store_in(MemoryType::Register);
-      f.bound(element_, 0, vector).bound(lane_, 0, kWarp).bound(step_, 0, layout_.steps).bound(member_, 0, members_);
-      f.bound_extent(group_, 1);
-      f.reorder(element_, step_, member_, lane_).vectorize(element_).unroll(step_).unroll(member_).gpu_lanes(lane_);
-    }
-    for (StagedShare& share : shares_) {
-      in_lanes(share.func, level);
-      share.func.update(0)
-          .reorder(share.each.x, share.each.y, member_, lane_)
-          .unroll(share.each.x)
-          .unroll(share.each.y)
-          .unroll(member_)
-          .gpu_lanes(lane_);
-    }
-    for (const std::vector<Func>& tree : trees_) {
-      for (const Func& f : tree) in_lanes(f, level);
-    }
-  }
-
- private:
-  void in_lanes(Func f, const LoopLevel& level) {
-    f.bound(member_, 0, members_).bound_extent(group_, 1).reorder(member_, lane_).unroll(member_);
-    ashlar::dsl::in_lanes(f, level, lane_);
-  }
-
-  RowLayout layout_;
-  int warps_, members_, side_;
-  Var lane_{"lane"}, member_{"member"}, group_{"group"}, element_{"element"}, step_{"step"}, block_{"block"},
-      warp_{"warp_in_block"}, row_{"row_in_warp"}, beside_{"beside"}, whole_{"whole"}, thread_{"thread"};
-  StagedReader reader_;
-  std::vector<StagedShare> shares_;
-  std::vector<std::vector<Func>> trees_;
-};
-
-// In shared memory: layout.threads threads for each row, `rows` rows in a block.
-class StagedBlockRows {
- public:
-  StagedBlockRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
-                  int rows)
-      : layout_(layout), rows_(rows), reader_(stages) {
-    for (const Func& input : reader_.inputs) {
-      reader_.staged.push_back(stage_rows(input, layout, reductions.at(0).extent(), element_, member_, member_, step_,
-                                          {stages.row}, stages.row));
-    }
-    const std::vector<Var> index{member_, stages.row};
-    for (const ReductionStage& stage : reductions) {
-      const auto reading = [&](const Halide::RDom& each, const Expr& column) {
-        Rewrite rewrite = reader_.rewrite(
-            column, [&](const Func& f) { return f(stages.row); },
-            [&](const Func& f) { return f(each.x, member_, each.y, stages.row); });
-        rewrite.variables[stage.index().at(0).name()] = stages.row;
-        return rewrite;
-      };
-      shares_.push_back(make_staged_share(stage, "_part", index, layout, member_, reading));
-      Func kept(stage.name() + "_kept");
-      kept(index) = shares_.back().func(member_, stages.row);
-      kept_.push_back(kept);
-      trees_.push_back(make_tree(stage, kept, layout.threads, {stages.row}));
-      reader_.results.emplace_back(stage.name(), trees_.back().back());
-    }
-  }
-
-  std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) const {
-    const int vector = layout_.vector;
-    const Expr column = stages.column;
-    const Expr thread = column / vector % layout_.threads, element = column % vector;
-    const Expr step = column / (vector * layout_.threads) % layout_.steps;
-    return rewritten(plain, reader_.rewrite(
-                                column, [&](const Func& f) { return f(stages.row); },
-                                [=, &stages](const Func& f) { return f(element, thread, step, stages.row); }));
-  }
-
-  void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
-    const int vector = layout_.vector;
-    out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf);
-    if (stages.out_has_columns) {
-      out.split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
-          .split(thread_, step_, thread_, layout_.threads * vector)
-          .split(thread_, thread_, element_, vector)
-          .reorder({element_, step_, whole_, thread_, row_, block_})
-          .vectorize(element_)
-          .unroll(step_)
-          .gpu_threads(thread_, row_);
-      for (const Var& v : {whole_, thread_}) out.partition(v, Partition::Never);
-    } else {
-      out.gpu_threads(row_);
-    }
-    out.gpu_blocks(block_);
-    for (const Var& v : {row_, block_}) out.partition(v, Partition::Never);
-
-    const LoopLevel level(func, block_);
-    const auto in_shared = [&](Func f) {
-      f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(stages.row, rows_);
-    };
-    for (Func f : reader_.staged) {
-      in_shared(f);
-      f.bound(element_, 0, vector).bound(member_, 0, layout_.threads).bound(step_, 0, layout_.steps);
-      f.reorder(element_, step_, member_, stages.row).vectorize(element_).unroll(step_).gpu_threads(member_, stages.row);
-    }
-    for (size_t i = 0; i < shares_.size(); i++) {
-      in_shared(kept_[i]);
-      kept_[i].bound(member_, 0, layout_.threads).gpu_threads(member_, stages.row);
-      shares_[i].func.compute_at(kept_[i], member_);
-      shares_[i].func.update(0).unroll(shares_[i].each.x).unroll(shares_[i].each.y);
-      for (Func& tree : trees_[i]) {
-        in_shared(tree);
-        if (tree.dimensions() == 2)
-          tree.gpu_threads(tree.args()[0], stages.row);
-        else
-          tree.gpu_threads(stages.row);
-      }
-    }
-  }
-
- private:
-  RowLayout layout_;
-  int rows_;
-  Var member_{"member"}, element_{"element"}, step_{"step"}, block_{"block"}, row_{"row_in_block"}, whole_{"whole"},
-      thread_{"thread"};
-  StagedReader reader_;
-  std::vector<StagedShare> shares_;
-  std::vector<Func> kept_;
   std::vector<std::vector<Func>> trees_;
 };
 
@@ -453,8 +210,10 @@ class RowBranches {
   template <class Rows>
   void add(std::optional<int> columns, Rows rows, const Expr& condition = Halide::Internal::const_true()) {
     const auto shared = std::make_shared<Rows>(std::move(rows));
-    branches_.push_back({columns ? Halide::Internal::simplify(condition && reductions_.at(0).extent() <= *columns) : Expr(), shared->values(plain_, stages_),
-                         [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
+    branches_.push_back(
+        {columns ? Halide::Internal::simplify(condition && reductions_.at(0).extent() <= *columns) : Expr(),
+         shared->values(plain_, stages_),
+         [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
   }
   void choose() { ashlar::dsl::choose(stages_.out, branches_); }
 
@@ -506,7 +265,17 @@ void row_reduction(OpenCL, const RowStages& stages) {
   uniform_guards();
   vector_accesses();
   RowBranches branches(stages);
-  if (!inputs_to_stage(stages).empty()) add_staged_block_rows(branches, kMostSharedOfOpenCl, {{8, 1, 32}, {8, 2, 32}, {16, 2, 16}, {32, 2, 8}, {64, 2, 2}, {128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {256, 8, 1}});
+  if (!inputs_to_stage(stages).empty())
+    add_staged_block_rows(branches, kMostSharedOfOpenCl,
+                          {{8, 1, 32},
+                           {8, 2, 32},
+                           {16, 2, 16},
+                           {32, 2, 8},
+                           {64, 2, 2},
+                           {128, 2, 1},
+                           {256, 2, 1},
+                           {256, 4, 1},
+                           {256, 8, 1}});
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -519,7 +288,9 @@ void row_reduction(Cuda, const RowStages& stages) {
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
   const bool is_staged = !inputs_to_stage(stages).empty();
   if (!stages.out_has_columns || !fits_lanes) {
-    if (is_staged) add_staged_block_rows(branches, kMostSharedOfCuda, {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
+    if (is_staged)
+      add_staged_block_rows(branches, kMostSharedOfCuda,
+                            {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
     return shared_rows(branches, 1024);
   }
   if (is_staged) {
@@ -530,7 +301,8 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
+    add_staged_block_rows(branches, kMostSharedOfCuda,
+                          {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
   }
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
   branches.add(kColumnsOfThread, ThreadRows(reductions));

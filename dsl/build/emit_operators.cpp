@@ -257,7 +257,8 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
   header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n"
          << "#include \"runtime/forms/forms.h\"\n\nnamespace ashlar {\n\n";
   source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
-         << ".h\"\n\n#include <array>\n\n#include \"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels {\n\n";
+         << ".h\"\n\n#include <array>\n\n#include \"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels "
+            "{\n\n";
   std::vector<KernelSummary> summaries;
   for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry));
 

@@ -109,7 +109,9 @@ void pair_innermost(Loops& loops) {
   if (last < 2 || loops.strides[0][last] != 1 || loops.strides[1][last] == 1) return;
   for (int i = 0; i < last - 1; i++) {
     if (loops.strides[1][i] != 1) continue;
-    const auto move = [&](Shape& values) { std::rotate(values.begin() + i, values.begin() + i + 1, values.begin() + last); };
+    const auto move = [&](Shape& values) {
+      std::rotate(values.begin() + i, values.begin() + i + 1, values.begin() + last);
+    };
     move(loops.sizes);
     for (Shape& strides : loops.strides) move(strides);
     return;

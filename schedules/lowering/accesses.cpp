@@ -15,7 +15,8 @@ class WideAccesses : public IRMutator {
   static constexpr int kElements = 8, kWords = 4;
 
   // The index of the first word, where `index` is a run of eight elements that begins at a multiple of eight.
-  static Expr word_index(const Type& type, const Expr& index, const Expr& predicate, const ModulusRemainder& alignment) {
+  static Expr word_index(const Type& type, const Expr& index, const Expr& predicate,
+                         const ModulusRemainder& alignment) {
     const auto* ramp = index.as<Ramp>();
     const bool is_run = ramp != nullptr && is_const_one(ramp->stride) && ramp->lanes == kElements;
     const bool is_aligned = alignment.modulus % kElements == 0 && alignment.remainder % kElements == 0;
@@ -125,8 +126,8 @@ class UniformGuards : public IRMutator {
   }
 };
 
-// What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done lane by lane),
-// and strict comparisons of vectors.
+// What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done lane by
+// lane), and strict comparisons of vectors.
 class PlainVectors : public IRMutator {
   using IRMutator::visit;
 

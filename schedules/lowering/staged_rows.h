@@ -31,8 +31,9 @@ struct StagedShare {
   Halide::Func func;
   Halide::RDom each;  ///< x: elements, y: steps; both to be unrolled
 };
-StagedShare make_staged_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
-                              const RowLayout& layout, const Halide::Expr& thread_in_row,
-                              const std::function<Rewrite(const Halide::RDom& each, const Halide::Expr& column)>& reading);
+StagedShare make_staged_share(
+    const ReductionStage& stage, const std::string& name, const std::vector<Var>& index, const RowLayout& layout,
+    const Halide::Expr& thread_in_row,
+    const std::function<Rewrite(const Halide::RDom& each, const Halide::Expr& column)>& reading);
 
 }  // namespace ashlar::dsl

@@ -42,6 +42,15 @@ class MatMul : public Kernel<MatMul<T>> {
     });
     this->space_rule("a chunk is unrolled no further than it is deep",
                      [this] { return tile_unroll.value() <= tile_depth.value(); });
+    this->space_rule("on CUDA, f32 and 16-bit products have different schedules: only what one reads varies", [this] {
+      if (!Descriptor::target.has_feature(Halide::Target::CUDA)) return true;
+      if (!std::is_same_v<T, f32>) {
+        return large_stages.value() == 3 && large_lead.value() == 40 && medium_stages.value() == 3 &&
+               medium_lead.value() == 20;
+      }
+      return tile_columns.value() == 64 && tile_rows.value() == 64 && thread_rows.value() == 8 &&
+             tile_depth.value() == 32 && tile_unroll.value() == 16;
+    });
     this->saved_when("y", "options.activation == Activation::relu");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }

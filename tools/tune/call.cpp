@@ -89,8 +89,10 @@ std::vector<Tensor> call_one(const KernelInfo& kernel, uint32_t key, const std::
       return {forms::reduction(kernel, inputs[0], {1}, false)};
     case Form::contraction: {
       MatmulOptions options{.transpose_a = set == 2, .transpose_b = set == 1};
-      if (variant >= 1) options.bias = inputs[2];
-      if (variant >= 2) options.activation = Activation::relu;
+      const std::string_view epilogue = kernel.comptimes[0].values[variant];
+      if (epilogue != "none") options.bias = inputs[2];
+      if (epilogue == "bias_relu") options.activation = Activation::relu;
+      if (epilogue == "bias_gelu") options.activation = Activation::gelu;
       return {forms::contraction(kernel, inputs[0], inputs[1], options)};
     }
     case Form::movement: {  // called by the runtime itself, so here as it does

@@ -159,7 +159,9 @@ TEST_P(Movement, FarViewsOfLargeTensors) {
     const int32_t expected = element<int32_t>(rows * columns + i);
     ASSERT_EQ(turned[static_cast<size_t>(column * rows + row)], expected);
     ASSERT_EQ(reversed[static_cast<size_t>(rows * columns - 1 - i)], expected);
-    if (column % 2 == 0) ASSERT_EQ(halved[static_cast<size_t>(row * (columns / 2) + column / 2)], expected);
+    if (column % 2 == 0) {
+      ASSERT_EQ(halved[static_cast<size_t>(row * (columns / 2) + column / 2)], expected);
+    }
   }
   const Tensor cast = second.to(DType::f32);
   EXPECT_EQ(cast.select(0, rows - 1).select(0, columns - 1).item(), element<int32_t>(2 * rows * columns - 1));

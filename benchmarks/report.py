@@ -52,6 +52,10 @@ class Runs:
         ours = row["ms"]["ashlar"]
         if of == "bandwidth":
             return row["bytes"] / (ours / 1e3) / row["bandwidth"]
+        if of == "us":
+            return row["ms"]["ashlar"] * 1e3
+        if of == "us":
+            return ours * 1e3
         if of == "host_us":
             return row.get("host_us")
         if of in others:  # the same benchmark on another target
@@ -67,7 +71,7 @@ def figure_rows(runs, others):
         if figure.target != runs.target:
             continue
         for reach in figure.reaches:
-            at_most = reach.of == "host_us"
+            at_most = reach.of in ("us", "host_us")
             values = [(runs.value(row, reach.of, others), key(row)) for row in runs.rows.values() if reach.matches(row)]
             wrong = [where for value, where in values if value is None and "wrong" in runs.rows[where]]
             values = [v for v in values if v[0] is not None]

@@ -13,10 +13,14 @@ output=${ASHLAR_OUTPUT:-$here}
 limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 mkdir -p "$output/bin"
-for packed in "$here"/bin/*.gz; do
-  program=$output/bin/$(basename "$packed" .gz)
-  [[ $program -nt $packed ]] || { gunzip -c "$packed" > "$program" && chmod +x "$program"; } || exit 2
-done
+if [[ ! $output/bin/unpacked -nt $here/programs.tar.xz ]]; then
+  if command -v xz > /dev/null; then
+    tar -x -J -m -f "$here/programs.tar.xz" -C "$output/bin"
+  else
+    python3 -m tarfile -e "$here/programs.tar.xz" "$output/bin"
+  fi || exit 2
+  touch "$output/bin/unpacked"
+fi
 
 # The OpenCL loader reads the vendor files of one folder: ours names NVIDIA's driver wherever this machine has it.
 if [[ -z ${OCL_ICD_VENDORS:-} ]]; then

@@ -8,12 +8,15 @@ programs=(ashlar-conformance ashlar-train)
 packages=(ocl-icd-libopencl1 zlib1g dataset-fashion-mnist libcli11-dev nlohmann-json3-dev libgtest-dev)
 
 rm -rf "$out"
-mkdir -p "$out"/{bin,lib,data/fashion-mnist,opencl-vendors,licences}
-# Most of a program is PTX and OpenCL C, which is text: compressed it takes a fifth. run.sh unpacks it.
+mkdir -p "$out"/{lib,data/fashion-mnist,opencl-vendors,licences}
+# Most of a program is kernels, and the second one's are the first one's: packed together they take a sixth. run.sh unpacks
+# them.
+stripped=$(mktemp -d)
+trap 'rm -rf "$stripped"' EXIT
 for program in "${programs[@]}"; do
-  strip -o "$out/bin/$program" "$build/bin/$program"
-  gzip -9 -n "$out/bin/$program"
+  strip -o "$stripped/$program" "$build/bin/$program"
 done
+tar -c -C "$stripped" "${programs[@]}" | xz --lzma2=preset=1,dict=128MiB > "$out/programs.tar.xz"
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.
 for program in "${programs[@]}"; do

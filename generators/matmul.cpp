@@ -94,8 +94,12 @@ class MatMul : public Kernel<MatMul<T>> {
     }
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return contraction_plans(OpenCL{}, problem, tile);
     const std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, packed);
-    // A plan with GELU's code is 20 KB for each element type and instruction set: the one for any size will do.
-    if (epilogue.value() == Epilogue::bias_gelu) return {on_cpu.back()};
+    // Plans for one row, few rows and the like cost 30 KB in each instance; the last one is for any size. The others go
+    // to f32, but for GELU's long code, and to plain 16-bit products, which 128-bit vectors are too slow for anyway.
+    const bool all_plans = std::is_same_v<T, f32> ? epilogue.value() != Epilogue::bias_gelu
+                                                  : epilogue.value() == Epilogue::none &&
+                                                        Descriptor::target.has_feature(Halide::Target::AVX2);
+    if (!all_plans) return {on_cpu.back()};
     return on_cpu;
   }
   Contraction product;

@@ -114,7 +114,10 @@ void copy_program(const path& folder) {
         std::ranges::any_of(std::vector<std::string>{"libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so"},
                             [&](const std::string& part) { return name.starts_with(part); });
     if (!is_libc) {
-      std::filesystem::copy_file(library, folder / "lib" / name, std::filesystem::copy_options::overwrite_existing);
+      const path to = folder / "lib" / name;
+      // A bundle that is made again may have lent its own library to this very process.
+      if (std::filesystem::exists(to) && std::filesystem::equivalent(library, to)) continue;
+      std::filesystem::copy_file(library, to, std::filesystem::copy_options::overwrite_existing);
     }
   }
 }

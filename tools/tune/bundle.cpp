@@ -115,7 +115,7 @@ void copy_program(const path& folder) {
                             [&](const std::string& part) { return name.starts_with(part); });
     if (!is_libc) {
       const path to = folder / "lib" / name;
-      // A bundle that is made again may have lent its own library to this very process.
+      // Of a bundle that is made again, ldd finds the libraries in the bundle itself.
       if (std::filesystem::exists(to) && std::filesystem::equivalent(library, to)) continue;
       std::filesystem::copy_file(library, to, std::filesystem::copy_options::overwrite_existing);
     }

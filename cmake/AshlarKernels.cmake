@@ -39,9 +39,10 @@ if(ASHLAR_CUDA_TOOLS)
 endif()
 
 # The code targets behind a target that users name: on the CPU one is chosen at run time.
-set(_ashlar_code_targets_cpu cpu cpu_avx2)
+set(_ashlar_code_targets_cpu cpu cpu_avx2 cpu_avx512)
 set(_ashlar_code_targets_opencl opencl)
 set(_ashlar_code_targets_cuda cuda)
+set(_ashlar_code_targets ${_ashlar_code_targets_cpu} ${_ashlar_code_targets_opencl} ${_ashlar_code_targets_cuda})
 
 function(ashlar_add_kernels name)
   cmake_parse_arguments(arg "" "TUNED" "SOURCES;TARGETS" ${ARGN})
@@ -111,7 +112,7 @@ function(ashlar_add_kernels name)
       endforeach()
     endforeach()
     _ashlar_absent_command(${generator} ${root}/${stem}_absent)
-    foreach(code_target IN ITEMS cpu cpu_avx2 opencl cuda)
+    foreach(code_target IN LISTS _ashlar_code_targets)
       list(APPEND absent_objects ${root}/${stem}_absent/${code_target}.o)
     endforeach()
   endforeach()
@@ -172,14 +173,15 @@ endfunction()
 
 function(_ashlar_absent_command generator folder)
   set(outputs "")
-  foreach(code_target IN ITEMS cpu cpu_avx2 opencl cuda)
+  set(sources "")
+  foreach(code_target IN LISTS _ashlar_code_targets)
     list(APPEND outputs ${folder}/${code_target}.o)
+    list(APPEND sources ${code_target}.cpp)
   endforeach()
   add_custom_command(
     OUTPUT ${outputs}
     COMMAND ${generator} absent ${folder}
-    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_CXX_COMPILER} -c -fPIC -w
-      cpu.cpp cpu_avx2.cpp opencl.cpp cuda.cpp
+    COMMAND ${CMAKE_COMMAND} -E chdir ${folder} ${CMAKE_CXX_COMPILER} -c -fPIC -w ${sources}
     DEPENDS ${generator} VERBATIM)
 endfunction()
 

@@ -81,6 +81,12 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.vendor = std::move(routine);
     return *this;
   }
+  /// The widest code that this kernel is compiled to on the CPU, also for processors that run wider code: for what memory
+  /// or calls limit, so that programs don't carry code without a use.
+  Kernel& widest_on_cpu(CodeTarget widest) {
+    descriptor_.widest_on_cpu = widest;
+    return *this;
+  }
   /// A rule by which the tuner prunes this kernel's space before it compiles: registers, local memory, occupancy as far
   /// as the tunables tell. `holds` is asked with the tunables set; it may read Descriptor::target.
   Kernel& space_rule(std::string text, std::function<bool()> holds) {

@@ -9,7 +9,12 @@ class Cast : public Kernel<Cast<From, To>> {
   In<From, 1> x{"x"};
   Out<To, 1> y{"y", shape_of(x)};
 
-  Cast() { this->formula("y[i] = x[i], converted").form(Form::movement); }
+  Cast() {
+    this->formula("y[i] = x[i], converted").form(Form::movement);
+    constexpr bool is_16_bit = std::is_same_v<From, f16> || std::is_same_v<From, bf16> || std::is_same_v<To, f16> ||
+                               std::is_same_v<To, bf16>;
+    if (!is_16_bit) this->widest_on_cpu(CodeTarget::cpu);  // one instruction for each vector
+  }
   void algorithm() { y(i) = x(i); }
   void schedule(auto target) { elementwise(target, y.func(), i); }
 

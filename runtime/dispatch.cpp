@@ -38,8 +38,10 @@ Found find(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
   };
   switch (kind) {
     case DeviceKind::cpu: {
-      const Found fast = cpu_uses_avx2() ? in(CodeTarget::cpu_avx2) : Found{};
-      return fast.instance ? fast : in(CodeTarget::cpu);
+      for (auto code = static_cast<uint8_t>(cpu_code_target()); code > 0; --code) {
+        if (const Found found = in(static_cast<CodeTarget>(code)); found.instance) return found;
+      }
+      return in(CodeTarget::cpu);
     }
     case DeviceKind::opencl:
       return in(CodeTarget::opencl);

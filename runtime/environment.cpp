@@ -51,7 +51,7 @@ std::atomic<LogHandler>& handler() {
 
 const Environment& environment() {
   static const Environment& values = *new Environment{thread_count(),
-                                                      read("ASHLAR_CPU", "") == "baseline",
+                                                      read("ASHLAR_CPU", ""),
                                                       read("ASHLAR_LOG", "0") != "0",
                                                       read("ASHLAR_LOG", "0") == "dispatch",
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),

@@ -1,6 +1,6 @@
 // What the environment variables say, each read once per process:
 //   ASHLAR_THREADS=n              threads for CPU kernels (default: the processors this process may use)
-//   ASHLAR_CPU=baseline           never picks AVX2 kernels
+//   ASHLAR_CPU=baseline|avx2      the widest kernels that are picked (default: the widest that the processor runs)
 //   ASHLAR_CUDA_LIBRARY=path      opened instead of libcuda.so.1; a path that isn't there means no CUDA devices
 //   ASHLAR_OPENCL_LIBRARY=path    opened instead of libOpenCL.so.1
 //   ASHLAR_CUBLASLT_LIBRARY=path  opened instead of libcublasLt.so
@@ -18,7 +18,7 @@ namespace ashlar::detail {
 
 struct Environment {
   int threads;
-  bool cpu_baseline;
+  std::string cpu;
   bool log;
   bool log_dispatch;
   std::string cuda_library;

@@ -14,9 +14,13 @@
 
 namespace ashlar {
 
-/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C.
-enum class CodeTarget : uint8_t { cpu, cpu_avx2, opencl, cuda };
-inline constexpr int kCodeTargets = 4;
+/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C; cpu_avx512 needs AVX-512
+/// F, CD, BW, DQ and VL as well, and has f32 instances alone.
+enum class CodeTarget : uint8_t { cpu, cpu_avx2, cpu_avx512, opencl, cuda };
+inline constexpr int kCodeTargets = 5;
+inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "cpu_avx2", "cpu_avx512", "opencl",
+                                                                        "cuda"};
+constexpr const char* name_of(CodeTarget target) { return kCodeTargetNames[static_cast<size_t>(target)]; }
 
 /// How a public call is brought into the shape its kernel was compiled for (see runtime/forms/).
 enum class Form : uint8_t {

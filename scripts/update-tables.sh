@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=build/bin/ashlar-conformance
-results=(build/conformance/{cpu,cpu_baseline,opencl}.json)
+results=(build/conformance/{cpu,cpu_avx2,cpu_baseline,opencl}.json)
 for file in "${results[@]}"; do
   if [[ ! -e $file ]]; then
     echo "update-tables: no $file; run ./dev test -R '^conformance' first" >&2

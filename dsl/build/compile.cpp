@@ -126,7 +126,7 @@ int compile_kernels(const std::string& code_target, int cuda_capability, const p
   std::ofstream objects(folder / "objects.rsp"), tables(folder / "tables.rsp");
   int count = 0;
   std::vector<KernelSummary> summaries;
-  for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry));
+  for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry, code_target));
   check_instances(summaries, measured);
   for (const KernelSummary& kernel : summaries) {
     std::vector<TunedBuild> builds;
@@ -160,7 +160,7 @@ std::string compile_setting(const std::string& kernel, const std::string& instan
 void write_absent_tables(const path& folder) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
-  for (const std::string& code_target : kCodeTargetNames) {
+  for (const std::string code_target : kCodeTargetNames) {
     std::ofstream out(folder / (code_target + ".cpp"));
     out << kTableTypes;
     for (const KernelEntry& entry : kernels()) {

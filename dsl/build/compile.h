@@ -22,7 +22,7 @@ std::string compile_setting(const std::string& kernel, const std::string& instan
                             int cuda_capability, const Setting& setting, const std::filesystem::path& folder,
                             const DeviceTools& tools);
 
-/// Writes cpu.cpp, cpu_avx2.cpp, opencl.cpp and cuda.cpp: empty tables for a code target that is not built or not
+/// Writes <code target>.cpp for each: empty tables for a code target that is not built or not
 /// linked.
 void write_absent_tables(const std::filesystem::path& folder);
 

@@ -165,7 +165,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << "\", Form::" << text_of(kernel.descriptor.form) << ", " << name << "_arguments, "
       << (comptimes.empty() ? "{}" : name + "_comptimes") << ", " << kernel.entry->instances[0].elements.size() << ", "
       << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ", " << name << "_flops, {{";
-  for (const std::string& target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
+  for (const char* target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
   const Descriptor& descriptor = kernel.descriptor;
   out << "}}, " << (descriptor.empty_is_zero ? "true" : "false") << ", "
       << (descriptor.vendor.empty() ? "nullptr" : "&vendor::" + descriptor.vendor);

@@ -92,15 +92,33 @@ KernelSummary summarize(const KernelEntry& entry) {
   return summary;
 }
 
+KernelSummary summarize(const KernelEntry& entry, const std::string& code_target) {
+  KernelSummary summary = summarize(entry);
+  for (const CodeTarget target : {CodeTarget::cpu_avx2, CodeTarget::cpu_avx512}) {
+    if (code_target != name_of(target)) continue;
+    std::erase_if(summary.builds, [target](const Build& build) {
+      const auto kernel = build.instance->create(Halide::GeneratorContext(Halide::Target("x86-64-linux")));
+      return target > kernel->descriptor().widest_on_cpu ||
+             (target == CodeTarget::cpu_avx512 &&
+              std::ranges::any_of(build.instance->elements, [](DType dtype) { return dtype != DType::f32; }));
+    });
+  }
+  return summary;
+}
+
 Halide::Target halide_target(const std::string& code_target, int cuda_capability) {
   const std::string common = "-no_runtime-user_context";
   if (code_target == "cpu") return Halide::Target("x86-64-linux" + common);
-  if (code_target == "cpu_avx2") return Halide::Target("x86-64-linux-sse41-avx-f16c-fma-avx2" + common);
+  const std::string avx2 = "x86-64-linux-sse41-avx-f16c-fma-avx2";
+  if (code_target == "cpu_avx2") return Halide::Target(avx2 + common);
+  if (code_target == "cpu_avx512") return Halide::Target(avx2 + "-avx512-avx512_skylake" + common);
   if (code_target == "opencl") return Halide::Target("x86-64-linux-opencl-cl_doubles" + common);
   if (code_target == "cuda") {
     return Halide::Target("x86-64-linux-cuda-cuda_capability_" + std::to_string(cuda_capability) + common);
   }
-  throw Halide::CompileError("unknown target " + code_target + "; there are cpu, cpu_avx2, opencl, cuda");
+  std::string names;
+  for (const char* name : kCodeTargetNames) names += (names.empty() ? "" : ", ") + std::string(name);
+  throw Halide::CompileError("unknown target " + code_target + "; there are " + names);
 }
 
 std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target,

@@ -28,10 +28,12 @@ struct KernelSummary {
 };
 
 KernelSummary summarize(const KernelEntry& entry);
+/// The same with those builds alone that exist for a code target. On the CPU that is up to the kernel's widest_on_cpu(),
+/// and cpu_avx512 has f32 alone; the runtime takes what is missing from the next narrower target.
+KernelSummary summarize(const KernelEntry& entry, const std::string& code_target);
 
 /// "x86-64-linux-…" for a code target; throws Halide::CompileError on an unknown name.
 Halide::Target halide_target(const std::string& code_target, int cuda_capability);
-inline const std::vector<std::string> kCodeTargetNames = {"cpu", "cpu_avx2", "opencl", "cuda"};
 
 /// "ashlar_softmax_f32_cuda"; with a setting, a hash of it behind that.
 std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target,

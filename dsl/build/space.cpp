@@ -59,7 +59,7 @@ void write_spaces(std::ostream& out, const std::string& code_target, int cuda_ca
   using nlohmann::ordered_json;
   ordered_json all = ordered_json::array();
   for (const KernelEntry& entry : kernels()) {
-    const KernelSummary kernel = summarize(entry);
+    const KernelSummary kernel = summarize(entry, code_target);
     for (const Build& build : kernel.builds) {
       const Space space = space_of(kernel, build, code_target, cuda_capability);
       ordered_json settings = ordered_json::array();

@@ -71,19 +71,26 @@ std::string cpu_description() {
 }
 
 std::string cpu_driver() {
-  return std::string(cpu_uses_avx2() ? "AVX2" : "baseline") + " kernels, " +
-         std::to_string(ThreadPool::instance().threads()) + " threads";
+  const CodeTarget code = cpu_code_target();
+  const char* name = code == CodeTarget::cpu_avx512 ? "AVX-512" : code == CodeTarget::cpu_avx2 ? "AVX2" : "baseline";
+  return std::string(name) + " kernels, " + std::to_string(ThreadPool::instance().threads()) + " threads";
 }
 
-bool cpu_uses_avx2() noexcept {
-  static const bool uses = [] {
-    if (environment().cpu_baseline) return false;
+CodeTarget cpu_code_target() noexcept {
+  static const CodeTarget widest = [] {
+    const std::string& limit = environment().cpu;
     unsigned int a, b, c = 0, d;
     const bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    // These two also ask whether the operating system saves the wide registers.
-    return has_f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    // The built-ins also ask whether the operating system saves the wide registers.
+    if (limit == "baseline" || !has_f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+      return CodeTarget::cpu;
+    }
+    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                            __builtin_cpu_supports("avx512vl");
+    return has_avx512 && limit != "avx2" ? CodeTarget::cpu_avx512 : CodeTarget::cpu_avx2;
   }();
-  return uses;
+  return widest;
 }
 
 }  // namespace ashlar::detail

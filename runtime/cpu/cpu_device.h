@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "runtime/kernel.h"
+
 namespace ashlar::detail {
 
 class DeviceState;
@@ -12,7 +14,8 @@ DeviceState& open_cpu_device();
 std::string cpu_description();
 /// Which kernels are used and by how many threads, e.g. "AVX2 kernels, 2 threads".
 std::string cpu_driver();
-/// True when AVX2, FMA and F16C are there and ASHLAR_CPU doesn't say "baseline".
-bool cpu_uses_avx2() noexcept;
+/// The widest code that this processor and its operating system run and that ASHLAR_CPU allows; what wasn't compiled for it
+/// is taken from the next narrower one.
+CodeTarget cpu_code_target() noexcept;
 
 }  // namespace ashlar::detail

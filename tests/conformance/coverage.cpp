@@ -64,11 +64,6 @@ std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget tar
 
 }  // namespace
 
-std::string_view name_of(CodeTarget target) {
-  constexpr std::string_view names[kCodeTargets] = {"cpu", "cpu_avx2", "opencl", "cuda"};
-  return names[static_cast<int>(target)];
-}
-
 void watch_launches() { set_launch_observer(note); }
 
 DeviceKind device_of(CodeTarget target) {
@@ -81,20 +76,28 @@ CodeTarget code_target(DeviceKind device) {
   if (device == DeviceKind::cuda) return CodeTarget::cuda;
   Launches& all = launches();
   const std::lock_guard lock(all.mutex);
-  const bool fast =
-      std::ranges::any_of(all.seen, [](const auto& one) { return std::get<CodeTarget>(one) == CodeTarget::cpu_avx2; });
-  return fast ? CodeTarget::cpu_avx2 : CodeTarget::cpu;
+  CodeTarget widest = CodeTarget::cpu;
+  for (const auto& one : all.seen) {
+    const auto target = std::get<CodeTarget>(one);
+    if (device_of(target) == DeviceKind::cpu) widest = std::max(widest, target);
+  }
+  return widest;
 }
 
 std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device) {
-  const CodeTarget target = code_target(device);
+  const CodeTarget widest = code_target(device);
   Launches& all = launches();
   const std::lock_guard lock(all.mutex);
   std::vector<std::string> missed;
   for (const KernelInfo* kernel : kernels) {
-    for (const KernelInstance& instance : instances(*kernel, target)) {
-      if (!all.seen.contains({kernel, instance.key, target}))
+    std::set<uint32_t> in_wider;
+    for (int i = static_cast<int>(widest); i >= 0; --i) {
+      const auto target = static_cast<CodeTarget>(i);
+      if (device_of(target) != device) break;
+      for (const KernelInstance& instance : instances(*kernel, target)) {
+        if (!in_wider.insert(instance.key).second || all.seen.contains({kernel, instance.key, target})) continue;
         missed.push_back(instance_text(*kernel, instance.key, target));
+      }
     }
   }
   return missed;

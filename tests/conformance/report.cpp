@@ -16,14 +16,26 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRun, target, description, driver, secon
 
 namespace {
 
-constexpr const char* kTargets[] = {"cpu", "cpu_avx2", "opencl", "cuda"};
-constexpr const char* kHeadings[] = {"CPU (any x86-64)", "CPU (AVX2)", "OpenCL", "CUDA"};
+/// The code targets of one column. AVX-512 shares AVX2's, whose code it falls back to: the table says the same wherever
+/// it is made.
+struct Column {
+  const char* heading;
+  std::vector<std::string> targets;
+  bool has(const DeviceRun& run) const { return std::ranges::find(targets, run.target) != targets.end(); }
+};
+const std::vector<Column>& columns() {
+  static const std::vector<Column> all{{"CPU (any x86-64)", {"cpu"}},
+                                       {"CPU (AVX2, AVX-512)", {"cpu_avx2", "cpu_avx512"}},
+                                       {"OpenCL", {"opencl"}},
+                                       {"CUDA", {"cuda"}}};
+  return all;
+}
 
-// "f32 f16 bf16" of one kernel in the runs of one target: what passed in at least one run and failed in none.
-std::string supported(const std::vector<DeviceRun>& runs, const std::string& target, const std::string& kernel) {
+// "f32 f16 bf16" of one kernel in the runs of one column: what passed in at least one run and failed in none.
+std::string supported(const std::vector<DeviceRun>& runs, const Column& column, const std::string& kernel) {
   std::map<std::string, bool> dtypes;
   for (const DeviceRun& run : runs) {
-    if (run.target != target || !run.kernels.contains(kernel)) continue;
+    if (!column.has(run) || !run.kernels.contains(kernel)) continue;
     for (const auto& [dtype, passed] : run.kernels.at(kernel)) {
       const auto [at, fresh] = dtypes.emplace(dtype, passed);
       at->second = at->second && passed;
@@ -87,22 +99,22 @@ std::string support_table(const std::vector<DeviceRun>& runs) {
   for (const DeviceRun& run : runs) {
     for (const auto& [kernel, dtypes] : run.kernels) kernels.insert(kernel);
   }
-  std::vector<int> shown;
-  for (int i = 0; i < 4; ++i) {
-    if (std::ranges::any_of(runs, [&](const DeviceRun& run) { return run.target == kTargets[i]; })) shown.push_back(i);
+  std::vector<Column> shown;
+  for (const Column& column : columns()) {
+    if (std::ranges::any_of(runs, [&](const DeviceRun& run) { return column.has(run); })) shown.push_back(column);
   }
   std::string table =
       "# What works where\n\nElement types whose conformance cases all pass, per kernel and target; `✗` before one "
       "that "
       "fails a case. The gradient\ncolumn: checked against finite differences of a double reference. Made by "
       "`ashlar-conformance --support` from what passed.\n\n| kernel |";
-  for (int i : shown) table += std::string(" ") + kHeadings[i] + " |";
+  for (const Column& column : shown) table += std::string(" ") + column.heading + " |";
   table += " gradient |\n|---|";
   for (size_t i = 0; i < shown.size(); ++i) table += "---|";
   table += "---|\n";
   for (const std::string& kernel : kernels) {
     table += "| " + kernel + " |";
-    for (int i : shown) table += " " + supported(runs, kTargets[i], kernel) + " |";
+    for (const Column& column : shown) table += " " + supported(runs, column, kernel) + " |";
     table += " " + gradient_cell(runs, kernel) + " |\n";
   }
   return table;

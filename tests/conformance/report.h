@@ -11,7 +11,7 @@ enum class Outcome : uint8_t { passed, failed, skipped };
 
 /// All results of one device (or one instruction set of the CPU) in one run.
 struct DeviceRun {
-  std::string target;       ///< "cpu", "cpu_avx2", "opencl", "cuda"
+  std::string target;       ///< a code target: "cpu", "cpu_avx2", …
   std::string description;  ///< "NVIDIA H200"
   std::string driver;
   double seconds = 0;

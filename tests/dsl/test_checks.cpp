@@ -93,7 +93,7 @@ class Mirrored : public Kernel<Mirrored> {
 };
 
 TEST(Checks, AScratchIsWrittenAndReadOnEveryTarget) {
-  for (const std::string& target : kCodeTargetNames) EXPECT_EQ(error_of<Mirrored>(target), "") << target;
+  for (const std::string target : kCodeTargetNames) EXPECT_EQ(error_of<Mirrored>(target), "") << target;
   const auto kernel = Mirrored::create(Halide::GeneratorContext(Halide::get_host_target()));
   EXPECT_EQ(kernel->descriptor().arguments.back().role, Argument::Role::scratch);
   // The same mathematics, run: inputs have the hidden offset dimension, outputs and scratch don't.
@@ -106,11 +106,11 @@ TEST(Checks, AScratchIsWrittenAndReadOnEveryTarget) {
 }
 
 TEST(Checks, AGoodKernelBuildsForEveryTarget) {
-  for (const std::string& target : kCodeTargetNames) EXPECT_EQ(error_of<Good>(target), "") << target;
+  for (const std::string target : kCodeTargetNames) EXPECT_EQ(error_of<Good>(target), "") << target;
 }
 
 TEST(Checks, AnUnscheduledKernelIsAnErrorOnEveryTarget) {
-  for (const std::string& target : kCodeTargetNames) {
+  for (const std::string target : kCodeTargetNames) {
     const std::string error = error_of<Unscheduled>(target);
     EXPECT_TRUE(contains(error, target.substr(0, 3) == "cpu" ? "unscheduled" : "GPU loop")) << target << ": " << error;
   }

@@ -1,8 +1,10 @@
 // Which setting of a kernel's tunables a call gets: by this device's table, by one of its like, by sizes, by force.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
 
+#include "runtime/cpu/cpu_device.h"
 #include "runtime/device_identity.h"
 #include "runtime/dispatch.h"
 #include "runtime/environment.h"
@@ -46,6 +48,28 @@ class Dispatch : public ::testing::Test {
   const KernelInfo info_{
       "k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {&table_, nullptr, nullptr, nullptr}};
 };
+
+// Which code of the CPU's three runs where the kernel has the first `count` of them; 0 is the baseline's.
+int cpu_code_for(int count) {
+  static const KernelInstance instances[3] = {{KernelKey{}.packed(), marked<0>, "baseline"},
+                                              {KernelKey{}.packed(), marked<1>, "avx2"},
+                                              {KernelKey{}.packed(), marked<2>, "avx512"}};
+  const TargetTable tables[3] = {{instances, 1}, {instances + 1, count > 1}, {instances + 2, count > 2}};
+  const KernelInfo info{
+      "k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {tables, tables + 1, tables + 2}};
+  const Tensor x = Tensor::ones({8}), y = Tensor::empty({8});
+  launch(info, KernelKey{}, std::array{x}, std::array{Scalar(3.0)}, std::array{y});
+  return last_run;
+}
+
+// Run with each ASHLAR_CPU.
+TEST(CpuCode, IsTheWidestThatRunsHereAndIsCompiled) {
+  const int widest = static_cast<int>(detail::cpu_code_target());
+  for (int count = 1; count <= 3; ++count) EXPECT_EQ(cpu_code_for(count), std::min(widest, count - 1));
+  const std::string& limit = detail::environment().cpu;
+  if (limit == "baseline") EXPECT_EQ(widest, 0);
+  if (limit == "avx2") EXPECT_LE(widest, 1);
+}
 
 TEST_F(Dispatch, SizesPickTheSetting) {
   const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};

@@ -126,7 +126,7 @@ void print_roofline(const KernelInfo& kernel, uint32_t key, const ExplainRequest
 void add_explain_options(CLI::App& command, ExplainRequest& request) {
   command.add_option("kernel", request.kernel, "Its name")->required();
   command.add_option("tunables", request.tunables, "NAME=VALUE, for others than the default's");
-  command.add_option("--target", request.target, "cpu, cpu_avx2, opencl or cuda")->capture_default_str();
+  command.add_option("--target", request.target, "cpu, cpu_avx2, cpu_avx512, opencl or cuda")->capture_default_str();
   command.add_option("--instance", request.instance, "As f32_none [the kernel's first]");
   command.add_option("--shape", request.shape, "Canonical sizes for the roofline, as 1x512x512x512");
   command.add_option("--build", request.build, "Build folder of the kernels [the one this program stands in]");

@@ -50,7 +50,7 @@ std::vector<KernelFile> kernel_files(const path& build) {
 }
 
 std::string code_target_of_request(const std::string& target) {
-  return target == "cpu" && detail::cpu_uses_avx2() ? "cpu_avx2" : target;
+  return target == "cpu" ? name_of(detail::cpu_code_target()) : target;
 }
 
 Command compile_command(const KernelFile& file, const std::string& what, const std::string& kernel,

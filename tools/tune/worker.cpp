@@ -29,11 +29,13 @@ double median(std::vector<double> values) {
 }
 
 CodeTarget code_target_of(const std::string& name) {
-  constexpr std::string_view names[kCodeTargets] = {"cpu", "cpu_avx2", "opencl", "cuda"};
+  std::string names;
   for (int i = 0; i < kCodeTargets; i++) {
-    if (names[i] == name) return static_cast<CodeTarget>(i);
+    const auto target = static_cast<CodeTarget>(i);
+    if (name_of(target) == name) return target;
+    names += (i ? ", " : "") + std::string(name_of(target));
   }
-  throw ValueError("ashlar-tune", "target " + name, "cpu, cpu_avx2, opencl or cuda", "");
+  throw ValueError("ashlar-tune", "target " + name, "one of " + names, "");
 }
 
 void* symbol_in(const std::filesystem::path& library, const std::string& name) {
@@ -79,9 +81,13 @@ class Subject {
     tuned_.targets[target] = &table_;
     // The CPU's results come from other code than that under test, where there is other code.
     reference_ = *info;
-    if (target == static_cast<size_t>(CodeTarget::cpu_avx2)) reference_.targets[target] = nullptr;
-    const TargetTable* cpu = info->targets[static_cast<size_t>(CodeTarget::cpu)];
-    has_reference_ = cpu != nullptr && cpu->count > 0 && target != static_cast<size_t>(CodeTarget::cpu);
+    constexpr auto baseline = static_cast<size_t>(CodeTarget::cpu);
+    if (device_of(bundle.target, 0).kind == DeviceKind::cpu) {
+      reference_.targets.fill(nullptr);
+      reference_.targets[baseline] = info->targets[baseline];
+    }
+    const TargetTable* cpu = info->targets[baseline];
+    has_reference_ = cpu != nullptr && cpu->count > 0 && target != baseline;
   }
 
   const KernelInfo& reference() const { return has_reference_ ? reference_ : tuned_; }
@@ -346,6 +352,7 @@ Device device_of(const std::string& code_target, int index) {
       return Device::cuda(index);
     case CodeTarget::cpu:
     case CodeTarget::cpu_avx2:
+    case CodeTarget::cpu_avx512:
       break;
   }
   return Device::cpu();

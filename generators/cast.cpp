@@ -11,14 +11,17 @@ class Cast : public Kernel<Cast<From, To>> {
 
   Cast() {
     this->formula("y[i] = x[i], converted").form(Form::movement);
-    constexpr bool is_16_bit = std::is_same_v<From, f16> || std::is_same_v<From, bf16> || std::is_same_v<To, f16> ||
-                               std::is_same_v<To, bf16>;
-    if (!is_16_bit) this->widest_on_cpu(CodeTarget::cpu);  // one instruction for each vector
+    // Between the types of networks' values; the others are one instruction a vector, or rare.
+    if (!is_value<From>() || !is_value<To>()) this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() { y(i) = x(i); }
   void schedule(auto target) { elementwise(target, y.func(), i); }
 
  private:
+  template <ElementType T>
+  static constexpr bool is_value() {
+    return std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+  }
   Var i{"i"};
 };
 

@@ -9,7 +9,11 @@ class Copy : public Kernel<Copy<T>> {
   In<T, 4> x{"x", strided};
   Out<T, 4> y{"y", shape_of(x)};
 
-  Copy() { this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement); }
+  Copy() {
+    this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement);
+    // Memory limits it; 128-bit vectors hold a row of a transposed tile of bytes, and 64-bit elements are few.
+    if (std::is_same_v<T, raw<1>> || std::is_same_v<T, raw<8>>) this->widest_on_cpu(CodeTarget::cpu);
+  }
   void algorithm() { y(a, b, c, d) = x(a, b, c, d); }
   void schedule(auto target) { broadcast(target, y.func(), {a, b, c, d}); }
 

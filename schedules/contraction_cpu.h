@@ -3,18 +3,20 @@
 #pragma once
 
 #include "schedules/contraction.h"
+#include "schedules/lowering/rewrite.h"
 
 namespace ashlar::dsl {
 
-/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel.
+/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel for vectors of up to 8
+/// floats, fewer for longer ones: a panel of the right operand then stays within 32 KB.
 struct PackedTile {
   int micro_rows, depth, unroll;
 };
 
 namespace detail {
 
-/// Products of at most this many rows aren't packed.
-inline constexpr int kFewRows = 4;
+/// Products of at most this many rows aren't packed where the right operand is contiguous along n, and along k.
+inline constexpr int kFewRows = 8, kFewDots = 4;
 /// So many panels of rows are one block, which all tasks share.
 inline constexpr int kOneBlockOfPanels = 32;
 
@@ -52,13 +54,15 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
 }
 
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
-// u) A few rows: the right operand is streamed once, whole rows of it, by tasks that each take a share of k. The last
-// terms stand apart so that no condition is left in the inner loops. The shape alone says how many shares there are.
+// u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each take
+// a share of k. A vector of each of them is loaded once for all rows of the product, and the next U rows are asked for
+// meanwhile. The last terms stand apart so that no condition is left in the inner loops. The shape alone says how many
+// shares there are.
 inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                   int lanes, int unroll, const Expr& when) {
+                                   int lanes, const Expr& when) {
   using Halide::Func;
   using Halide::TailStrategy;
-  constexpr int kShares = 16, kLeastGroups = 32;
+  constexpr int kShares = 16, kLeastGroups = 16, unroll = 8;
   const Var n = p.column, m = p.row, b = p.batch;
   Var share("share");
   Func part("stream_part"), product("stream");
@@ -75,7 +79,9 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   product(n, m, b) += part(n, m, r_share, b);
   product(n, m, b) += left(rest, m, b) * right(n, rest, b);
 
-  const Expr width = Halide::select(p.rows <= 2, 4096, 2048);  // what a task's sums may take of the first-level cache
+  // A strip's sums and U rows of the right operand share the second-level cache's nearest part; 64: whole lines.
+  constexpr int kElements = 16384, kLines = 64, kPadding = 272;
+  const Expr width = Halide::clamp(kElements / (p.rows + unroll) / kLines * kLines, 256, 2048);
   const Var strip("stream_strip"), x("stream_x");
   return {.when = {when},
           .product = product,
@@ -88,9 +94,10 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
               [=](Func out) {
                 Func sums = product, parts = part;
                 parts.compute_at(out, strip).reorder(n, m, share, b).parallel(share);
-                parts.vectorize(n, lanes, TailStrategy::RoundUp);
-                parts.update().reorder(group.x, n, m, group.y, share, b).unroll(group.x).parallel(share);
+                parts.vectorize(n, lanes, TailStrategy::RoundUp).align_storage(n, kPadding);  // rows in different sets
+                parts.update().reorder(group.x, m, n, group.y, share, b).unroll(group.x).parallel(share);
                 parts.update().vectorize(n, lanes, TailStrategy::GuardWithIf);
+                parts.update().prefetch(inputs_of(right)[0], n, group.y, 1, Halide::PrefetchBoundStrategy::NonFaulting);
                 sums.compute_at(out, strip).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(0).reorder(n, m, r_share, b).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(1).reorder(n, m, rest, b).vectorize(n, lanes, TailStrategy::GuardWithIf);
@@ -107,10 +114,10 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   using Halide::Stage;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
-  const int micro_rows = tile.micro_rows, micro_columns = 2 * lanes;
+  const int micro_rows = tile.micro_rows, micro_columns = 2 * lanes, depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   // Chunks of equal length, a multiple of the unrolling.
-  const Expr chunks = max(1, (p.inner + tile.depth - 1) / tile.depth);
+  const Expr chunks = max(1, (p.inner + depth - 1) / depth);
   const Expr length = ((p.inner + chunks - 1) / chunks + tile.unroll - 1) / tile.unroll * tile.unroll;
   Func packed_left("packed_left"), packed_right("packed_right"), micro("micro"), total("total");
   packed_right(i, k, right_panel, b) = right(right_panel * micro_columns + i, k, b);
@@ -124,7 +131,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
 
   // The shape alone decides about blocks, so that one shape gives the same bits on any number of threads: 32 blocks of
   // rows, of 3 to 16 panels; 16 blocks of columns, of 2 to 8 panels, or more panels where the work is small.
-  constexpr int kFewRowPanels = 3, kMostRowPanels = 16, kRowBlocks = 32, kColumnPanels = 64;
+  constexpr int kFewRowPanels = 3, kMostRowPanels = 16, kRowBlocks = 32, kMostColumns = 1024;
   constexpr int kFewColumnPanels = 2, kMostColumnPanels = 8, kColumnBlocks = 16, kLeastWork = 1 << 17;
   const auto over = [](const Expr& a, const Expr& b) { return (a + b - 1) / b; };
   const Expr left_panels = max(1, over(p.rows, micro_rows)), right_panels = max(1, over(p.columns, micro_columns));
@@ -135,7 +142,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
                         over(kLeastWork, panel_work));
   } else {
     row_panels = Halide::clamp(over(left_panels, kRowBlocks), kFewRowPanels, kMostRowPanels);
-    column_panels = over(right_panels, over(right_panels, kColumnPanels));
+    column_panels = over(right_panels, over(right_panels, kMostColumns / micro_columns));
   }
 
   const Var column_block("column_block"), row_block("row_block");
@@ -189,7 +196,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
               rows_contiguous.parallel(group);
             }
             // The left operand: all of it before the blocks of columns, or a chunk for each block of rows.
-            a.bound(j, 0, micro_rows).bound_storage(k, tile.depth + 16);
+            a.bound(j, 0, micro_rows).bound_storage(k, depth + 16);
             Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
             columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
             a.reorder(j, k, left_panel, chunk, b).unroll(j);
@@ -215,10 +222,10 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
       Halide::BoundaryConditions::constant_exterior(left, 0.0f, {{0, p.inner}, {0, p.rows}});
   const Halide::Func padded_right =
       Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
-  const Expr few = p.rows <= detail::kFewRows;
+  const Expr rows_contiguous = p.right.column_stride == 1;
   const Expr columns_contiguous = p.right.row_stride == 1 && p.right.column_stride != 1;
-  return {detail::dot_plan(p, padded_left, padded_right, lanes, few && columns_contiguous),
-          detail::stream_plan(p, left, right, lanes, tile.unroll, few),
+  return {detail::dot_plan(p, padded_left, padded_right, lanes, p.rows <= detail::kFewDots && columns_contiguous),
+          detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && rows_contiguous),
           detail::packed_plan(p, padded_left, padded_right, lanes, tile, true),
           detail::packed_plan(p, padded_left, padded_right, lanes, tile, false)};
 }

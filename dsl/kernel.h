@@ -81,8 +81,8 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.vendor = std::move(routine);
     return *this;
   }
-  /// The widest code that this kernel is compiled to on the CPU, also for processors that run wider code: for what memory
-  /// or calls limit, so that programs don't carry code without a use.
+  /// The widest code that this kernel is compiled to on the CPU, also for processors that run wider code: for what
+  /// memory or calls limit, so that programs don't carry code without a use.
   Kernel& widest_on_cpu(CodeTarget widest) {
     descriptor_.widest_on_cpu = widest;
     return *this;

@@ -94,11 +94,11 @@ class MatMul : public Kernel<MatMul<T>> {
     }
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return contraction_plans(OpenCL{}, problem, tile);
     const std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, packed);
-    // Plans for one row, few rows and the like cost 30 KB in each instance; the last one is for any size. The others go,
-    // from AVX2 on, to f32, but for GELU's long code, and to plain 16-bit products.
-    const bool all_plans =
-        Descriptor::target.has_feature(Halide::Target::AVX2) &&
-        epilogue.value() != Epilogue::bias_gelu && (std::is_same_v<T, f32> || epilogue.value() == Epilogue::none);
+    // Plans for one row, few rows and the like cost 30 KB in each instance; the last one is for any size. The others
+    // go, from AVX2 on, to f32, but for GELU's long code, and to plain 16-bit products.
+    const bool all_plans = Descriptor::target.has_feature(Halide::Target::AVX2) &&
+                           epilogue.value() != Epilogue::bias_gelu &&
+                           (std::is_same_v<T, f32> || epilogue.value() == Epilogue::none);
     if (!all_plans) return {on_cpu.back()};
     return on_cpu;
   }

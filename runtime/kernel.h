@@ -14,8 +14,8 @@
 
 namespace ashlar {
 
-/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C; cpu_avx512 needs AVX-512
-/// F, CD, BW, DQ and VL as well, and has f32 instances alone.
+/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C; cpu_avx512 needs
+/// AVX-512 F, CD, BW, DQ and VL as well, and has f32 instances alone.
 enum class CodeTarget : uint8_t { cpu, cpu_avx2, cpu_avx512, opencl, cuda };
 inline constexpr int kCodeTargets = 5;
 inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "cpu_avx2", "cpu_avx512", "opencl",

@@ -7,8 +7,8 @@
 
 namespace ashlar::dsl {
 
-/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel for vectors of up to 8
-/// floats, fewer for longer ones: a panel of the right operand then stays within 32 KB.
+/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel for vectors of up
+/// to 8 floats, fewer for longer ones: a panel of the right operand then stays within 32 KB.
 struct PackedTile {
   int micro_rows, depth, unroll;
 };
@@ -54,10 +54,10 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
 }
 
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
-// u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each take
-// a share of k. A vector of each of them is loaded once for all rows of the product, and the next U rows are asked for
-// meanwhile. The last terms stand apart so that no condition is left in the inner loops. The shape alone says how many
-// shares there are.
+// u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each
+// take a share of k. A vector of each of them is loaded once for all rows of the product, and the next U rows are asked
+// for meanwhile. The last terms stand apart so that no condition is left in the inner loops. The shape alone says how
+// many shares there are.
 inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
                                    int lanes, const Expr& when) {
   using Halide::Func;

@@ -35,7 +35,9 @@ struct Settings {
 path own_folder() { return std::filesystem::read_symlink("/proc/self/exe").parent_path(); }
 
 void add_bundle_options(CLI::App& command, Settings& settings) {
-  command.add_option("--target", settings.bundle.target, "cpu (what this machine runs), cpu_avx2, cpu_avx512, opencl or cuda")
+  command
+      .add_option("--target", settings.bundle.target,
+                  "cpu (what this machine runs), cpu_avx2, cpu_avx512, opencl or cuda")
       ->capture_default_str();
   command
       .add_option("--shapes", settings.bundle.shapes,

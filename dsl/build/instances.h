@@ -28,8 +28,8 @@ struct KernelSummary {
 };
 
 KernelSummary summarize(const KernelEntry& entry);
-/// The same with those builds alone that exist for a code target. On the CPU that is up to the kernel's widest_on_cpu(),
-/// and cpu_avx512 has f32 alone; the runtime takes what is missing from the next narrower target.
+/// The same with those builds alone that exist for a code target. On the CPU that is up to the kernel's
+/// widest_on_cpu(), and cpu_avx512 has f32 alone; the runtime takes what is missing from the next narrower target.
 KernelSummary summarize(const KernelEntry& entry, const std::string& code_target);
 
 /// "x86-64-linux-…" for a code target; throws Halide::CompileError on an unknown name.

@@ -14,8 +14,8 @@ DeviceState& open_cpu_device();
 std::string cpu_description();
 /// Which kernels are used and by how many threads, e.g. "AVX2 kernels, 2 threads".
 std::string cpu_driver();
-/// The widest code that this processor and its operating system run and that ASHLAR_CPU allows; what wasn't compiled for it
-/// is taken from the next narrower one.
+/// The widest code that this processor and its operating system run and that ASHLAR_CPU allows; what wasn't compiled
+/// for it is taken from the next narrower one.
 CodeTarget cpu_code_target() noexcept;
 
 }  // namespace ashlar::detail

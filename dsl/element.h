@@ -37,6 +37,10 @@ inline Expr u32(const Expr& e) { return Halide::cast<uint32_t>(e); }
 inline Expr bits(const Expr& e) { return Halide::reinterpret<uint32_t>(e); }
 inline Expr word(uint32_t value) { return Halide::Internal::make_const(Halide::UInt(32), value); }
 inline Expr real(const Expr& e) { return Halide::reinterpret<float>(e); }
+/// A call of a function that dsl/build/opencl_source.h defines.
+inline Expr opencl_function(const Halide::Type& type, const std::string& name, const Expr& argument) {
+  return Halide::Internal::Call::make(type, name, {argument}, Halide::Internal::Call::PureExtern);
+}
 }  // namespace detail
 
 template <>
@@ -91,6 +95,8 @@ struct Element<f16> {
   }
   static Expr load(const Expr& stored, const Halide::Target& target) {
     if (is_native(target)) return Halide::cast<float>(Halide::reinterpret<Halide::float16_t>(stored));
+    if (target.has_feature(Halide::Target::OpenCL))
+      return detail::opencl_function(Halide::Float(32), "ashlar_f32_from_f16", stored);
     constexpr uint32_t kExponent = 0x7c00u << 13;
     const Expr h = detail::u32(stored), shifted = (h & detail::word(0x7fff)) << 13,
                exponent = shifted & detail::word(kExponent);
@@ -106,6 +112,8 @@ struct Element<f16> {
   static Expr store(const Value& value, const Halide::Target& target) {
     const Expr f = value.as(Halide::Float(32));
     if (is_native(target)) return Halide::reinterpret<uint16_t>(Halide::cast<Halide::float16_t>(f));
+    if (target.has_feature(Halide::Target::OpenCL))
+      return detail::opencl_function(Halide::UInt(16), "ashlar_f16_from_f32", f);
     constexpr uint32_t kInfinity = 255u << 23, kOverflow = (127u + 16u) << 23, kSmallestNormal = 113u << 23;
     constexpr uint32_t kMagic = ((127u - 15u) + (23u - 10u) + 1u) << 23;
     const Expr u = detail::bits(f), sign = u & detail::word(0x80000000u), magnitude = u & detail::word(0x7fffffffu);

@@ -2,6 +2,7 @@
 
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
+#include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
 
@@ -160,6 +161,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
   const Shape4 shape(out);
   const int lanes = lanes_of_access(out);
   vector_accesses();
+  index_arithmetic();
   const std::vector<Parameter> inputs = inputs_of(out);
   if (inputs.size() == 1) choose(out, {transposed_tiles(out, index, inputs[0])});
   // Several for each thread, a block apart.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedules/contraction_workgroup.h"
+#include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 
@@ -10,6 +11,7 @@ namespace ashlar::dsl {
 inline constexpr int kOpenClMinTiles = 24;
 
 inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionProblem& p, WorkgroupTile tile) {
+  index_arithmetic();
   tile.depth = 16;
   tile.unroll = 4;
   const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;

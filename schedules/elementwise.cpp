@@ -1,6 +1,7 @@
 #include "schedules/elementwise.h"
 
 #include "schedules/lowering/accesses.h"
+#include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
 
@@ -18,6 +19,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
   vector_accesses();
+  index_arithmetic();
   Expr aligned = Halide::Internal::const_true();
   for (const Halide::Parameter& input : inputs_of(out)) {
     if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;

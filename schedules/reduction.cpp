@@ -1,6 +1,7 @@
 #include "schedules/reduction.h"
 
 #include "schedules/lowering/branches.h"
+#include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/tasks.h"
 #include "schedules/lowering/tree.h"
 #include "schedules/lowering/vector_rows.h"
@@ -216,6 +217,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 }
 
 void reduction_gpu(const ReductionStages& s) {
+  index_arithmetic();
   const ReductionStage stage(s.reduce.func());
   choose(s.out, {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
                  gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 8)});

@@ -1,5 +1,6 @@
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
+#include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/tree.h"
 #include "schedules/row_reduction.h"
 #include "schedules/row_reduction_staged.h"
@@ -264,6 +265,7 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes,
 void row_reduction(OpenCL, const RowStages& stages) {
   uniform_guards();
   vector_accesses();
+  index_arithmetic();
   RowBranches branches(stages);
   if (!inputs_to_stage(stages).empty())
     add_staged_block_rows(branches, kMostSharedOfOpenCl,
@@ -282,6 +284,7 @@ void row_reduction(OpenCL, const RowStages& stages) {
 void row_reduction(Cuda, const RowStages& stages) {
   uniform_guards();
   vector_accesses();
+  index_arithmetic();
   RowBranches branches(stages);
   const std::vector<ReductionStage>& reductions = branches.reductions();
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),

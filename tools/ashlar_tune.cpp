@@ -86,8 +86,7 @@ void add_apply_options(CLI::App& command, Settings& settings) {
   command.add_option("--plot", settings.plot, "Draw the space as SVG into this file");
 }
 
-void bundle(Settings& settings) {
-  if (settings.bundle.build.empty()) settings.bundle.build = own_folder().parent_path();
+void bundle(const Settings& settings) {
   const Bundle made = make_bundle(settings.bundle);
   for (const Instance& instance : made.instances) {
     int failed = 0;
@@ -136,6 +135,20 @@ void apply(const Settings& settings) {
   if (!out.flush()) throw DataError("ashlar-tune", settings.plot.string(), "a file that can be written", "");
 }
 
+/// A bundle that was made from the same is used again; results of other code are put aside. False when cut short.
+bool here(Settings& settings) {
+  const path folder = settings.bundle.folder;
+  settings.results = folder / "results.jsonl";
+  const Origin wanted = origin_of(settings.bundle);
+  const Origin made = std::filesystem::exists(folder / "bundle.json") ? read_bundle(folder).origin : Origin{};
+  if (made.generators != wanted.generators && std::filesystem::exists(settings.results))
+    std::filesystem::rename(settings.results, folder / "results.old.jsonl");
+  if (made != wanted) bundle(settings);
+  if (!run(settings, folder)) return false;
+  apply(settings);
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,7 +176,7 @@ int main(int argc, char** argv) {
   CLI::App* all = app.add_subcommand("here", "bundle, run and apply in one, for a device of this machine");
   all->add_option("kernels", settings.bundle.kernels, "Names, as matmul softmax")->required();
   all->add_option("--folder", settings.bundle.folder,
-                  "For the bundle and its results; kept, so that a second call goes on")
+                  "For the bundle and its results; kept, so that a second call goes on, as long as it asks for the same")
       ->required();
   add_bundle_options(*all, settings);
   add_run_options(*all, settings);
@@ -183,6 +196,7 @@ int main(int argc, char** argv) {
     return app.exit(error);
   }
   try {
+    if (settings.bundle.build.empty()) settings.bundle.build = own_folder().parent_path();
     if (*bundle_command) {
       bundle(settings);
     } else if (*run_command) {
@@ -193,10 +207,7 @@ int main(int argc, char** argv) {
       if (settings.explain.build.empty()) settings.explain.build = own_folder().parent_path();
       explain(settings.explain, std::cout);
     } else if (*all) {
-      if (!std::filesystem::exists(settings.bundle.folder / "bundle.json")) bundle(settings);
-      settings.results = settings.bundle.folder / "results.jsonl";
-      if (!run(settings, settings.bundle.folder)) return 3;
-      apply(settings);
+      return here(settings) ? 0 : 3;
     } else {
       std::cout << app.help();
     }

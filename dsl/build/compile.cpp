@@ -89,6 +89,8 @@ void compile_instance(const Build& build, const Setting& setting, const Halide::
   Halide::Module module = kernel->generator().build_module(symbol);
   if (target.has_feature(Halide::Target::CUDA)) {
     module = with_machine_code(module, tools, kernel->descriptor().register_budget, folder / symbol);
+  } else if (target.has_feature(Halide::Target::OpenCL)) {
+    module = with_plain_source(module);
   }
   module.compile({{Halide::OutputFileType::object, (folder / (symbol + ".o")).string()}});
 }

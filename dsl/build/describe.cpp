@@ -2,26 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "dsl/build/instances.h"
+#include "dsl/build/signature.h"
 
 namespace ashlar::dsl {
-namespace {
-
-const char* text_of(Argument::Role role) {
-  switch (role) {
-    case Argument::Role::input:
-      return "input";
-    case Argument::Role::scalar:
-      return "scalar";
-    case Argument::Role::output:
-      return "output";
-    case Argument::Role::scratch:
-      return "scratch";
-  }
-  return "";
-}
-
-}  // namespace
 
 void describe(std::ostream& out) {
   using nlohmann::ordered_json;
@@ -31,7 +14,7 @@ void describe(std::ostream& out) {
     ordered_json arguments = ordered_json::array(), parameters = ordered_json::array(),
                  gradients = ordered_json::array(), instances = ordered_json::array();
     for (const ArgumentDescription& argument : kernel.arguments) {
-      ordered_json a{{"name", argument.name}, {"role", text_of(argument.role)}, {"rank", argument.rank}};
+      ordered_json a{{"name", argument.name}, {"role", role_name(argument.role)}, {"rank", argument.rank}};
       if (argument.element < 0)
         a["dtype"] = name_of(argument.dtype);
       else

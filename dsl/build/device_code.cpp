@@ -4,11 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 
+#include "dsl/build/opencl_source.h"
 #include "dsl/build/ptx_rewriter.h"
 
 namespace ashlar::dsl {
@@ -139,13 +141,35 @@ class ReplaceCodeSize : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
   Halide::Expr visit(const Halide::Internal::Call* op) override {
-    if (op->name != "halide_cuda_initialize_kernels") return IRMutator::visit(op);
+    if (op->name != "halide_cuda_initialize_kernels" && op->name != "halide_opencl_initialize_kernels") return IRMutator::visit(op);
     std::vector<Halide::Expr> arguments = op->args;
     arguments.back() = bytes_;
     replaced++;
     return Halide::Internal::Call::make(op->type, op->name, arguments, op->call_type);
   }
   int bytes_;
+};
+
+/// Shared memory that kernels are given at their launch, which the assembler doesn't know of: a line for each where it is
+/// a constant.
+class SharedAtLaunch : public Halide::Internal::IRVisitor {
+ public:
+  std::string report;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Halide::Internal::Call* op) override {
+    IRVisitor::visit(op);
+    if (op->name != "halide_cuda_run") return;
+    const auto name = std::find_if(op->args.begin(), op->args.end(),
+                                   [](const Halide::Expr& e) { return e.as<Halide::Internal::StringImm>() != nullptr; });
+    constexpr ptrdiff_t kSharedBytes = 7;  // behind the name, three sizes of the grid and three of a block
+    if (op->args.end() - name <= kSharedBytes) return;
+    const auto bytes = Halide::Internal::as_const_int(Halide::Internal::simplify(name[kSharedBytes]));
+    if (!bytes || *bytes == 0) return;
+    report += "ashlar info : '" + name->as<Halide::Internal::StringImm>()->value + "' is launched with " +
+              std::to_string(*bytes) + " bytes smem\n";
+  }
 };
 
 /// The module with other bytes in the buffer of that name. Functions refer to buffers by name.
@@ -183,7 +207,16 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
   for (const std::string& architecture : tools.architectures) {
     cubins.push_back(assemble(tools, architecture, register_budget, stem));
   }
+  SharedAtLaunch shared;
+  for (const Halide::Internal::LoweredFunc& function : module.functions()) function.body.accept(&shared);
+  std::ofstream(stem.string() + ".ptxas", std::ios::app) << shared.report;
   return with_code(module, source.name(), pack(tools, ptx, cubins, register_budget, module.name()));
+}
+
+Halide::Module with_plain_source(const Halide::Module& module) {
+  const Halide::Buffer<> source = module.get_device_code_buffer();
+  if (!source.defined()) return module;
+  return with_code(module, source.name(), rewrite_opencl(static_cast<const char*>(source.data())) + '\0');
 }
 
 }  // namespace ashlar::dsl

@@ -1,4 +1,4 @@
-// The GPU half of a CUDA kernel: Halide leaves PTX in a Module, and the program carries machine code.
+// The GPU half of a kernel: Halide leaves PTX or OpenCL C in a Module. A program carries machine code for CUDA.
 #pragma once
 
 #include <Halide.h>
@@ -23,5 +23,8 @@ struct DeviceTools {
 /// GPU code comes back as it is; without an assembler the PTX stays. Throws std::runtime_error when a tool fails.
 Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, int register_budget,
                                  const std::filesystem::path& stem);
+
+/// The same module with its OpenCL C as opencl_source.h leaves it.
+Halide::Module with_plain_source(const Halide::Module& module);
 
 }  // namespace ashlar::dsl

@@ -27,20 +27,6 @@ const char* text_of(Form form) {
   return "";
 }
 
-const char* text_of(Argument::Role role) {
-  switch (role) {
-    case Argument::Role::input:
-      return "input";
-    case Argument::Role::scalar:
-      return "scalar";
-    case Argument::Role::output:
-      return "output";
-    case Argument::Role::scratch:
-      return "scratch";
-  }
-  return "";
-}
-
 std::string dtype_text(DType dtype) {
   return "DType::" + (dtype == DType::boolean ? std::string("boolean") : std::string(name_of(dtype)));
 }
@@ -139,7 +125,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   }
   out << ";\nnamespace {\nconstexpr Argument " << name << "_arguments[] = {\n";
   for (const ArgumentDescription& a : kernel.arguments) {
-    out << "    {\"" << a.name << "\", Argument::Role::" << text_of(a.role) << ", " << a.element << ", "
+    out << "    {\"" << a.name << "\", Argument::Role::" << role_name(a.role) << ", " << a.element << ", "
         << dtype_text(a.dtype) << ", " << a.rank << ", " << a.in_place_of << "},\n";
   }
   out << "};\n";

@@ -33,6 +33,20 @@ std::string declare(const std::vector<Parameter>& parameters, bool with_defaults
   return join(parts);
 }
 
+const char* role_name(Argument::Role role) {
+  switch (role) {
+    case Argument::Role::input:
+      return "input";
+    case Argument::Role::scalar:
+      return "scalar";
+    case Argument::Role::output:
+      return "output";
+    case Argument::Role::scratch:
+      return "scratch";
+  }
+  return "";
+}
+
 std::vector<ParameterDescription> comptimes_of(const KernelSummary& kernel) {
   std::vector<ParameterDescription> comptimes;
   for (const ParameterDescription& parameter : kernel.descriptor.parameters) {

@@ -21,6 +21,9 @@ std::string result_type(const KernelSummary& kernel);
 /// Outputs that are not written over an input.
 std::vector<ArgumentDescription> results_of(const KernelSummary& kernel);
 
+/// "input"
+const char* role_name(Argument::Role role);
+
 std::vector<ParameterDescription> comptimes_of(const KernelSummary& kernel);
 /// "RmsNormActivation": the enum of a comptime parameter.
 std::string enum_name(const KernelSummary& kernel, const ParameterDescription& comptime);

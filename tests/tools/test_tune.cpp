@@ -210,13 +210,15 @@ TEST(AssemblerReport, IsRead) {
                          "ptxas info    : Compiling entry function '_kernel_a' for 'sm_90'\n"
                          "ptxas info    : Function properties for _kernel_a\n"
                          "    0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
-                         "ptxas info    : Used 168 registers, used 1 barriers, 34816 bytes smem, 448 bytes cmem[0]\n";
+                         "ptxas info    : Used 168 registers, used 1 barriers, 34816 bytes smem, 448 bytes cmem[0]\n"
+                         "ashlar info : '_kernel_a' is launched with 1024 bytes smem\n"
+                         "ashlar info : '_kernel_b' is launched with 512 bytes smem\n";
   const AssemblerReport report = read_assembler_report(file);
   std::filesystem::remove(file);
   ASSERT_EQ(report.functions.size(), 1u);
   EXPECT_EQ(report.functions[0].name, "_kernel_a");
   EXPECT_EQ(report.functions[0].registers, 168);
-  EXPECT_EQ(report.functions[0].shared_bytes, 34816);
+  EXPECT_EQ(report.functions[0].shared_bytes, 34816 + 1024);
   EXPECT_EQ(report.spilled_bytes, 12);
 }
 

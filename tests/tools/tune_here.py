@@ -41,10 +41,19 @@ assert points[1]["tunables"]["way"] == "plain" and points[1]["of_default"] < 0.9
 assert "<svg" in (work / "space.svg").read_text()
 
 # All three in one, into the same table: what is there stays, what is measured is replaced.
-run(tune, "twice", "--folder", work / "here", "--target", "cpu", "--shapes", "1000000", "--build", build,
-    "--tuned", work / "tuned")
-points = json.loads(tables[0].read_text())["kernels"]["twice"]["f32"]
-assert [point["sizes"] for point in points] == [[4096], [1000000]], points
+def tune_here(shapes):
+    run(tune, "twice", "--folder", work / "here", "--target", "cpu", "--shapes", shapes, "--build", build,
+        "--tuned", work / "tuned")
+    return [point["sizes"] for point in json.loads(tables[0].read_text())["kernels"]["twice"]["f32"]]
+
+
+assert tune_here("1000000") == [[4096], [1000000]]
+
+# Again, with nothing left to do; then with other sizes, which make the bundle anew and keep the results.
+made = (work / "here/bundle.json").stat().st_mtime_ns
+assert tune_here("1000000") == [[4096], [1000000]]
+assert (work / "here/bundle.json").stat().st_mtime_ns == made
+assert tune_here("1000000,2000000") == [[4096], [1000000], [2000000]]
 
 said = run(tune, "explain", "twice", "--target", "cpu", "--build", build, "--shape", "1000000")
 assert "way = slow" in said and "produce" in said and "operations a byte" in said, said

@@ -16,7 +16,8 @@ namespace ashlar::tune {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Candidate, tunables, symbol, error, spilled_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Instance, kernel, name, key, library, sizes, candidates, left_out)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bundle, target, instances)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Origin, request, generators)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bundle, target, origin, instances)
 
 namespace {
 
@@ -151,9 +152,23 @@ Bundle read_bundle(const path& folder) {
   }
 }
 
+Origin origin_of(const BundleRequest& request) {
+  Origin origin{json{request.kernels, request.instances, request.target, request.shapes, request.cuda_capability,
+                     request.architectures, request.most}
+                    .dump(),
+                ""};
+  for (const KernelFile& file : kernel_files(request.build)) {
+    if (!std::filesystem::exists(file.generator)) continue;
+    const auto time = std::filesystem::last_write_time(file.generator).time_since_epoch();
+    origin.generators += file.generator.string() + " " + std::to_string(time.count()) + "\n";
+  }
+  return origin;
+}
+
 Bundle make_bundle(const BundleRequest& request) {
   Bundle bundle;
   bundle.folder = request.folder;
+  bundle.origin = origin_of(request);
   bundle.target = code_target_of_request(request.target);
   std::filesystem::create_directories(request.folder);
   std::filesystem::remove_all(request.folder / "work");

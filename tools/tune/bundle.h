@@ -38,8 +38,16 @@ struct Instance {
   std::map<std::string, int> left_out;      ///< rule → settings that it ruled out
 };
 
+/// What a bundle was made from, as text.
+struct Origin {
+  std::string request;     ///< kernels, instances, sizes …
+  std::string generators;  ///< which programs compiled it, and of when they are
+  bool operator==(const Origin&) const = default;
+};
+
 struct Bundle {
   std::string target;  ///< a code target: "cpu_avx2", "cuda"
+  Origin origin;
   std::vector<Instance> instances;
   std::filesystem::path folder;
 };
@@ -59,6 +67,9 @@ struct BundleRequest {
   int jobs = 1;
   int most = 0;  ///< at most so many settings of an instance, spread over its space; 0: all
 };
+
+/// What make_bundle() would make one from now. Throws DataError.
+Origin origin_of(const BundleRequest& request);
 
 /// Compiles the spaces of the kernels' tunables into `folder`. Throws DataError, ValueError.
 Bundle make_bundle(const BundleRequest& request);

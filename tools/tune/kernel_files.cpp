@@ -102,17 +102,21 @@ AssemblerReport read_assembler_report(const path& file) {
   AssemblerReport::Function current;
   for (std::string line; std::getline(in, line);) {
     char name[512], architecture[64];
-    int stores = 0, loads = 0;
+    int stores = 0, loads = 0, shared = 0;
     if (std::sscanf(line.c_str(), "ptxas info : Compiling entry function '%511[^']' for '%63[^']'", name,
                     architecture) == 2) {
       current = {name, architecture};
+    } else if (std::sscanf(line.c_str(), "ashlar info : '%511[^']' is launched with %d bytes smem", name, &shared) == 2) {
+      for (AssemblerReport::Function& function : report.functions) {
+        if (function.name == name) function.shared_bytes += shared;
+      }
     } else if (std::sscanf(line.c_str(), " %*d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stores,
                            &loads) == 2) {
       current.spilled_bytes = stores + loads;
     } else if (const size_t used = line.find("Used "); used != std::string::npos) {
       current.registers = std::atoi(line.c_str() + used + 5);
-      if (const size_t shared = line.find(" bytes smem"); shared != std::string::npos) {
-        current.shared_bytes = std::atoi(line.c_str() + line.rfind(' ', shared - 1));
+      if (const size_t bytes = line.find(" bytes smem"); bytes != std::string::npos) {
+        current.shared_bytes = std::atoi(line.c_str() + line.rfind(' ', bytes - 1));
       }
       report.functions.push_back(current);
       report.spilled_bytes += current.spilled_bytes;

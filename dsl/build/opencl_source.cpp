@@ -1,0 +1,57 @@
+#include "dsl/build/opencl_source.h"
+
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+namespace ashlar::dsl {
+namespace {
+
+// Definitions by the function's name; @ is the name for a number of elements, $ that number, nothing for one.
+const std::map<std::string, std::string> kFunctions = {
+    {"ashlar_f32_from_f16", "float$ @(ushort$ h) { return vload_half$(0, (const half*)&h); }\n"},
+    {"ashlar_f16_from_f32",
+     "ushort$ @(float$ f) { ushort$ h; vstore_half$_rte(f, 0, (half*)&h); return h; }\n"},
+};
+
+std::string replaced(std::string text, char what, const std::string& by) {
+  for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, 1, by);
+  return text;
+}
+
+// "float8 _5 = function(_4);" calls it with eight elements.
+std::string width_of(const std::string& assignment) {
+  const size_t end = assignment.find(' '), digits = assignment.find_last_not_of("0123456789", end - 1) + 1;
+  return assignment.substr(digits, end - digits);
+}
+
+}  // namespace
+
+std::string rewrite_opencl(const std::string& source) {
+  std::map<std::string, std::string> definitions;
+  std::string program;
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find_first_not_of(" \t"), comment = line.find("//");
+    if (begin == std::string::npos || begin == comment) continue;
+    line = line.substr(begin, comment == std::string::npos ? comment : comment - begin);
+    line.erase(line.find_last_not_of(" \t") + 1);
+    if (line == "barrier(0);") line = "barrier(CLK_LOCAL_MEM_FENCE);";
+    const size_t call = line.find("= ashlar_");
+    if (call != std::string::npos) {
+      const size_t name = call + 2, open = line.find('(', name);
+      const std::string function = line.substr(name, open - name), width = width_of(line);
+      const auto known = kFunctions.find(function);
+      if (known == kFunctions.end()) throw std::runtime_error("no definition of " + function + " for OpenCL");
+      const std::string own = width.empty() ? function : function + "_" + width;
+      definitions[own] = replaced(replaced(known->second, '$', width), '@', own);
+      line.replace(name, function.size(), own);
+    }
+    program += line + '\n';
+  }
+  std::string result;
+  for (const auto& [name, definition] : definitions) result += definition;
+  return result + program;
+}
+
+}  // namespace ashlar::dsl

@@ -76,7 +76,9 @@ struct Element<bf16> {
   static constexpr DType dtype = DType::bf16;
   static Expr load(const Expr& stored, const Halide::Target&) { return detail::real(detail::u32(stored) << 16); }
   // Round to nearest, ties to even; a NaN keeps its payload's upper bits and becomes quiet.
-  static Expr store(const Value& value, const Halide::Target&) {
+  static Expr store(const Value& value, const Halide::Target& target) {
+    if (target.has_feature(Halide::Target::OpenCL))
+      return detail::opencl_function(Halide::UInt(16), "ashlar_bf16_from_f32", value.as(Halide::Float(32)));
     const Expr u = detail::bits(value.as(Halide::Float(32)));
     const Expr nan = (u & detail::word(0x7fffffffu)) > detail::word(0x7f800000u);
     const Expr rounded = (u + detail::word(0x7fffu) + ((u >> 16) & detail::word(1))) >> 16;

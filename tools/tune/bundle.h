@@ -47,9 +47,9 @@ struct Origin {
 
 struct Bundle {
   std::string target;  ///< a code target: "cpu_avx2", "cuda"
-  Origin origin;
   std::vector<Instance> instances;
   std::filesystem::path folder;
+  Origin origin = {};
 };
 
 /// Throws DataError on a folder that isn't one.

@@ -1,8 +1,14 @@
-"""Rivals on the CPU, f32 only: OpenBLAS (NumPy's own), ONNX Runtime and JAX; NumPy in double as judge of numbers."""
+"""Rivals on the CPU, f32 only: OpenBLAS (NumPy's own), ONNX Runtime and JAX; NumPy in double as judge of numbers.
+
+OpenBLAS takes its AVX2 kernels on processors with AVX-512 that it doesn't know, so that there it is measured a second time,
+told to take those for AVX-512.
+"""
 import ctypes
 import glob
 import os
 import re
+import shutil
+import tempfile
 import threading
 import time
 
@@ -130,15 +136,34 @@ def exact_values(benchmark, x):
 
 # ---- rivals -----------------------------------------------------------------------------------------------------------
 class OpenBlas:
-    """cblas_sgemm of the OpenBLAS inside NumPy's wheel."""
+    """cblas_sgemm of the OpenBLAS inside NumPy's wheel; with `core`, of a second copy that is told to take its kernels."""
 
-    def __init__(self):
+    def __init__(self, core=None):
         folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
-        self.c = ctypes.CDLL(glob.glob(os.path.join(folder, "libscipy_openblas64_*.so"))[0])
+        library = glob.glob(os.path.join(folder, "libscipy_openblas64_*.so"))[0]
+        if core:
+            with tempfile.TemporaryDirectory() as copies:  # the same file would be the same library
+                copy = shutil.copy(library, os.path.join(copies, f"openblas_{core}.so"))
+                os.environ["OPENBLAS_CORETYPE"] = core
+                self.c = ctypes.CDLL(copy)
+                del os.environ["OPENBLAS_CORETYPE"]
+        else:
+            self.c = ctypes.CDLL(library)
         self.c.scipy_openblas_get_config64_.restype = ctypes.c_char_p
         self.c.scipy_openblas_get_corename64_.restype = ctypes.c_char_p
         words = self.c.scipy_openblas_get_config64_().decode().split()
-        self.version = f"{words[1]} ({self.c.scipy_openblas_get_corename64_().decode()} kernels)"
+        self.core = self.c.scipy_openblas_get_corename64_().decode()
+        self.version = f"{words[1]} ({self.core} kernels)"
+
+    @classmethod
+    def all(cls):
+        """{name: library}"""
+        found = {"OpenBLAS": cls()}
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            has_avx512 = "avx512bw" in file.read()
+        if has_avx512 and found["OpenBLAS"].core in ("Haswell", "Zen"):
+            found["OpenBLAS SkylakeX"] = cls("SkylakeX")
+        return found
 
     def gemm(self, benchmark, inputs):
         transposed = transposes_of(benchmark.name)
@@ -276,11 +301,11 @@ class CpuRivals:
     def __init__(self, against, threads):
         self.random = np.random.default_rng(1)
         self.threads = threads
-        self.openblas = OpenBlas() if "openblas" in against else None
+        self.openblas = OpenBlas.all() if "openblas" in against else {}
         self.onnxruntime = OnnxRuntime(threads) if "onnxruntime" in against else None
         self.jax = Jax() if "jax" in against else None
         self.versions = {"NumPy": np.__version__}
-        for label, rival in (("OpenBLAS", self.openblas), ("ONNX Runtime", self.onnxruntime), ("JAX", self.jax)):
+        for label, rival in (*self.openblas.items(), ("ONNX Runtime", self.onnxruntime), ("JAX", self.jax)):
             if rival:
                 self.versions[label] = rival.version
 
@@ -333,8 +358,8 @@ class CpuRivals:
 
     def contenders(self, benchmark, inputs):
         calls = {}
-        if self.openblas and benchmark.kernel == "matmul" and not benchmark.name.startswith("linear"):
-            calls["OpenBLAS"] = self.openblas.gemm(benchmark, inputs)
+        if benchmark.kernel == "matmul" and not benchmark.name.startswith("linear"):
+            calls.update({name: library.gemm(benchmark, inputs) for name, library in self.openblas.items()})
         exact = None
         if self.onnxruntime and benchmark.kernel not in ("mlp_step", "adam", "cross_entropy"):
             exact = self.exact(benchmark, inputs)

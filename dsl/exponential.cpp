@@ -1,5 +1,7 @@
 // exp, log and erf of f32 for the CPU, where Halide's own lose NaN and infinities, and digits without FMA, or take
 // twice as long. GPUs have good ones.
+#include "dsl/exponential.h"
+
 #include "dsl/descriptor.h"
 
 namespace ashlar::dsl {
@@ -57,22 +59,54 @@ Expr nan_from(const Expr& x, const Expr& value) {
 // 2^n for n in [-127, 127]
 Expr power_of_two(const Expr& n) { return Halide::reinterpret<float>((n + 127) << 23); }
 
+// e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where
+// 1 + r + r² q(r) with q fitted for the least relative error (Lawson's algorithm) leaves 3e-9.
+struct Exponential {
+  Expr k;      ///< as an integer
+  Expr power;  ///< e^r
+};
+Exponential exponential(const Expr& x) {
+  using Halide::Internal::Call;
+  constexpr float kSeries[] = {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668396f, 0.0083687855f, 0.0013814455f};
+  // Added to a small number, 1.5 · 2^23 leaves it rounded in the last bits of the sum.
+  constexpr float kRounding = 12582912.0f;
+  const Expr sum = detail::strictly(Call::strict_add, x * 1.44269504f, kRounding);
+  const Expr k = detail::strictly(Call::strict_sub, sum, kRounding);
+  const Expr r = detail::strictly(Call::strict_sub, x, k * 0.693359375f) + k * 2.12194440e-4f;
+  return {Halide::reinterpret<int32_t>(sum) - Halide::reinterpret<int32_t>(Expr(kRounding)), polynomial(r, kSeries)};
+}
+
 }  // namespace
 
-// e^x = 2^k e^r with k = round(x / ln 2) and r = x - k ln 2 in two steps (Cody & Waite 1980); |r| <= ln 2 / 2, where
-// 1 + r + r² q(r) with q fitted for the least relative error (Lawson's algorithm) leaves 3e-9. 2^k in two factors, so
-// that subnormal results and overflow to infinity come by themselves.
+bool is_gpu_f32(const Expr& x) { return Descriptor::target.has_gpu_feature() && x.type() == Halide::Float(32); }
+
+Expr native_exp2(const Expr& x) {
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  return Halide::Internal::Call::make(Halide::Float(32), is_cuda ? "llvm.nvvm.ex2.approx.ftz.f" : "native_exp2", {x},
+                                      Halide::Internal::Call::PureExtern);
+}
+
+// 2^k in two factors, so that subnormal results and overflow to infinity come by themselves.
 Value exp(const Value& value) {
   using Halide::Internal::Call;
   const Expr x = value.expr();
   if (is_cuda_f32(x)) return exp_on_cuda(x);
   if (has_own_exp(x)) return Halide::exp(x);
-  constexpr float kSeries[] = {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668396f, 0.0083687855f, 0.0013814455f};
-  const Expr held = held_within(x, -110.0f, 90.0f), k = Halide::round(held * 1.44269504f);
-  const Expr r = detail::strictly(Call::strict_sub, held, k * 0.693359375f) + k * 2.12194440e-4f;
-  const Expr n = Halide::cast<int32_t>(k), half = n >> 1;
-  const Expr scaled = detail::strictly(Call::strict_mul, polynomial(r, kSeries), power_of_two(half));
+  const auto [n, power] = exponential(held_within(x, -110.0f, 90.0f));
+  const Expr half = n >> 1;
+  const Expr scaled = detail::strictly(Call::strict_mul, power, power_of_two(half));
   return nan_from(x, detail::strictly(Call::strict_mul, scaled, power_of_two(n - half)));
+}
+
+// On the CPU without what only other arguments need; 0 where the result is no normal number, below ln 2^-126.
+Value exp_below_zero(const Value& value) {
+  using Halide::Internal::Call;
+  const Expr x = value.expr();
+  if (is_gpu_f32(x)) return native_exp2(x * 1.44269504f);
+  if (has_own_exp(x)) return exp(value);
+  const auto [n, power] = exponential(x);
+  const Expr result = detail::strictly(Call::strict_mul, power, power_of_two(n));
+  return Halide::strict_float(Halide::select(x < -87.33654f, 0.0f, result));
 }
 
 // ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <=

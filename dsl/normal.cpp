@@ -1,25 +1,8 @@
 // The normal distribution, and functions that GPUs have an instruction for.
 #include "dsl/descriptor.h"
+#include "dsl/exponential.h"
 
 namespace ashlar::dsl {
-namespace {
-
-bool is_gpu_f32(const Expr& x) { return Descriptor::target.has_gpu_feature() && x.type() == Halide::Float(32); }
-
-// 2^x in the one instruction that GPUs have for it, to 2 ULP: on CUDA an intrinsic of LLVM, else a built-in of OpenCL
-// C.
-Expr native_exp2(const Expr& x) {
-  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
-  return Halide::Internal::Call::make(Halide::Float(32), is_cuda ? "llvm.nvvm.ex2.approx.ftz.f" : "native_exp2", {x},
-                                      Halide::Internal::Call::PureExtern);
-}
-
-}  // namespace
-
-Value exp_below_zero(const Value& x) {
-  if (!is_gpu_f32(x.expr())) return exp(x);
-  return native_exp2(x.expr() * 1.44269504f);
-}
 
 Value reciprocal(const Value& x) {
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);

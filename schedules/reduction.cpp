@@ -36,10 +36,11 @@ std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const Ca
 // ---- CPU
 // -------------------------------------------------------------------------------------------------------------
 
-Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage) {
+Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
   Func out = s.out;
   VectorReduction reduction(stage, stage.index(), {});
-  return {Shape3(out).inner == 1, reading(out, stage, [t = reduction.total()](const auto& at) { return t(at); }),
+  return {Shape3(out).inner == 1 && condition,
+          reading(out, stage, [t = reduction.total()](const auto& at) { return t(at); }),
           [=](Halide::Stage branch) mutable {
             Var task("task"), row("row");
             const Expr work = Halide::max(1, stage.extent());
@@ -54,7 +55,7 @@ Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage) {
 
 // run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less
 // and leaves the sum in memory alone for eight loads.
-Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
+Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
   constexpr int kRun = 64, kUnroll = 8;
   Func out = s.out, run(stage.name() + "_run");
   const std::vector<Var> index = stage.index();
@@ -74,7 +75,7 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage) {
   rest.where(length / kUnroll * kUnroll + rest < length);
   run(at) = stage.combine(run(at), value(length / kUnroll * kUnroll + rest));
 
-  return {Expr(), reading(out, stage, [run](const auto& at) { return run(at); }), [=](Halide::Stage branch) mutable {
+  return {condition, reading(out, stage, [run](const auto& at) { return run(at); }), [=](Halide::Stage branch) mutable {
             Var task("task"), row("row"), tile("tile");
             const int lanes = Descriptor::target.natural_vector_size(stage.type());
             const Expr work = Halide::max(1, stage.extent() * kRun);
@@ -227,7 +228,16 @@ void reduction_gpu(const ReductionStages& s) {
 
 void reduction(Cpu, const ReductionStages& s) {
   const ReductionStage stage(s.reduce.func());
-  choose(s.out, {cpu_rows(s, stage), cpu_columns(s, stage)});
+  std::vector<Branch> branches;
+  if (Descriptor::target.has_feature(Halide::Target::AVX2)) {
+    // Elsewhere vectors are put together from single elements.
+    const Halide::Parameter input = inputs_of(s.out)[0];
+    branches.push_back(cpu_rows(s, stage, stride_of(input, 1) == 1));
+    branches.push_back(cpu_columns(s, stage, Shape3(s.out).inner > 1 && stride_of(input, 0) == 1));
+  }
+  branches.push_back(cpu_rows(s, stage, Halide::Internal::const_true()));
+  branches.push_back(cpu_columns(s, stage, Expr()));
+  choose(s.out, branches);
 }
 void reduction(OpenCL, const ReductionStages& s) { reduction_gpu(s); }
 void reduction(Cuda, const ReductionStages& s) { reduction_gpu(s); }

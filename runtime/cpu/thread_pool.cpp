@@ -9,8 +9,9 @@ namespace ashlar::detail {
 namespace {
 
 // Waking a sleeper costs tens of microseconds, about as much as a small loop: workers and callers look around this
-// many times (a few tens of microseconds) before they sleep.
-constexpr int kPolls = 1000;
+// many times (up to a tenth of a millisecond, longer than what lies between two kernels of a program) before they
+// sleep.
+constexpr int kPolls = 5000;
 
 thread_local bool inside_a_piece = false;
 

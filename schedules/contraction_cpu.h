@@ -145,9 +145,12 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
     column_panels = over(right_panels, over(right_panels, kMostColumns / micro_columns));
   }
 
+  // A small right operand, quick to pack, is packed once; its panels stay in the second-level cache.
+  constexpr int kSmall = 1 << 18;
+  const Expr stays_in_cache = p.right.column_stride == 1 && p.columns < kSmall && p.inner <= kSmall / max(1, p.columns);
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .when = by_columns ? std::vector<Expr>{left_panels <= kOneBlockOfPanels} : std::vector<Expr>{},
+      .when = by_columns ? std::vector<Expr>{left_panels <= kOneBlockOfPanels && !stays_in_cache} : std::vector<Expr>{},
       .product = total,
       .schedule_output =
           [=](Stage out) {

@@ -87,7 +87,6 @@ struct Descriptor {
   std::vector<SavedWhen> saved_when;
   bool empty_is_zero = false;             ///< KernelInfo::empty_is_zero
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
-  int register_budget = 0;                ///< most registers of a CUDA thread; 0: the assembler's choice
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"

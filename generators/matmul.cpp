@@ -2,6 +2,7 @@
 #include "schedules/contraction_cpu.h"
 #include "schedules/contraction_cuda.h"
 #include "schedules/contraction_opencl.h"
+#include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 
@@ -21,9 +22,12 @@ class MatMul : public Kernel<MatMul<T>> {
   Tunable<int> tile_columns{"tile_columns", {64, 32, 128}, On::gpu}, tile_rows{"tile_rows", {64, 32, 128}, On::gpu};
   Tunable<int> thread_rows{"thread_rows", {8, 4}, On::gpu}, tile_depth{"tile_depth", {32, 16}, On::gpu},
       tile_unroll{"tile_unroll", {16, 8, 32}, On::gpu};
-  // CUDA, f32: stages in flight, and the place of a turn's copies among its work
-  Tunable<int> large_stages{"large_stages", {3, 2, 4}, On::cuda}, large_lead{"large_lead", {40, 7, 20, 70}, On::cuda};
-  Tunable<int> medium_stages{"medium_stages", {3, 2}, On::cuda}, medium_lead{"medium_lead", {20, 2, 40}, On::cuda};
+  // CUDA, f32: stages in flight, the place of a turn's copies among its work (-1: the tile's own), and at most so many
+  // registers of a thread (0: any number)
+  Tunable<int> large_stages{"large_stages", {-1, 2, 3, 4}, On::cuda},
+      large_lead{"large_lead", {-1, 7, 20, 40}, On::cuda}, large_registers{"large_registers", {0, 200, 168}, On::cuda};
+  Tunable<int> medium_stages{"medium_stages", {-1, 2, 3}, On::cuda}, medium_lead{"medium_lead", {-1, 2, 20}, On::cuda},
+      medium_registers{"medium_registers", {0, 168, 128}, On::cuda};
   Tunable<int> micro_rows{"micro_rows", {6, 4}, On::cpu}, panel_depth{"panel_depth", {512, 256}, On::cpu};
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
@@ -45,11 +49,28 @@ class MatMul : public Kernel<MatMul<T>> {
     this->space_rule("on CUDA, f32 and 16-bit products have different schedules: only what one reads varies", [this] {
       if (!Descriptor::target.has_feature(Halide::Target::CUDA)) return true;
       if (!std::is_same_v<T, f32>) {
-        return large_stages.value() == 3 && large_lead.value() == 40 && medium_stages.value() == 3 &&
-               medium_lead.value() == 20;
+        return large_is_default() && medium_is_default();
       }
       return tile_columns.value() == 64 && tile_rows.value() == 64 && thread_rows.value() == 8 &&
              tile_depth.value() == 32 && tile_unroll.value() == 16;
+    });
+    this->space_rule("large and medium products are different kernels: one of them varies at a time",
+                     [this] { return large_is_default() || medium_is_default(); });
+    this->space_rule(
+        "fewer registers are for more blocks on a multiprocessor, as its registers and shared memory allow", [this] {
+          PipelinedTuning free = tuning();
+          free.large_registers = free.medium_registers = 0;
+          const WideTiles with(tuning()), without(free);
+          const auto pays = [](const PipelinedTile& some, const PipelinedTile& any) {
+            return some.registers == 0 || some.resident_blocks() > any.resident_blocks();
+          };
+          return pays(with.large_tn, without.large_tn) && pays(with.medium, without.medium);
+        });
+    this->space_rule("a tile's stages fit into the 99 KB of shared memory that GPUs have from sm_80 on", [this] {
+      const WideTiles tiles(tuning());
+      return std::max({tiles.large_nn.shared_bytes(), tiles.large_nt.shared_bytes(), tiles.large_tn.shared_bytes(),
+                       tiles.large_tt.shared_bytes(), tiles.medium.shared_bytes(), tiles.medium_nt.shared_bytes(),
+                       tiles.medium_tt.shared_bytes()}) <= 99 << 10;
     });
     this->saved_when("y", "options.activation == Activation::relu");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
@@ -74,9 +95,25 @@ class MatMul : public Kernel<MatMul<T>> {
     if (epilogue.value() == Epilogue::bias_gelu) sum = gelu(sum);
     y(batch, m, n) = sum;
   }
+  void schedule(OpenCL) {
+    product.schedule(y.func());
+    index_arithmetic();
+  }
   void schedule(auto) { product.schedule(y.func()); }
 
  private:
+  PipelinedTuning tuning() const {
+    return {large_stages.value(),  large_lead.value(),  large_registers.value(),
+            medium_stages.value(), medium_lead.value(), medium_registers.value()};
+  }
+  bool large_is_default() const {
+    return large_stages.value() == PipelinedTuning::kOwn && large_lead.value() == PipelinedTuning::kOwn &&
+           large_registers.value() == 0;
+  }
+  bool medium_is_default() const {
+    return medium_stages.value() == PipelinedTuning::kOwn && medium_lead.value() == PipelinedTuning::kOwn &&
+           medium_registers.value() == 0;
+  }
   std::vector<ContractionPlan> plans(const ContractionProblem& problem) const {
     const PackedTile packed{.micro_rows = micro_rows, .depth = panel_depth, .unroll = 4};
     const WorkgroupTile tile{.columns = tile_columns,
@@ -89,10 +126,12 @@ class MatMul : public Kernel<MatMul<T>> {
       if (!std::is_same_v<T, f32>) return narrow_contraction_plans(problem, tile);
       const auto length =
           epilogue.value() == Epilogue::bias_gelu ? EpilogueLength::long_one : EpilogueLength::short_one;
-      const PipelinedTuning tuning{large_stages, large_lead, medium_stages, medium_lead};
-      return contraction_plans(Cuda{}, problem, tuning, length);
+      return contraction_plans(Cuda{}, problem, tuning(), length);
     }
-    if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return contraction_plans(OpenCL{}, problem, tile);
+    if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
+      return std::is_same_v<T, f32> ? wide_contraction_plans(OpenCL{}, problem, tile)
+                                    : contraction_plans(OpenCL{}, problem, tile);
+    }
     const std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, packed);
     // Plans for one row, few rows and the like cost 30 KB in each instance; the last one is for any size. The others
     // go, from AVX2 on, to f32, but for GELU's long code, and to plain 16-bit products.

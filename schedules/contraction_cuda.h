@@ -2,17 +2,22 @@
 #pragma once
 
 #include "schedules/contraction_pipelined.h"
+#include "schedules/contraction_stream.h"
 
 namespace ashlar::dsl {
 
-/// What a kernel offers for tuning: stages in flight, and how much of a turn's work stands before its copies, for
-/// results of many tiles and of fewer.
+/// What a kernel offers for tuning: stages in flight, how much of a turn's work stands before its copies, and a limit
+/// of registers, for results of many tiles and of fewer. kOwn: what the tile was made with.
 struct PipelinedTuning {
-  int large_stages, large_lead, medium_stages, medium_lead;
+  static constexpr int kOwn = -1;
+  int large_stages, large_lead, large_registers, medium_stages, medium_lead, medium_registers;
 };
 
 /// Sums and epilogues of a tile stand unrolled in the code. A long epilogue is kept out of the biggest ones.
 enum class EpilogueLength { short_one, long_one };
+
+/// Shared memory of a block that every GPU has.
+inline constexpr int kSharedBytesOfAll = 48 << 10;
 
 /// Under this many 64 × 64 tiles the device is better filled by dealing k over threads.
 inline constexpr int kCudaMinTiles = 24;
@@ -33,6 +38,32 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
           split_plan(p, {.columns = 16, .rows = 16, .parts = 8, .unroll = 4}, "split")};
 }
 
+/// The tiles for results of many of them, by the layouts of the operands (n: as they are; t: transposed), and for
+/// fewer. These shapes were quickest at 2048 and 4096, and at 1024, on an H200.
+struct WideTiles {
+  PipelinedTile large_nn{8, 16, 4, 1, 2, 4, 1, 16, 2, PipelinedOrder::rows, 40};
+  PipelinedTile large_nt{8, 16, 4, 1, 2, 1, 1, 8, 3, PipelinedOrder::rows, 40};
+  PipelinedTile large_tn{8, 16, 4, 1, 1, 2, 1, 16, 3, PipelinedOrder::rows, 7};
+  PipelinedTile large_tt{8, 16, 4, 1, 2, 1, 1, 16, 2, PipelinedOrder::columns, 10};
+  PipelinedTile medium{8, 8, 8, 1, 2, 2, 1, 16, 3, PipelinedOrder::quads, 20};
+  PipelinedTile medium_nt{8, 8, 8, 1, 2, 2, 2, 16, 2, PipelinedOrder::sums, 20};
+  PipelinedTile medium_tt{8, 8, 8, 1, 2, 2, 2, 16, 2, PipelinedOrder::columns, 2};
+
+  explicit WideTiles(const PipelinedTuning& tuning) {
+    const auto tune = [](PipelinedTile& tile, int stages, int lead, int registers) {
+      if (stages != PipelinedTuning::kOwn) tile.stages = stages;
+      if (lead != PipelinedTuning::kOwn) tile.lead = lead;
+      tile.registers = registers;
+    };
+    for (PipelinedTile* tile : {&large_nn, &large_nt, &large_tn, &large_tt}) {
+      tune(*tile, tuning.large_stages, tuning.large_lead, tuning.large_registers);
+    }
+    for (PipelinedTile* tile : {&medium, &medium_nt, &medium_tt}) {
+      tune(*tile, tuning.medium_stages, tuning.medium_lead, tuning.medium_registers);
+    }
+  }
+};
+
 /// Elements of f32. The numbers below are for 132 multiprocessors, of which a block takes one or shares it with one
 /// more: tiles shrink, and k is dealt over more warps, as the result does.
 inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionProblem& p, const PipelinedTuning& tuning,
@@ -47,45 +78,71 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   const auto whole = [&](const PipelinedTile& tile) { return p.inner % tile.stage_depth() == 0; };
   constexpr int kManyTiles = 400, kSomeTiles = 90;  // of 64 × 128
 
+  std::vector<ContractionPlan> plans;
+  const auto add = [&](PipelinedTile tile, const PipelinedAccess& access, const std::string& name,
+                       std::vector<Expr> when) {
+    // Before sm_80 there are no asynchronous copies to have in flight, and no more shared memory than this for certain.
+    if (Descriptor::target.get_cuda_capability_lower_bound() < 80) {
+      tile.stages = 2;
+      if (tile.shared_bytes() > kSharedBytesOfAll) return;
+    }
+    plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
+  };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
   const Expr left_n = aligned && p.left.column_stride == 1,
              left_t = aligned && p.left.column_stride != 1 && can.left_along_rows, right_n = can.right_along_columns,
-             right_t = p.right.column_stride != 1 && p.right.row_stride == 1;
-  const auto large = [&](int warps_m, int warps_n, int depth) {
-    return PipelinedTile{
-        8, 16, 4, 1, warps_m, warps_n, 1, depth, tuning.large_stages, PipelinedOrder::rows, tuning.large_lead};
-  };
-  const PipelinedTile medium{8, 8, 8, 1, 2, 2, 1, 16, tuning.medium_stages, PipelinedOrder::quads, tuning.medium_lead};
+             right_t = p.right.column_stride != 1 && p.right.row_stride == 1,
+             right_t_quads = p.right.column_stride != 1 && can.right_along_k;
   const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, odd{.whole_tiles = true};
+  PipelinedAccess even_right_k = even;
+  even_right_k.right_along_k = true;
+  PipelinedAccess even_k = even_right_k;
+  even_k.left_along_k = true;
+  const WideTiles tiles(tuning);
+
+  // A layer of few rows: its weights, which lie along k, are read once.
+  const Expr layer = can.left_along_k && right_t_quads;
+  const auto streams = [&](const StreamTile& tile, const std::string& name) {
+    constexpr int kLeastInner = 256;
+    plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && p.inner >= kLeastInner && layer}));
+  };
+  streams({1, 4, 4, 2}, "row");
+  streams({8, 4, 2, 2}, "rows");
+  const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
+  const PipelinedTile layer_small{4, 4, 8, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
+  const PipelinedTile layer_32{8, 8, 4, 2, 1, 1, 4, 8, 4, PipelinedOrder::sums, 2};
+  const PipelinedTile layer_64{8, 8, 4, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
+  add(layer_small, along_k, "layer_small", {p.rows <= 64 && count(32, 32) < kSomeTiles && layer});
+  add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer});
+  add(layer_64, along_k, "layer_64", {p.rows <= 64 && layer});
+
   const PipelinedTile odd_large{8, 16, 4, 1, 2, 2, 1, 8, 3, PipelinedOrder::rows, 40};
-  const PipelinedTile odd_medium{8, 8, 8, 1, 2, 2, 2, 8, 2, PipelinedOrder::quads, 2};
+  if (epilogue == EpilogueLength::short_one) {
+    const auto add_large = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& layouts,
+                               const Expr& applies) {
+      add(tile, access, "large_" + layouts, {fits(tile, kManyTiles) && whole(tile) && applies});
+    };
+    add_large(tiles.large_nn, even, "nn", left_n && right_n);
+    add_large(tiles.large_tn, even, "tn", left_t && right_n);
+    add_large(tiles.large_nt, even, "nt", left_n && right_t);
+    add_large(tiles.large_tt, even_right_k, "tt", left_t && right_t_quads);
+  }
+  const auto some = [&](const PipelinedTile& tile) { return fits(tile, kSomeTiles) && whole(tile); };
+  add(tiles.medium_nt, even_k, "medium_nt", {some(tiles.medium_nt) && aligned && layer});
+  add(tiles.medium_tt, even_right_k, "medium_tt", {some(tiles.medium_tt) && left_t && right_t_quads});
+  add(tiles.medium, even, "medium", {some(tiles.medium) && left_n && right_n, some(tiles.medium) && left_t && right_n});
+  if (epilogue == EpilogueLength::short_one) {
+    add(odd_large, odd, "odd_large", {fits(odd_large, kManyTiles)});
+  }
+  const PipelinedTile odd_medium{8, 8, 8, 1, 2, 1, 2, 8, 4, PipelinedOrder::quads, 2};
   const PipelinedTile few_rows{8, 4, 8, 2, 1, 1, 4, 12, 3, PipelinedOrder::quads, 2};
   const PipelinedTile small{8, 8, 8, 1, 1, 1, 4, 8, 3, PipelinedOrder::quads, 2};
   const PipelinedTile smallest{8, 4, 8, 1, 1, 1, 8, 8, 3, PipelinedOrder::quads, 2};
-
-  std::vector<ContractionPlan> plans;
-  if (epilogue == EpilogueLength::short_one) {
-    const auto add = [&](const PipelinedTile& tile, const std::string& layouts, const Expr& applies) {
-      plans.push_back(
-          pipelined_plan(p, tile, even, "large_" + layouts, {fits(tile, kManyTiles) && whole(tile) && applies}));
-    };
-    // The shapes that were quickest at 2048 and 4096 on an H200.
-    add(large(1, 2, 8), "nn", left_n && right_n);
-    add(large(1, 2, 16), "tn", left_t && right_n);
-    add(large(2, 1, 8), "nt", left_n && right_t);
-    add(large(2, 2, 8), "tt", left_t && right_t);
-  }
-  const Expr some = fits(medium, kSomeTiles) && whole(medium);
-  plans.push_back(pipelined_plan(p, medium, even, "medium",
-                                 {some && left_n && right_n, some && left_t && right_n, some && left_n && right_t}));
-  if (epilogue == EpilogueLength::short_one) {
-    plans.push_back(pipelined_plan(p, odd_large, odd, "odd_large", {fits(odd_large, kManyTiles)}));
-  }
-  plans.push_back(pipelined_plan(p, odd_medium, odd, "odd_medium", {fits(odd_medium, kSomeTiles)}));
-  plans.push_back(pipelined_plan(p, few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}));
-  plans.push_back(pipelined_plan(p, small, {}, "small", {count(32, 64) >= kSomeTiles}));
-  plans.push_back(pipelined_plan(p, smallest, {}, "smallest", {}));
+  add(odd_medium, odd, "odd_medium", {fits(odd_medium, kSomeTiles)});
+  add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()});
+  add(small, {}, "small", {count(32, 64) >= kSomeTiles});
+  add(smallest, {}, "smallest", {});
   return plans;
 }
 

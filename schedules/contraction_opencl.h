@@ -2,21 +2,36 @@
 // all layouts, because programs are compiled from source at their first use.
 #pragma once
 
-#include "schedules/contraction_workgroup.h"
-#include "schedules/lowering/index_arithmetic.h"
+#include "schedules/contraction_pipelined.h"
 
 namespace ashlar::dsl {
 
 /// Under this many 64 × 64 tiles the device is better filled by dealing k over threads.
 inline constexpr int kOpenClMinTiles = 24;
 
+/// The plans for every size and type.
 inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionProblem& p, WorkgroupTile tile) {
-  index_arithmetic();
   tile.depth = 16;
   tile.unroll = 4;
   const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
   return {tile_plan(p, tile, TileLoads::quads, "tile", {tiles >= kOpenClMinTiles}),
           split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split")};
+}
+
+/// One more, tried first, for f32 and sizes that tiles divide: sums stay in registers. OpenCL has no asynchronous
+/// copies, so that the stages in flight are filled by loads and stores.
+inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const ContractionProblem& p,
+                                                           const WorkgroupTile& tile) {
+  const QuadLoads can = quad_loads(p);
+  const PipelinedTile large{8, 8, 8, 1, 2, 2, 1, 16, 2, PipelinedOrder::quads, 20};
+  const Expr fits = p.rows >= large.rows() && p.columns >= large.columns() && p.inner % large.stage_depth() == 0 &&
+                    (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
+  const Expr has_layout =
+      (p.left.column_stride == 1 || can.left_along_rows) && (p.right.row_stride == 1 || can.right_along_columns);
+  std::vector<ContractionPlan> plans = contraction_plans(OpenCL{}, p, tile);
+  plans.insert(plans.begin(),
+               pipelined_plan(p, large, {.whole_stages = true, .whole_tiles = true}, "large", {fits && has_layout}));
+  return plans;
 }
 
 }  // namespace ashlar::dsl

@@ -88,7 +88,7 @@ void compile_instance(const Build& build, const Setting& setting, const Halide::
   const auto kernel = create(build, target, setting);
   Halide::Module module = kernel->generator().build_module(symbol);
   if (target.has_feature(Halide::Target::CUDA)) {
-    module = with_machine_code(module, tools, kernel->descriptor().register_budget, folder / symbol);
+    module = with_machine_code(module, tools, folder / symbol);
   } else if (target.has_feature(Halide::Target::OpenCL)) {
     module = with_plain_source(module);
   }

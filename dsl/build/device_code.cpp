@@ -48,11 +48,10 @@ bool run_program(const std::vector<std::string>& command, const path& errors) {
 }
 
 /// PTX → machine code for one architecture. The assembler's report is added to `stem`.ptxas.
-std::string assemble(const DeviceTools& tools, const std::string& architecture, int register_budget, const path& stem) {
+std::string assemble(const DeviceTools& tools, const std::string& architecture, const path& stem) {
   const path cubin = stem.string() + ".sm_" + architecture, report = stem.string() + ".ptxas";
-  std::vector<std::string> command = {tools.ptxas, "-v",          "-arch=sm_" + architecture, stem.string() + ".ptx",
-                                      "-o",        cubin.string()};
-  if (register_budget > 0) command.push_back("--maxrregcount=" + std::to_string(register_budget));
+  const std::vector<std::string> command = {
+      tools.ptxas, "-v", "-arch=sm_" + architecture, stem.string() + ".ptx", "-o", cubin.string()};
   if (!run_program(command, report)) {
     throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + stem.filename().string() + ".ptx failed:\n" +
                              read_file(report));
@@ -110,7 +109,7 @@ std::string architecture_of(const std::string& ptx) {
 }
 
 std::string pack(const DeviceTools& tools, const std::string& ptx, const std::vector<std::string>& cubins,
-                 int register_budget, const std::string& name) {
+                 const std::string& name) {
   const FatbinLibrary library(tools.nvfatbin);
   // Small entries too: a kernel's machine code is a few kilobytes, and there are hundreds of kernels.
   const char* options[] = {"-64", "-cuda", "-host=linux", "-compress-all", "-compress-mode=size"};
@@ -120,10 +119,9 @@ std::string pack(const DeviceTools& tools, const std::string& ptx, const std::ve
     library.check(
         library.add_cubin(handle, cubins[i].data(), cubins[i].size(), tools.architectures[i].c_str(), name.c_str()));
   }
-  const std::string budget = register_budget > 0 ? "--maxrregcount=" + std::to_string(register_budget) : "";
   // c_str() and + 1: the terminating zero is part of the text.
-  library.check(library.add_ptx(handle, ptx.c_str(), ptx.size() + 1, architecture_of(ptx).c_str(), name.c_str(),
-                                budget.empty() ? nullptr : budget.c_str()));
+  library.check(
+      library.add_ptx(handle, ptx.c_str(), ptx.size() + 1, architecture_of(ptx).c_str(), name.c_str(), nullptr));
   size_t bytes = 0;
   library.check(library.size(handle, &bytes));
   std::string container(bytes, '\0');
@@ -196,8 +194,7 @@ Halide::Module with_code(const Halide::Module& module, const std::string& buffer
 
 }  // namespace
 
-Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, int register_budget,
-                                 const path& stem) {
+Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const path& stem) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
   const std::string ptx = rewrite_ptx(static_cast<const char*>(source.data()));
@@ -205,12 +202,12 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
   if (tools.ptxas.empty()) return with_code(module, source.name(), ptx + '\0');
   std::vector<std::string> cubins;
   for (const std::string& architecture : tools.architectures) {
-    cubins.push_back(assemble(tools, architecture, register_budget, stem));
+    cubins.push_back(assemble(tools, architecture, stem));
   }
   SharedAtLaunch shared;
   for (const Halide::Internal::LoweredFunc& function : module.functions()) function.body.accept(&shared);
   std::ofstream(stem.string() + ".ptxas", std::ios::app) << shared.report;
-  return with_code(module, source.name(), pack(tools, ptx, cubins, register_budget, module.name()));
+  return with_code(module, source.name(), pack(tools, ptx, cubins, module.name()));
 }
 
 Halide::Module with_plain_source(const Halide::Module& module) {

@@ -18,10 +18,10 @@ struct DeviceTools {
 
 /// The same module with its PTX, markers turned into instructions (ptx_rewriter.h), replaced by a compressed container
 /// ("fatbin") that holds machine code for each architecture, and the PTX for later ones; the driver picks what its GPU
-/// runs. `register_budget` caps the registers of a thread, 0 doesn't. Leaves `stem`.ptx (the final PTX) and
-/// `stem`.ptxas (what the assembler says of registers, spills and shared memory) beside the object. A module without
-/// GPU code comes back as it is; without an assembler the PTX stays. Throws std::runtime_error when a tool fails.
-Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, int register_budget,
+/// runs. Leaves `stem`.ptx (the final PTX) and `stem`.ptxas (what the assembler says of registers, spills and shared
+/// memory) beside the object. A module without GPU code comes back as it is; without an assembler the PTX stays. Throws
+/// std::runtime_error when a tool fails.
+Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools,
                                  const std::filesystem::path& stem);
 
 /// The same module with its OpenCL C as opencl_source.h leaves it.

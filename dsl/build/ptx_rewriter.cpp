@@ -285,9 +285,8 @@ class KernelRewriter {
     std::string instruction;
     if (marker.kind == "copy") {
       const std::string bytes = std::to_string(marker.numbers[0]);
-      // .cg leaves out the first cache, and exists for 16 bytes only.
-      instruction = std::string("cp.async.") + (bytes == "16" ? "cg" : "ca") + ".shared.global " + marker.arguments[0] +
-                    ", " + marker.arguments[1] + ", " + bytes;
+      // .ca, also where .cg could leave out the first cache: blocks of one multiprocessor share what they read.
+      instruction = "cp.async.ca.shared.global " + marker.arguments[0] + ", " + marker.arguments[1] + ", " + bytes;
       if (marker.arguments[2] != bytes) instruction += ", " + marker.arguments[2];
     } else if (marker.kind == "commit") {
       instruction = "cp.async.commit_group";

@@ -127,7 +127,8 @@ TEST(PerThread, RefusesALoopOverSums) {
 TEST(StageAsync, CopiesQuadsOfSixteenBytes) {
   const std::string ptx = rewrite_ptx(ptx_of({}));
   // Four of k per thread and turn; two turns are started before the loop, one in it.
-  EXPECT_EQ(count(ptx, "cp.async.cg.shared.global"), 12u) << ptx;
+  EXPECT_EQ(count(ptx, "cp.async.ca.shared.global"), 12u) << ptx;
+  EXPECT_EQ(count(ptx, "], 16"), 12u) << ptx;
   EXPECT_EQ(count(ptx, "cp.async.commit_group"), 3u);
   EXPECT_EQ(count(ptx, "cp.async.wait_group 1"), 1u);
   EXPECT_EQ(count(ptx, "cp.async.wait_group 0"), 1u);

@@ -66,7 +66,7 @@ TEST(PtxRewriter, LeavesOtherPtxAlone) {
 
 TEST(PtxRewriter, TurnsMarkersIntoInstructions) {
   const std::string ptx = rewrite_ptx(kernel({}, call("registers_128")));
-  for (const char* part : {"cp.async.cg.shared.global [%rd1+0], [%rd2], 16;", "[%rd2], 16, %r50;",
+  for (const char* part : {"cp.async.ca.shared.global [%rd1+0], [%rd2], 16;", "[%rd2], 16, %r50;",
                            "cp.async.commit_group;", "cp.async.wait_group 0;\n\tbar.sync", ".maxnreg 128\n{"}) {
     EXPECT_NE(ptx.find(part), std::string::npos) << part << " isn't in\n" << ptx;
   }

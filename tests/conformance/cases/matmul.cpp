@@ -129,6 +129,45 @@ void add_tilings() {
                    {.bias = true, .activation = Activation::gelu}));
 }
 
+// A layer of few rows, whose weights lie along k: plans of their own on CUDA, by rows and columns.
+void add_layers() {
+  for (const auto& [m, k, n] : {std::tuple{1, 256, 1},
+                                {1, 1024, 70},
+                                {1, 1028, 129},
+                                {1, 1026, 40},
+                                {2, 300, 33},
+                                {8, 260, 37},
+                                {8, 4096, 40},
+                                {9, 64, 128},
+                                {16, 516, 72},
+                                {17, 64, 130},
+                                {33, 68, 65},
+                                {64, 512, 100},
+                                {9, 40, 2880},
+                                {32, 100, 2881},
+                                {31, 64, 2900},
+                                {33, 36, 2884},
+                                {64, 132, 2881},
+                                {65, 64, 96}}) {
+    const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
+    add_case(example("layer_" + size, {.shape = {m, k}}, {.shape = {n, k}},
+                     {.transpose_b = true, .bias = true, .activation = Activation::relu}));
+  }
+  for (const auto& [m, k, n] : {std::tuple{1, 516, 40}, {7, 516, 40}, {20, 516, 40}, {30, 64, 2900}, {60, 64, 2900}}) {
+    const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
+    add_case(example("layer_plain_" + size, {.shape = {m, k}}, {.shape = {n, k}}, {.transpose_b = true}));
+    add_case(example("layer_gelu_" + size, {.shape = {m, k}}, {.shape = {n, k}},
+                     {.transpose_b = true, .bias = true, .activation = Activation::gelu}));
+  }
+  add_case(example("layer_batch", {.shape = {3, 5, 260}}, {.shape = {3, 40, 260}}, {.transpose_b = true}));
+  add_case(example("layer_offset", {.shape = {4, 320}, .layout = Layout::offset},
+                   {.shape = {40, 320}, .layout = Layout::offset}, {.transpose_b = true}));
+  const Values special{Pattern::special};
+  add_case(example("layer_special_row", {{1, 260}, special}, {{30, 260}, special}, {.transpose_b = true}));
+  add_case(example("layer_special", {{6, 260}, special}, {{30, 260}, special}, {.transpose_b = true}));
+  add_case(example("layer_special_tile", {{20, 100}, special}, {{30, 100}, special}, {.transpose_b = true}));
+}
+
 void add_batches() {
   add_case(example("batch", {.shape = {3, 17, 9}}, {.shape = {3, 9, 21}}));
   add_case(example("batch_transposed", {.shape = {3, 9, 17}}, {.shape = {3, 21, 9}}, {true, true}));
@@ -207,6 +246,7 @@ void add_matmul_cases() {
   add_shapes();
   add_layouts();
   add_tilings();
+  add_layers();
   add_batches();
   add_epilogues();
   add_gradients();

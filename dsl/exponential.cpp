@@ -106,7 +106,9 @@ Value exp_below_zero(const Value& value) {
   if (has_own_exp(x)) return exp(value);
   const auto [n, power] = exponential(x);
   const Expr result = detail::strictly(Call::strict_mul, power, power_of_two(n));
-  return Halide::strict_float(Halide::select(x < -87.33654f, 0.0f, result));
+  // The comparison alone is strict: strict_float() would take the fused multiply-adds from all above it.
+  const Expr is_tiny = Call::make(Halide::Bool(), Call::strict_lt, {x, Expr(-87.33654f)}, Call::PureIntrinsic);
+  return Halide::select(is_tiny, 0.0f, result);
 }
 
 // ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <=

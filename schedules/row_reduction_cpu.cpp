@@ -1,5 +1,6 @@
 #include "schedules/lowering/tasks.h"
 #include "schedules/lowering/vector_rows.h"
+#include "schedules/lowering/write_ahead.h"
 #include "schedules/row_reduction.h"
 
 #include <optional>
@@ -76,6 +77,7 @@ void row_reduction(Cpu, const RowStages& stages) {
   for (VectorReduction& reduction : reductions) reduction.compute_at(each_row);
   for (Kept& one : kept) {
     one.values.compute_at(each_row).store_at(out, task).vectorize(index[0], lanes, TailStrategy::GuardWithIf);
+    write_ahead(one.values, out);
   }
 }
 

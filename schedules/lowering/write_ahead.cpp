@@ -1,0 +1,76 @@
+#include "schedules/lowering/write_ahead.h"
+
+namespace ashlar::dsl {
+namespace {
+
+using namespace Halide::Internal;
+
+// The first contiguous vector of an input of so many dimensions that an expression loads.
+class FirstVector : public IRGraphVisitor {
+ public:
+  explicit FirstVector(int dimensions) : dimensions_(dimensions) {}
+  const Load* found = nullptr;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Load* load) override {
+    const auto* ramp = load->index.as<Ramp>();
+    const bool is_it = ramp != nullptr && is_const_one(ramp->stride) && load->param.defined() &&
+                       load->param.dimensions() == dimensions_;
+    if (is_it && found == nullptr) found = load;
+    IRGraphVisitor::visit(load);
+  }
+  int dimensions_;
+};
+
+class WriteAhead : public IRMutator {
+ public:
+  WriteAhead(std::string stage, const Halide::Func& out)
+      : stage_(std::move(stage)), out_(out.name()), type_(out.types()[0]), dimensions_(out.dimensions()) {}
+
+ private:
+  using IRMutator::visit;
+  static constexpr int kLine = 64, kMostBytes = 32 * 1024;
+
+  Stmt visit(const LetStmt* let) override {
+    lets_.push_back(let->value);
+    Stmt result = IRMutator::visit(let);
+    lets_.pop_back();
+    return result;
+  }
+  Stmt visit(const Store* store) override {
+    if (store->name != stage_) return store;
+    FirstVector input(dimensions_ + 1);  // and the hidden one
+    store->value.accept(&input);
+    for (const Expr& value : lets_) value.accept(&input);
+    if (input.found == nullptr) return store;
+    const auto buffer = [](const std::string& name) {
+      return Variable::make(Halide::type_of<halide_buffer_t*>(), name + ".buffer");
+    };
+    // The hidden dimension begins at minus the view's offset.
+    const auto* ramp = input.found->index.as<Ramp>();
+    const Expr first = ramp->base + Call::make(Halide::Int(32), Call::buffer_get_min,
+                                               {buffer(input.found->name), dimensions_}, Call::Extern);
+    const Expr columns = Call::make(Halide::Int(32), Call::buffer_get_extent, {buffer(out_), 0}, Call::Extern);
+    std::vector<Stmt> lines;
+    for (int element = 0; element < ramp->lanes; element += kLine / type_.bytes()) {
+      const Expr address = Variable::make(Halide::type_of<void*>(), out_);
+      lines.push_back(
+          Evaluate::make(Call::make(type_, Call::prefetch, {address, first + element, 1, 0}, Call::Intrinsic)));
+    }
+    return Block::make(IfThenElse::make(columns <= kMostBytes / type_.bytes(), Block::make(lines)), store);
+  }
+
+  std::string stage_, out_;
+  Halide::Type type_;
+  int dimensions_;
+  std::vector<Expr> lets_;
+};
+
+}  // namespace
+
+void write_ahead(const Halide::Func& stage, const Halide::Func& out) {
+  Descriptor::current->lowering_passes.push_back(std::make_shared<WriteAhead>(stage.name(), out));
+}
+
+}  // namespace ashlar::dsl

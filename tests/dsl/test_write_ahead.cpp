@@ -1,0 +1,60 @@
+// A result's lines asked for while a row's values are worked out, on y[r, c] = 2 x[r, c]: what the lowered code holds.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "dsl/build/instances.h"
+#include "schedules/lowering/write_ahead.h"
+
+namespace ashlar::dsl {
+namespace {
+
+template <ElementType T>
+class TwiceRows : public Kernel<TwiceRows<T>> {
+ public:
+  static inline bool with_inputs = true;
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+
+  void algorithm() {
+    values(c, r) = with_inputs ? (x(r, c) * 2.0).expr() : Halide::cast<float>(Expr(c) + Expr(r));
+    y(r, c) = Value(values(c, r));
+  }
+  void schedule(auto) {
+    Halide::Func out = y.func();
+    out.vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+    values.compute_at(out, r).vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+    write_ahead(values, out);
+  }
+
+ private:
+  Var r{"r"}, c{"c"};
+  Halide::Func values{"values"};
+};
+
+// How many lines the code asks for, whole vectors and the last of a row together.
+template <ElementType T>
+int lines_asked_for() {
+  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);  // other tests count on the host's
+  std::ostringstream text;
+  text << TwiceRows<T>::create(Halide::GeneratorContext(halide_target("cpu_avx2", 80)))->build_module("twice");
+  const std::string code = text.str(), asks = "prefetch(y";
+  int count = 0;
+  for (size_t at = code.find(asks); at != std::string::npos; at = code.find(asks, at + 1)) count++;
+  return count;
+}
+
+TEST(WriteAhead, AsksForEveryLineOfAVector) {
+  EXPECT_EQ(lines_asked_for<f32>() % 2, 0);
+  EXPECT_GT(lines_asked_for<f32>(), 0);
+  EXPECT_EQ(lines_asked_for<bf16>() * 2, lines_asked_for<f32>()) << "32 elements of 2 bytes are one line";
+}
+
+TEST(WriteAhead, NeedsAnInputOfThatShape) {
+  TwiceRows<f32>::with_inputs = false;
+  EXPECT_EQ(lines_asked_for<f32>(), 0);
+  TwiceRows<f32>::with_inputs = true;
+}
+
+}  // namespace
+}  // namespace ashlar::dsl

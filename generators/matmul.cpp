@@ -24,10 +24,10 @@ class MatMul : public Kernel<MatMul<T>> {
       tile_unroll{"tile_unroll", {16, 8, 32}, On::gpu};
   // CUDA, f32: stages in flight, the place of a turn's copies among its work (-1: the tile's own), and at most so many
   // registers of a thread (0: any number)
-  Tunable<int> large_stages{"large_stages", {-1, 2, 3, 4}, On::cuda},
-      large_lead{"large_lead", {-1, 7, 20, 40}, On::cuda}, large_registers{"large_registers", {0, 200, 168}, On::cuda};
-  Tunable<int> medium_stages{"medium_stages", {-1, 2, 3}, On::cuda}, medium_lead{"medium_lead", {-1, 2, 20}, On::cuda},
-      medium_registers{"medium_registers", {0, 168, 128}, On::cuda};
+  Tunable<int> large_stages{"large_stages", {-1, 2, 3}, On::cuda}, large_lead{"large_lead", {-1, 7, 40}, On::cuda},
+      large_registers{"large_registers", {0, 168}, On::cuda};
+  Tunable<int> medium_stages{"medium_stages", {-1, 2, 3}, On::cuda}, medium_lead{"medium_lead", {-1, 2}, On::cuda},
+      medium_registers{"medium_registers", {0, 128}, On::cuda};
   Tunable<int> micro_rows{"micro_rows", {6, 4}, On::cpu}, panel_depth{"panel_depth", {512, 256}, On::cpu};
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 

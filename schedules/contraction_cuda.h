@@ -108,14 +108,14 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && p.inner >= kLeastInner && layer}));
   };
   streams({1, 4, 4, 2}, "row");
-  streams({8, 4, 2, 2}, "rows");
+  streams({8, 4, 2, 1}, "rows");
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
   const PipelinedTile layer_small{4, 4, 8, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
   const PipelinedTile layer_32{8, 8, 4, 2, 1, 1, 4, 8, 4, PipelinedOrder::sums, 2};
   const PipelinedTile layer_64{8, 8, 4, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
   add(layer_small, along_k, "layer_small", {p.rows <= 64 && count(32, 32) < kSomeTiles && layer});
   add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer});
-  add(layer_64, along_k, "layer_64", {p.rows <= 64 && layer});
+  add(layer_64, along_k, "layer_64", {p.rows <= 64 && count(64, 32) >= kSomeTiles && layer});
 
   const PipelinedTile odd_large{8, 16, 4, 1, 2, 2, 1, 8, 3, PipelinedOrder::rows, 40};
   if (epilogue == EpilogueLength::short_one) {

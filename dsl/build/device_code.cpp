@@ -139,7 +139,8 @@ class ReplaceCodeSize : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
   Halide::Expr visit(const Halide::Internal::Call* op) override {
-    if (op->name != "halide_cuda_initialize_kernels" && op->name != "halide_opencl_initialize_kernels") return IRMutator::visit(op);
+    if (op->name != "halide_cuda_initialize_kernels" && op->name != "halide_opencl_initialize_kernels")
+      return IRMutator::visit(op);
     std::vector<Halide::Expr> arguments = op->args;
     arguments.back() = bytes_;
     replaced++;
@@ -148,8 +149,8 @@ class ReplaceCodeSize : public Halide::Internal::IRMutator {
   int bytes_;
 };
 
-/// Shared memory that kernels are given at their launch, which the assembler doesn't know of: a line for each where it is
-/// a constant.
+/// Shared memory that kernels are given at their launch, which the assembler doesn't know of: a line for each where it
+/// is a constant.
 class SharedAtLaunch : public Halide::Internal::IRVisitor {
  public:
   std::string report;
@@ -159,8 +160,9 @@ class SharedAtLaunch : public Halide::Internal::IRVisitor {
   void visit(const Halide::Internal::Call* op) override {
     IRVisitor::visit(op);
     if (op->name != "halide_cuda_run") return;
-    const auto name = std::find_if(op->args.begin(), op->args.end(),
-                                   [](const Halide::Expr& e) { return e.as<Halide::Internal::StringImm>() != nullptr; });
+    const auto name = std::find_if(op->args.begin(), op->args.end(), [](const Halide::Expr& e) {
+      return e.as<Halide::Internal::StringImm>() != nullptr;
+    });
     constexpr ptrdiff_t kSharedBytes = 7;  // behind the name, three sizes of the grid and three of a block
     if (op->args.end() - name <= kSharedBytes) return;
     const auto bytes = Halide::Internal::as_const_int(Halide::Internal::simplify(name[kSharedBytes]));

@@ -75,15 +75,25 @@ struct Element<bf16> {
   using Arithmetic = float;
   static constexpr DType dtype = DType::bf16;
   static Expr load(const Expr& stored, const Halide::Target&) { return detail::real(detail::u32(stored) << 16); }
-  // Round to nearest, ties to even; a NaN keeps its payload's upper bits and becomes quiet.
+  static bool has_instruction(const Halide::Target& target) {
+    return target.has_feature(Halide::Target::CUDA) && target.get_cuda_capability_lower_bound() >= 80;
+  }
+  // Round to nearest, ties to even; a NaN becomes quiet and, where there's no instruction, keeps its upper bits.
   static Expr store(const Value& value, const Halide::Target& target) {
     if (target.has_feature(Halide::Target::OpenCL))
       return detail::opencl_function(Halide::UInt(16), "ashlar_bf16_from_f32", value.as(Halide::Float(32)));
+    if (has_instruction(target)) return narrowed(value.as(Halide::Float(32)));
     const Expr u = detail::bits(value.as(Halide::Float(32)));
     const Expr nan = (u & detail::word(0x7fffffffu)) > detail::word(0x7f800000u);
     const Expr rounded = (u + detail::word(0x7fffu) + ((u >> 16) & detail::word(1))) >> 16;
     return Halide::cast<uint16_t>(Halide::select(nan, (u >> 16) | detail::word(0x40), rounded));
   }
+  /// The marker of dsl/build/ptx_rewriter.h that becomes one instruction, for an element or a vector of them.
+  static Expr narrowed(const Expr& value) {
+    return Halide::Internal::Call::make(Halide::UInt(16, value.type().lanes()), kNarrow, {value},
+                                        Halide::Internal::Call::PureExtern);
+  }
+  static constexpr const char *kNarrow = "ashlar_marker_bf16", *kNarrowPair = "ashlar_marker_bf16x2";
 };
 
 template <>

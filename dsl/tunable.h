@@ -34,6 +34,12 @@ class Tunable : public Halide::GeneratorParam<T> {
   std::vector<T> values_;
 };
 
+/// A rule of the kernel under construction, as Kernel::space_rule(): for a family's tunables, which are members of many
+/// kernels and state their rules in their own constructor.
+inline void space_rule(std::string text, std::function<bool()> holds) {
+  Descriptor::current->space_rules.push_back({std::move(text), std::move(holds)});
+}
+
 /// A choice of what is computed, from named values; every combination of a kernel's comptime values is compiled.
 template <class E>
 class Comptime : public Halide::GeneratorParam<E> {

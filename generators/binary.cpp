@@ -16,6 +16,7 @@ class Binary : public Kernel<Binary<T>> {
  public:
   In<T, 4> a{"a", strided}, b{"b", strided};
   Out<T, 4> y{"y", {any_size, any_size, any_size, any_size}};
+  BroadcastTunables tunables;
 
   void bind(const BinaryOperator& op) {
     operator_ = op;
@@ -23,7 +24,7 @@ class Binary : public Kernel<Binary<T>> {
     for (const GradientRule& rule : op.gradients) this->gradient(rule.input, rule.expression);
   }
   void algorithm() { y(p, q, r, s) = operator_.value(a(p, q, r, s), b(p, q, r, s)); }
-  void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}); }
+  void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}, &tunables); }
 
  private:
   BinaryOperator operator_;

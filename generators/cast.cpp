@@ -8,6 +8,7 @@ class Cast : public Kernel<Cast<From, To>> {
  public:
   In<From, 1> x{"x"};
   Out<To, 1> y{"y", shape_of(x)};
+  ElementwiseTunables tunables;
 
   Cast() {
     this->formula("y[i] = x[i], converted").form(Form::movement);
@@ -15,7 +16,7 @@ class Cast : public Kernel<Cast<From, To>> {
     if (!is_value<From>() || !is_value<To>()) this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() { y(i) = x(i); }
-  void schedule(auto target) { elementwise(target, y.func(), i); }
+  void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
   template <ElementType T>

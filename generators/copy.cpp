@@ -8,6 +8,7 @@ class Copy : public Kernel<Copy<T>> {
  public:
   In<T, 4> x{"x", strided};
   Out<T, 4> y{"y", shape_of(x)};
+  BroadcastTunables tunables;
 
   Copy() {
     this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement);
@@ -15,7 +16,7 @@ class Copy : public Kernel<Copy<T>> {
     if (std::is_same_v<T, raw<1>> || std::is_same_v<T, raw<8>>) this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() { y(a, b, c, d) = x(a, b, c, d); }
-  void schedule(auto target) { broadcast(target, y.func(), {a, b, c, d}); }
+  void schedule(auto target) { broadcast(target, y.func(), {a, b, c, d}, &tunables); }
 
  private:
   Var a{"a"}, b{"b"}, c{"c"}, d{"d"};

@@ -20,6 +20,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
  public:
   In<T, 2> logits{"logits"};
   In<i64, 1> labels{"labels", {logits.size(0)}};
+  RowTunables tunables;
   Out<f32, 1> loss{"loss", {logits.size(0)}};
 
   CrossEntropy() {
@@ -39,7 +40,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
     loss(r) = nan_unless(valid(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
   }
   void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, loss.func(), r, Var(), false});
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, loss.func(), r, Var(), tunables, false});
   }
 
  private:
@@ -54,6 +55,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
  public:
   In<T, 2> logits{"logits"};
   In<i64, 1> labels{"labels", {logits.size(0)}};
+  RowTunables tunables;
   In<f32, 1> dloss{"dloss", {logits.size(0)}};
   Out<T, 2> dlogits{"dlogits", shape_of(logits)};
 
@@ -72,7 +74,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
     dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
   }
   void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, dlogits.func(), r, c});
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, dlogits.func(), r, c, tunables});
   }
 
  private:

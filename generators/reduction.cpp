@@ -9,10 +9,11 @@ class ReductionKernel : public Kernel<Derived> {
  public:
   In<T, 3> x{"x", strided};
   Scalar<int32_t> chunk{"chunk"};
+  ReductionTunables tunables;
 
   void schedule(auto target) {
     auto& kernel = *static_cast<Derived*>(this);
-    reduction(target, {total, axis->rvar(), kernel.y.func(), outer, part, inner});
+    reduction(target, {total, axis->rvar(), kernel.y.func(), outer, part, inner, tunables});
   }
 
  protected:

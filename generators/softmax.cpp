@@ -8,9 +8,12 @@ template <class Derived, ElementType T>
 class SoftmaxKernel : public Kernel<Derived> {
  public:
   In<T, 2> x{"x"};
+  RowTunables tunables;
   Out<T, 2> y{"y", shape_of(x)};
 
-  void schedule(auto target) { row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c}); }
+  void schedule(auto target) {
+    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c, tunables});
+  }
 
  protected:
   void reduce() {
@@ -61,6 +64,7 @@ class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
  public:
   In<T, 2> dy{"dy"};
   In<T, 2> y{"y", shape_of(dy)};
+  RowTunables tunables;
   Out<T, 2> dx{"dx", shape_of(dy)};
 
   SoftmaxGradient() {
@@ -72,7 +76,7 @@ class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
     dot(r) = sum(k, dy(r, k) * y(r, k));
     dx(r, c) = y(r, c) * (dy(r, c) - dot(r));
   }
-  void schedule(auto target) { row_reduction(target, {{{dot, k.rvar()}}, dx.func(), r, c}); }
+  void schedule(auto target) { row_reduction(target, {{{dot, k.rvar()}}, dx.func(), r, c, tunables}); }
 
  private:
   Axis k{0, "unused_k"};
@@ -86,6 +90,7 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
  public:
   In<T, 2> dy{"dy"};
   In<T, 2> y{"y", shape_of(dy)};
+  RowTunables tunables;
   Out<T, 2> dx{"dx", shape_of(dy)};
 
   LogSoftmaxGradient() {
@@ -97,7 +102,7 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
     total(r) = sum(k, dy(r, k));
     dx(r, c) = dy(r, c) - exp(y(r, c)) * total(r);
   }
-  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, dx.func(), r, c}); }
+  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, dx.func(), r, c, tunables}); }
 
  private:
   Axis k{0, "unused_k"};

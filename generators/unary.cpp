@@ -17,6 +17,7 @@ class Unary : public Kernel<Unary<T>> {
  public:
   In<T, 1> x{"x"};
   Out<T, 1> y{"y", shape_of(x)};
+  ElementwiseTunables tunables;
 
   void bind(const UnaryOperator& op) {
     operator_ = op;
@@ -24,7 +25,7 @@ class Unary : public Kernel<Unary<T>> {
     this->gradient("x", op.name + "_grad(dy, x)");
   }
   void algorithm() { y(i) = operator_.value(x(i)); }
-  void schedule(auto target) { elementwise(target, y.func(), i); }
+  void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
   UnaryOperator operator_;
@@ -37,13 +38,14 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
  public:
   In<T, 1> dy{"dy"}, x{"x"};
   Out<T, 1> dx{"dx", shape_of(x)};
+  ElementwiseTunables tunables;
 
   void bind(const UnaryOperator& op) {
     operator_ = op;
     this->formula(op.name + "_grad(dy, x)[i] = dy[i] (d/dx " + op.name + ")(x[i])").form(Form::pointwise);
   }
   void algorithm() { dx(i) = dy(i) * operator_.dual(Dual(x(i), 1.0)).d; }
-  void schedule(auto target) { elementwise(target, dx.func(), i); }
+  void schedule(auto target) { elementwise(target, dx.func(), i, {}, &tunables); }
 
  private:
   UnaryOperator operator_;
@@ -75,10 +77,11 @@ class Neg : public Kernel<Neg<T>> {
  public:
   In<T, 1> x{"x"};
   Out<T, 1> y{"y", shape_of(x)};
+  ElementwiseTunables tunables;
 
   Neg() { this->formula("neg(x)[i] = -x[i]").form(Form::pointwise).gradient("x", "neg(dy)"); }
   void algorithm() { y(i) = -x(i); }
-  void schedule(auto target) { elementwise(target, y.func(), i); }
+  void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
   Var i{"i"};
@@ -91,13 +94,14 @@ class Affine : public Kernel<Affine<T>> {
   In<T, 1> x{"x"};
   Scalar<float> scale{"scale"}, shift{"shift"};
   Out<T, 1> y{"y", shape_of(x)};
+  ElementwiseTunables tunables;
 
   Affine() {
     this->formula("affine(x, scale, shift)[i] = scale x[i] + shift").form(Form::pointwise);
     this->gradient("x", "affine(dy, scale, 0.0)");
   }
   void algorithm() { y(i) = x(i) * scale + shift; }
-  void schedule(auto target) { elementwise(target, y.func(), i); }
+  void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
   Var i{"i"};

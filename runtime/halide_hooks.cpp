@@ -7,6 +7,7 @@
 
 #include "runtime/cpu/scratch.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/halide_entries.h"
 #include "runtime/cuda/kernel_module.h"
 #include "runtime/environment.h"
@@ -82,6 +83,12 @@ int halide_cuda_run(void* user_context, void* state, const char* entry, int bloc
   return launch_function(*static_cast<KernelModule*>(state), entry,
                          {{blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared_bytes}, sizes,
                          arguments, is_buffer, *context_of(user_context));
+}
+
+// Asked by kernels that keep as much in shared memory as the device has (schedules/row_reduction_gpu.cpp).
+int ashlar_cuda_shared_bytes() {
+  const LaunchContext* launch = ashlar::detail::active_launch;
+  return launch == nullptr ? 0 : ashlar::detail::cuda_shared_bytes(launch->device.index);
 }
 
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }

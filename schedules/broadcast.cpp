@@ -16,6 +16,7 @@ using Halide::TailStrategy;
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kLongRow = 4096;  // elements; from here on a block has a run of one row
 
 /// The innermost strides that get a branch of their own: all 1, and each input in turn 0 with the others 1.
 struct InnermostPattern {
@@ -82,7 +83,7 @@ Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& i
 
 }  // namespace
 
-void broadcast(Cpu, Func out, const std::vector<Var>& index) {
+void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTunables*) {
   // Names of their own for the inner loops: split(i, run, i, …) left unvectorised computes element 0 only in Halide 21.
   Var outer("outer"), row("row"), task("task"), run("run"), element("element"), vector("vector"), lane("lane");
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
@@ -154,8 +155,57 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
           }};
 }
 
-void broadcast_gpu(Func out, const std::vector<Var>& index) {
+// The same for 16-bit elements, two at a time either way: a thread loads two pairs of neighbours, turns the four round
+// in registers, and stores them in shared memory as pairs along the other dimension.
+Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter& input) {
+  constexpr int kTile = 64, kPairs = kTile / 2, kRows = kThreads / kPairs, kShortest = 16, kMostBlocks = 65535;
+  const Shape4 shape(out);
+  const Var &a = index[0], &b = index[1], &c = index[2], &d = index[3];
+  Var x("x"), y("y"), x_pair("x_pair"), x_in("x_in"), tile_x("tile_x"), tile_y("tile_y");
+  const Expr pair = Halide::min(tile_x * kPairs + x_pair, shape.extent[1] / 2 - 1);
+  const Rewrite in_tile{{{c.name(), pair * 2 + x_in}, {d.name(), Halide::min(tile_y * kTile + y, shape.extent[0] - 1)}},
+                        {}};
+  Func loaded("loaded"), staged("staged_pairs");
+  loaded(x_in, y, x_pair, tile_y, tile_x, b, a) = in_tile(values_of(out)[0]);
+  staged(y, x, tile_y, tile_x, b, a) = loaded(x % 2, y, x / 2, tile_y, tile_x, b, a);
+  Expr even = stride_of(input, 0) % 2 == 0 && stride_of(input, 2) % 2 == 0 && stride_of(input, 3) % 2 == 0 &&
+              hidden_min(input) % 2 == 0 && shape.extent[0] % 2 == 0 && shape.extent[1] % 2 == 0;
+  for (int dimension = 1; dimension < 4; dimension++) even = even && shape.stride[dimension] % 2 == 0;
+  return {even && stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
+              shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * kTile &&
+              shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]),
+          {staged(d % kTile, c % kTile, d / kTile, c / kTile, b, a)},
+          [=](Halide::Stage branch) mutable {
+            Var block("pairs_tile"), thread("pair_thread"), lane("lane"), row("row"), step("step"), block_y("block_y"),
+                batch("batch"), y_in("y_in");
+            branch.split(d, block, thread, kTile, TailStrategy::GuardWithIf)
+                .split(thread, thread, lane, 2)
+                .split(c, block_y, row, kTile, TailStrategy::GuardWithIf)
+                .split(row, step, row, kRows)
+                .reorder(lane, step, thread, row, block, block_y, b, a)
+                .vectorize(lane)
+                .unroll(step)
+                .fuse(b, a, batch)
+                .gpu_blocks(block, block_y, batch)
+                .gpu_threads(thread, row);
+            staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
+            staged.bound(x, 0, kTile).bound(y, 0, kTile).align_storage(y, kTile + 2);
+            staged.split(y, y, y_in, 2)
+                .split(y, step, y, kRows)
+                .split(x, x_pair, x_in, 2)
+                .reorder(y_in, x_in, step, x_pair, y)
+                .vectorize(y_in)
+                .unroll(x_in)
+                .unroll(step)
+                .gpu_threads(x_pair, y);
+            loaded.compute_at(staged, step).bound(x_in, 0, 2).vectorize(x_in).unroll(y);
+          }};
+}
+
+void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunables* tunables) {
   constexpr int kUnroll = 4;
+  const int flat_vectors = tunables != nullptr ? tunables->flat_vectors.value() : 1;
+  const int chosen_vectors = tunables != nullptr ? tunables->row_vectors.value() : 0;
   Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step"), vector("vector");
   const Var& i = index[3];
   const Shape4 shape(out);
@@ -163,7 +213,11 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
   vector_accesses();
   index_arithmetic();
   const std::vector<Parameter> inputs = inputs_of(out);
-  if (inputs.size() == 1) choose(out, {transposed_tiles(out, index, inputs[0])});
+  if (inputs.size() == 1) {
+    std::vector<Branch> branches{transposed_tiles(out, index, inputs[0])};
+    if (inputs[0].type().bytes() == 2) branches.insert(branches.begin(), transposed_pairs(out, index, inputs[0]));
+    choose(out, branches);
+  }
   // Several for each thread, a block apart.
   const auto some_each = [&](auto&& branch, const Var& run) {
     branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
@@ -186,24 +240,47 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
     aligned = aligned && offsets_aligned;
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
-        .split(i, block, step, kThreads * lanes, TailStrategy::GuardWithIf)
-        .split(step, thread, lane, lanes)
+        .split(i, block, thread, kThreads * lanes * flat_vectors, TailStrategy::GuardWithIf)
+        .split(thread, step, thread, kThreads * lanes)
+        .split(thread, thread, lane, lanes)
+        .reorder(lane, step, thread, block)
+        .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
     // Long rows: several vectors of a row for each thread, so that only a block's number is divided.
-    out.specialize(pattern && aligned && shape.extent[0] >= kThreads * kUnroll * lanes)
+    const int row_vectors = chosen_vectors != 0 ? chosen_vectors : std::max(1, kLongRow / (kThreads * lanes));
+    const int threads = std::min(kThreads, kLongRow / (row_vectors * lanes));
+    out.specialize(pattern && aligned && shape.extent[0] >= kLongRow)
         .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
         .fuse(index[2], index[1], outer)
         .fuse(outer, index[0], outer)
-        .split(vector, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
-        .split(step, step, thread, kThreads)
+        .split(vector, block, step, threads * row_vectors, TailStrategy::GuardWithIf)
+        .split(step, step, thread, threads)
         .reorder(lane, step, thread, block, outer)
         .fuse(block, outer, block)
         .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
+    // A permuted tensor's short rows: a block has some vectors of some rows that follow each other, without a division.
+    if (inputs.size() == 1) {
+      constexpr int kAcross = 8, kRows = kThreads / kAcross, kEach = 2, kMostBlocks = 65535;
+      Var row("row"), block_y("block_y"), batch("batch");
+      out.specialize(pattern && aligned && shape.extent[0] % (kAcross * lanes) == 0 && shape.extent[1] >= kRows &&
+                     shape.extent[1] <= kMostBlocks * kRows &&
+                     shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]))
+          .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+          .split(vector, block, thread, kAcross, TailStrategy::GuardWithIf)
+          .split(index[2], block_y, row, kRows * kEach, TailStrategy::GuardWithIf)
+          .split(row, step, row, kRows)
+          .reorder({lane, step, thread, row, block, block_y, index[1], index[0]})
+          .unroll(step)
+          .vectorize(lane)
+          .fuse(index[1], index[0], batch)
+          .gpu_blocks(block, block_y, batch)
+          .gpu_threads(thread, row);
+    }
     // A thread divides its number once for a whole vector.
     out.specialize(pattern && aligned)
         .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
@@ -239,7 +316,11 @@ void broadcast_gpu(Func out, const std::vector<Var>& index) {
 
 }  // namespace
 
-void broadcast(OpenCL, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
-void broadcast(Cuda, Func out, const std::vector<Var>& index) { broadcast_gpu(out, index); }
+void broadcast(OpenCL, Func out, const std::vector<Var>& index, const BroadcastTunables* tunables) {
+  broadcast_gpu(out, index, tunables);
+}
+void broadcast(Cuda, Func out, const std::vector<Var>& index, const BroadcastTunables* tunables) {
+  broadcast_gpu(out, index, tunables);
+}
 
 }  // namespace ashlar::dsl

@@ -13,9 +13,9 @@ using Halide::TailStrategy;
 
 namespace {
 
-constexpr int kThreads = 256;
-
-void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
+void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
+  const int threads = tunables != nullptr ? tunables->threads.value() : 256;
+  const int vectors_of_thread = tunables != nullptr && stages.empty() ? tunables->vectors.value() : 1;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
   vector_accesses();
@@ -26,8 +26,11 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
   }
   aligned = Halide::Internal::simplify(aligned);
   const auto vectors = [&](auto&& branch) {
-    branch.split(i, block, thread, kThreads * lanes, TailStrategy::GuardWithIf)
+    branch.split(i, block, thread, threads * lanes * vectors_of_thread, TailStrategy::GuardWithIf)
+        .split(thread, step, thread, threads * lanes)
         .split(thread, thread, lane, lanes)
+        .reorder(lane, step, thread, block)
+        .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
@@ -45,8 +48,8 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
   }
   if (Halide::Internal::is_const_one(aligned)) return vectors(out);
   vectors(out.specialize(aligned));
-  out.split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
-      .split(step, step, thread, kThreads)
+  out.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
+      .split(step, step, thread, threads)
       .reorder(step, thread, block)
       .unroll(step)
       .gpu_blocks(block)
@@ -55,7 +58,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages) {
 
 }  // namespace
 
-void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
+void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables*) {
   Var vector("vector"), lane("lane"), task("task"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
   // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
@@ -74,7 +77,11 @@ void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages) {
   }
 }
 
-void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
-void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages) { elementwise_gpu(out, i, stages); }
+void elementwise(OpenCL, Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
+  elementwise_gpu(out, i, stages, tunables);
+}
+void elementwise(Cuda, Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
+  elementwise_gpu(out, i, stages, tunables);
+}
 
 }  // namespace ashlar::dsl

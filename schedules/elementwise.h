@@ -9,10 +9,25 @@ namespace ashlar::dsl {
 /// all loads of an element then come before its first store.
 using Intermediates = std::vector<Stage*>;
 
+/// What a tuner may vary on GPUs: threads of a block, and vectors of each, a block's threads apart. A kernel that has
+/// one as a member gives it to elementwise().
+struct ElementwiseTunables {
+  Tunable<int> threads{"threads", {256, 128, 512}, On::gpu}, vectors{"vectors", {1, 2, 4}, On::gpu};
+
+  ElementwiseTunables() {
+    space_rule("OpenCL: a work-group has at most 256 threads",
+               [this] { return !Descriptor::target.has_feature(Halide::Target::OpenCL) || threads.value() <= 256; });
+  }
+};
+
 /// Vectors, in parallel chunks of 16384 elements.
-void elementwise(Cpu, Halide::Func out, const Var& i, const Intermediates& stages = {});
-/// One 16-byte access per thread where every view starts at a multiple of it, else four elements, a block apart.
-void elementwise(OpenCL, Halide::Func out, const Var& i, const Intermediates& stages = {});
-void elementwise(Cuda, Halide::Func out, const Var& i, const Intermediates& stages = {});
+void elementwise(Cpu, Halide::Func out, const Var& i, const Intermediates& stages = {},
+                 const ElementwiseTunables* tunables = nullptr);
+/// 16-byte accesses where every view starts at a multiple of it, else four elements of a thread, a block apart. With
+/// stages a thread has one vector.
+void elementwise(OpenCL, Halide::Func out, const Var& i, const Intermediates& stages = {},
+                 const ElementwiseTunables* tunables = nullptr);
+void elementwise(Cuda, Halide::Func out, const Var& i, const Intermediates& stages = {},
+                 const ElementwiseTunables* tunables = nullptr);
 
 }  // namespace ashlar::dsl

@@ -1,5 +1,6 @@
 #include "schedules/reduction.h"
 
+#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/tasks.h"
@@ -114,15 +115,14 @@ Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
   const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_thread", {row}, 0, 1, 4, first_part);
   return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
-          reading(out, stage, [f = share.func](const auto& at) { return f(at[2]); }),
+          reading(out, stage, [f = share.kept](const auto& at) { return f(at[2]); }),
           [=](Halide::Stage branch) mutable {
             Var block("block_of_threads"), thread("row_of_thread");
             branch.split(s.outer, block, thread, kThreads, TailStrategy::GuardWithIf)
                 .reorder(s.inner, s.part, thread, block)
                 .gpu_blocks(block)
                 .gpu_threads(thread);
-            share.func.compute_at(out, thread).update(0).unroll(share.steps.x);
-            share.func.update(1).unroll(share.rest.x);
+            share.func.compute_at(out, thread);
           }};
 }
 
@@ -159,13 +159,15 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
 
 // A contiguous reduction by a block of its own.
 Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
-  constexpr int kThreads = 256;
+  const auto chosen = [](int tunable, int otherwise) { return tunable != 0 ? tunable : otherwise; };
+  const int threads = chosen(s.tunables.row_threads, stage.is_ranked() ? 128 : 256);
+  const int unroll = chosen(s.tunables.row_unroll, stage.is_idempotent() && !stage.is_ranked() ? 8 : 4);
   Func out = s.out;
   const Var member("member"), part_index("part_index"), row("row");
   const std::vector<Var> index = stage.index();
   const Rewrite rewrite{{{index[0].name(), 0}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
-  Share share = make_share(stage, "_long", {member, part_index, row}, member, kThreads, 4, rewrite);
-  const std::vector<Func> tree = make_tree(stage, share.kept, kThreads, {part_index, row});
+  Share share = make_share(stage, "_long", {member, part_index, row}, member, threads, unroll, rewrite);
+  const std::vector<Func> tree = make_tree(stage, share.kept, threads, {part_index, row});
   return {Shape3(out).inner == 1, reading(out, stage, [f = tree.back()](const auto& at) { return f(at[1], at[2]); }),
           [=](Halide::Stage branch) mutable {
             Var block("long_block"), thread("thread");
@@ -175,7 +177,7 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
                 .gpu_blocks(block)
                 .gpu_threads(thread);
             const LoopLevel level(out, block);
-            share.kept.bound(member, 0, kThreads);
+            share.kept.bound(member, 0, threads);
             share_in_block(share, level, member, row);
             for (Func f : tree) {
               f.compute_at(level).store_in(MemoryType::GPUShared);
@@ -184,44 +186,90 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
           }};
 }
 
-// Neighbouring results by neighbouring threads, `across` of them to a tile, and `along` threads share each reduction.
-// Threads beyond the last result repeat it, so that every tile has the same extent.
-Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition, int across,
-                   int along) {
+// How neighbouring results lie on a block: `across` threads along them, with `each` results to a thread, and `along`
+// threads that share each reduction.
+struct ColumnTile {
+  int across, along, each;
+  bool vectors;  // a thread's results are neighbours, else `across` apart
+  int results() const { return across * each; }
+  // The tile's index in results, of result `e` of thread `x`.
+  Expr index(const Expr& x, const Expr& e) const { return vectors ? x * each + e : e * across + x; }
+  Expr thread(const Expr& result) const { return vectors ? result / each % across : result % across; }
+  Expr of_thread(const Expr& result) const { return vectors ? result % each : result / across % each; }
+};
+
+// Results beyond the last repeat it, so that every tile has the same extent.
+Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition,
+                   const ColumnTile& shape) {
   Func out = s.out;
   const Expr inner = Shape3(out).inner;
-  const Var member("member"), x("x"), tile("tile"), part_index("part_index"), row("row");
+  const Var member("member"), x("x"), each("each"), tile("tile"), part_index("part_index"), row("row");
   const std::vector<Var> index = stage.index();
-  const Rewrite rewrite{{{index[0].name(), Halide::min(tile * across + x, inner - 1)},
-                         {index[1].name(), part_index},
-                         {index[2].name(), row}},
-                        {}};
-  constexpr int kUnroll = 8;  // a thread's loads under way
-  const std::string name = "_columns" + std::to_string(across);
-  Share share = make_share(stage, name, {x, member, tile, part_index, row}, member, along, kUnroll, rewrite);
+  const int results = shape.results();
+  const Expr column = shape.vectors ? Halide::min(tile * shape.across + x, inner / shape.each - 1) * shape.each + each
+                                    : Halide::min(tile * results + shape.index(x, each), inner - 1);
+  const Rewrite rewrite{{{index[0].name(), column}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
+  const std::string name = "_columns" + std::to_string(results) + (shape.vectors ? "v" : "");
+  Share share = make_share(stage, name, {each, x, member, tile, part_index, row}, member, shape.along,
+                           s.tunables.column_unroll, rewrite);
   const auto combined = [=](const std::vector<Expr>& at) {
     std::vector<Expr> parts;
-    for (int m = 0; m < along; m++) parts.push_back(share.kept(at[0] % across, m, at[0] / across, at[1], at[2]));
+    for (int m = 0; m < shape.along; m++) {
+      parts.push_back(share.kept(shape.of_thread(at[0]), shape.thread(at[0]), m, at[0] / results, at[1], at[2]));
+    }
     return stage.combine(parts);
   };
   return {condition, reading(out, stage, combined), [=](Halide::Stage branch) mutable {
-            Var block("block" + name), thread("thread");
-            branch.split(s.inner, block, thread, across, TailStrategy::GuardWithIf)
-                .reorder(thread, block, s.part, s.outer)
+            Var block("block" + name), thread("thread"), beside("beside");
+            branch.split(s.inner, block, thread, results, TailStrategy::GuardWithIf)
+                .split(thread, beside, thread, shape.across)
+                .reorder(thread, beside, block, s.part, s.outer)
                 .fuse(block, s.part, block)
                 .fuse(block, s.outer, block)
                 .gpu_blocks(block)
-                .gpu_threads(thread);
-            share.kept.bound(x, 0, across).bound(member, 0, along);
+                .gpu_threads(thread, beside);
+            share.kept.bound(each, 0, shape.each).bound(x, 0, shape.across).bound(member, 0, shape.along);
             share_in_block(share, LoopLevel(out, block), x, member);
+            const auto on_each = [&](auto&& f) {
+              if (shape.vectors)
+                f.vectorize(each);
+              else
+                f.unroll(each);
+            };
+            share.func.bound(each, 0, shape.each);
+            on_each(share.kept);
+            on_each(share.func);
+            share.func.update(0).reorder(each, share.steps.x);
+            share.func.update(1).reorder(each, share.rest.x);
+            on_each(share.func.update(0));
+            on_each(share.func.update(1));
           }};
 }
 
+// True where a tile has results for all its threads, and each row of the input is a whole number of aligned runs of
+// `each`.
+Expr columns_are_aligned(const Func& out, int each) {
+  Expr aligned = Shape3(out).inner % each == 0 && Shape3(out).inner >= 32 * each;
+  for (const Halide::Parameter& input : inputs_of(out)) {
+    aligned = aligned && stride_of(input, 0) == 1 && stride_of(input, 1) % each == 0 &&
+              stride_of(input, 2) % each == 0 && hidden_min(input) % each == 0;
+  }
+  return Halide::Internal::simplify(aligned);
+}
+
 void reduction_gpu(const ReductionStages& s) {
+  vector_accesses();
   index_arithmetic();
   const ReductionStage stage(s.reduce.func());
-  choose(s.out, {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
-                 gpu_columns(s, stage, Shape3(s.out).inner <= 12, 8, 32), gpu_columns(s, stage, Expr(), 32, 8)});
+  std::vector<Branch> branches{gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
+                               gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false})};
+  const int along = s.tunables.column_members,
+            each = s.tunables.column_bytes / std::max(4, inputs_of(s.out)[0].type().bytes());
+  if (each > 1 && !stage.is_ranked()) {
+    branches.push_back(gpu_columns(s, stage, columns_are_aligned(s.out, each), {32, along, each, true}));
+  }
+  branches.push_back(gpu_columns(s, stage, Expr(), {32, 8, 1, false}));
+  choose(s.out, branches);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ using Halide::LoopLevel;
 using Halide::MemoryType;
 using Halide::TailStrategy;
 using rows::in_lanes;
+using rows::KeptSteps;
 using rows::kWarp;
 using rows::make_rotation;
 using rows::rewritten;
@@ -47,8 +48,7 @@ class ThreadRows {
     if (stages.out_has_columns) out.reorder(stages.column, thread_, block_);
     out.gpu_blocks(block_).gpu_threads(thread_);
     for (Share& share : shares_) {
-      share.func.compute_at(func, thread_).update(0).unroll(share.steps.x);
-      share.func.update(1).unroll(share.rest.x);
+      share.func.compute_at(func, thread_);
     }
   }
 
@@ -161,12 +161,8 @@ class WarpRows {
     const LoopLevel level(func, warp_);
     for (Share& share : shares_) {
       in_lanes(share.func, level);
-      share.func.update(0)
-          .reorder(share.steps.x, member_, share.steps.y, lane_)
-          .unroll(share.steps.x)
-          .unroll(member_)
-          .gpu_lanes(lane_);
-      share.func.update(1).reorder(share.rest.x, member_, lane_).unroll(share.rest.x).unroll(member_).gpu_lanes(lane_);
+      share.func.update(0).reorder(member_, share.steps.x, lane_).unroll(member_).gpu_lanes(lane_);
+      share.func.update(1).reorder(share.rest.x, member_, lane_).unroll(member_).gpu_lanes(lane_);
     }
     for (const std::vector<Func>& tree : trees_) {
       for (const Func& f : tree) in_lanes(f, level);
@@ -246,17 +242,86 @@ void shared_rows(RowBranches& branches, int most_threads) {
   branches.choose();
 }
 
-// Shapes whose rows need more than `most_bytes` of shared memory are left out.
-void add_staged_block_rows(RowBranches& branches, int most_bytes,
-                           std::initializer_list<std::tuple<int, int, int>> shapes) {
-  const int vector = row_vector(branches.stages());
-  int bytes_of_column = 0;
-  for (const Func& input : inputs_to_stage(branches.stages())) bytes_of_column += input.types()[0].bytes();
-  const Expr aligned = rows_are_aligned(branches.stages(), vector);
+int staged_bytes_of_column(const RowStages& stages) {
+  int bytes = 0;
+  for (const Func& input : inputs_to_stage(stages)) bytes += input.types()[0].bytes();
+  return bytes;
+}
+
+// Threads, vectors of each and rows in a block; shapes whose rows need more than `most_bytes` of shared memory are left
+// out.
+using BlockShapes = std::vector<std::tuple<int, int, int>>;
+void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes) {
+  const RowStages& stages = branches.stages();
+  const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
+  const Expr aligned = rows_are_aligned(stages, vector);
   for (const auto& [threads, steps, rows] : shapes) {
     const RowLayout layout{threads, steps, vector};
     if (layout.columns() * rows * bytes_of_column > most_bytes) continue;
-    branches.add(layout.columns(), StagedBlockRows(branches.stages(), branches.reductions(), layout, rows), aligned);
+    branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, rows, {steps, 0}), aligned);
+  }
+}
+
+// Threads to a row, vectors of each, warps in a block and rows one after the other, for rows of 32 columns on. A vector
+// holds 4 or 8.
+std::vector<std::tuple<int, int, int, int>> warp_shapes(const RowTunables& tunables, int vector) {
+  const int warps = tunables.warps, under_way = tunables.warp_vectors;
+  std::vector<std::tuple<int, int, int, int>> shapes;
+  for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
+    const int most = tunables.lane_vectors != 0 ? tunables.lane_vectors : vector == 8 ? 2 : vectors < 128 ? 8 : 4;
+    const int threads = std::clamp(vectors / most, std::min(32 / vector, vectors), rows::kWarp);
+    const int steps = vectors / threads;
+    const int members = std::max(1, (under_way != 0 ? under_way : 4) / steps);
+    shapes.emplace_back(threads, steps, warps, under_way == 0 ? std::min(members, 2) : members);
+  }
+  return shapes;
+}
+
+BlockShapes block_shapes(const RowTunables& tunables) {
+  if (tunables.block_vectors == 0) return {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}};
+  BlockShapes shapes;
+  for (int vectors = 256; vectors <= 4096; vectors *= 2) {
+    const int threads = std::clamp(vectors / tunables.block_vectors, 32, 1024);
+    shapes.emplace_back(threads, vectors / threads, 1);
+  }
+  return shapes;
+}
+
+// How a block keeps a row that doesn't fit into 64 KB: in shared memory and in elements of each thread's registers.
+struct LongRows {
+  int threads, shared_bytes, register_elements;
+};
+// Two blocks on a multiprocessor of 228 KB, or one.
+constexpr LongRows kTwoBlocks{512, 104 << 10, 32}, kOneBlock{1024, 208 << 10, 16};
+
+// Of a block on the device of the call: runtime/halide_hooks.cpp has it.
+Expr most_shared_bytes() {
+  using Halide::Internal::Call;
+  return Call::make(Halide::Int(32), "ashlar_cuda_shared_bytes", {}, Call::PureExtern);
+}
+
+void add_long_rows(RowBranches& branches) {
+  const RowStages& stages = branches.stages();
+  const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
+  const int inputs = static_cast<int>(inputs_to_stage(stages).size());
+  const Expr aligned = rows_are_aligned(stages, vector);
+  for (int columns = 8192; columns <= 65536; columns *= 2) {
+    if (columns * bytes_of_column <= kMostSharedOfCuda) continue;
+    const int kept_twice = kTwoBlocks.shared_bytes + kTwoBlocks.threads * kTwoBlocks.register_elements * 4;
+    // Measured on an H200: rows of 16 bits are quicker with two blocks even where a part has to be read again.
+    const bool fits_twice = vector == 8 || columns * bytes_of_column <= kept_twice;
+    const int blocks = stages.tunables.long_row_blocks;
+    const LongRows& way = blocks == 2 || (blocks == 0 && fits_twice) ? kTwoBlocks : kOneBlock;
+    const RowLayout layout{way.threads, columns / (way.threads * vector), vector};
+    const int bytes_of_step = way.threads * vector * bytes_of_column;
+    const int shared = std::min(layout.steps, way.shared_bytes / bytes_of_step);
+    // 16-bit elements would take a register each.
+    const int most = vector == 4 ? way.register_elements / (vector * inputs) : 0;
+    const KeptSteps kept{shared, std::min(layout.steps - shared, most)};
+    // Beside the row: 8 bytes of each thread's share of a reduction, and of the tree above it.
+    const int bytes = shared * bytes_of_step + way.threads * 16;
+    branches.add(columns, StagedBlockRows(stages, branches.reductions(), layout, 1, kept),
+                 aligned && most_shared_bytes() >= bytes);
   }
 }
 
@@ -284,7 +349,6 @@ void row_reduction(OpenCL, const RowStages& stages) {
 void row_reduction(Cuda, const RowStages& stages) {
   uniform_guards();
   vector_accesses();
-  index_arithmetic();
   RowBranches branches(stages);
   const std::vector<ReductionStage>& reductions = branches.reductions();
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
@@ -294,18 +358,18 @@ void row_reduction(Cuda, const RowStages& stages) {
     if (is_staged)
       add_staged_block_rows(branches, kMostSharedOfCuda,
                             {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
-    return shared_rows(branches, 1024);
+    shared_rows(branches, 1024);
+    return index_arithmetic();
   }
   if (is_staged) {
     const int vector = row_vector(stages);
     const Expr aligned = rows_are_aligned(stages, vector);
-    for (const auto& [threads, steps, warps, members] :
-         {std::tuple{8, 1, 8, 2}, {8, 2, 8, 2}, {8, 4, 8, 1}, {8, 8, 8, 1}, {32, 4, 8, 1}}) {
+    for (const auto& [threads, steps, warps, members] : warp_shapes(stages.tunables, vector)) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda,
-                          {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
+    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables));
+    add_long_rows(branches);
   }
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
   branches.add(kColumnsOfThread, ThreadRows(reductions));
@@ -314,6 +378,7 @@ void row_reduction(Cuda, const RowStages& stages) {
   branches.add(kColumnsOfBlock, SharedRows(reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(reductions, 1024, 1));
   branches.choose();
+  index_arithmetic();  // after per_thread()
 }
 
 }  // namespace ashlar::dsl

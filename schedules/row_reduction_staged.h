@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/staged_rows.h"
 #include "schedules/row_reduction.h"
 
@@ -57,22 +58,22 @@ class StagedReader {
  public:
   explicit StagedReader(const RowStages& stages) : inputs(inputs_to_stage(stages)) {}
 
-  /// Reads the results, and an input's element of `column` by `staged(i)` for the i-th input; other elements (the one
-  /// of a label, say) come from memory.
+  /// Reads the results, and the i-th input's element of `column` by `element(i)`; other elements (the one of a label,
+  /// say) come from memory.
   Rewrite rewrite(const Expr& column, const std::function<Expr(const Func& result)>& result,
-                  const std::function<Expr(const Func& staged)>& element) const {
+                  const std::function<Expr(size_t input)>& element) const {
     Rewrite rewrite;
     for (const auto& [name, func] : results) {
       rewrite.calls[name] = [=, f = func](const std::vector<Expr>&) { return result(f); };
     }
     for (size_t i = 0; i < inputs.size(); i++) {
-      rewrite.calls[inputs[i].name()] = [=, input = inputs[i], f = staged[i]](const std::vector<Expr>& at) {
-        return Halide::Internal::equal(at[0], column) ? element(f) : Expr(input(at));
+      rewrite.calls[inputs[i].name()] = [=, input = inputs[i]](const std::vector<Expr>& at) {
+        return Halide::Internal::equal(at[0], column) ? element(i) : Expr(input(at));
       };
     }
     return rewrite;
   }
-  std::vector<Func> inputs, staged;
+  std::vector<Func> inputs;
   std::vector<std::pair<std::string, Func>> results;
 };
 
@@ -90,18 +91,18 @@ class StagedWarpRows {
     const Expr row = Halide::min(number, rows - 1);
     const std::vector<Var> index{lane_, member_, group_};
     for (const Func& input : reader_.inputs) {
-      reader_.staged.push_back(
+      staged_.push_back(
           stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_, {member_, group_}, row));
     }
     for (const ReductionStage& stage : reductions) {
-      const auto reading = [&](const Halide::RDom& each, const Expr& column) {
+      const auto reading = [&](size_t, const Halide::RDom& each, const Expr& column) {
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(lane_, member_, group_); },
-            [&](const Func& f) { return f(each.x, lane_, each.y, member_, group_); });
+            [&](size_t i) { return staged_[i](each.x, lane_, each.y, member_, group_); });
         rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };
-      shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, reading));
+      shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, {{0, layout.steps}}, reading));
       trees_.push_back(make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads));
       reader_.results.emplace_back(stage.name(), trees_.back().back());
     }
@@ -116,7 +117,7 @@ class StagedWarpRows {
     const Expr element = column % vector, step = column / (vector * layout_.threads) % layout_.steps;
     return rewritten(plain, reader_.rewrite(
                                 column, [=](const Func& f) { return f(lane, member, group); },
-                                [=](const Func& f) { return f(element, lane, step, member, group); }));
+                                [=, this](size_t i) { return staged_[i](element, lane, step, member, group); }));
   }
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -137,7 +138,7 @@ class StagedWarpRows {
         .gpu_lanes(thread_);
     for (const Var& v : {whole_, thread_, warp_, block_}) out.partition(v, Partition::Never);
     const LoopLevel level(func, warp_);
-    for (Func f : reader_.staged) {
+    for (Func f : staged_) {
       f.compute_at(level).store_in(MemoryType::Register);
       f.bound(element_, 0, vector).bound(lane_, 0, kWarp).bound(step_, 0, layout_.steps).bound(member_, 0, members_);
       f.bound_extent(group_, 1);
@@ -146,9 +147,9 @@ class StagedWarpRows {
     for (StagedShare& share : shares_) {
       in_lanes(share.func, level);
       share.func.update(0)
-          .reorder(share.each.x, share.each.y, member_, lane_)
-          .unroll(share.each.x)
-          .unroll(share.each.y)
+          .reorder(share.each[0].x, share.each[0].y, member_, lane_)
+          .unroll(share.each[0].x)
+          .unroll(share.each[0].y)
           .unroll(member_)
           .gpu_lanes(lane_);
     }
@@ -167,31 +168,52 @@ class StagedWarpRows {
   int warps_, members_, side_;
   Var lane_{"lane"}, member_{"member"}, group_{"group"}, element_{"element"}, step_{"step"}, block_{"block"},
       warp_{"warp_in_block"}, row_{"row_in_warp"}, beside_{"beside"}, whole_{"whole"}, thread_{"thread"};
+  std::vector<Func> staged_;
   StagedReader reader_;
   std::vector<StagedShare> shares_;
   std::vector<std::vector<Func>> trees_;
 };
 
-// In shared memory: layout.threads threads for each row, `rows` rows in a block.
+// layout.threads threads for each row, `rows` rows in a block. The first steps of the layout are kept in shared memory,
+// the next in registers, and what is left is read again where it's needed, from the second-level cache with some luck.
+struct KeptSteps {
+  int shared, registers;
+};
+
 class StagedBlockRows {
  public:
   StagedBlockRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
-                  int rows)
-      : layout_(layout), rows_(rows), reader_(stages) {
+                  int rows, const KeptSteps& kept_steps)
+      : layout_(layout), rows_(rows), kept_steps_(kept_steps), reader_(stages) {
+    const Expr columns = reductions.at(0).extent();
+    const auto stage_from = [&](const Func& input, int first) {
+      return stage_rows(input, layout, columns, element_, member_, member_, step_, {stages.row}, stages.row, first);
+    };
+    const int registers_end = kept_steps.shared + kept_steps.registers;
+    std::vector<Steps> parts{{0, kept_steps.shared}};
+    if (kept_steps.registers > 0) parts.push_back({kept_steps.shared, kept_steps.registers});
+    if (registers_end < layout.steps) parts.push_back({registers_end, layout.steps - registers_end});
     for (const Func& input : reader_.inputs) {
-      reader_.staged.push_back(stage_rows(input, layout, reductions.at(0).extent(), element_, member_, member_, step_,
-                                          {stages.row}, stages.row));
+      in_shared_.push_back(stage_from(input, 0));
+      if (kept_steps.registers > 0) in_registers_.push_back(stage_from(input, kept_steps.shared));
     }
     const std::vector<Var> index{member_, stages.row};
     for (const ReductionStage& stage : reductions) {
-      const auto reading = [&](const Halide::RDom& each, const Expr& column) {
+      again_.emplace_back();
+      if (registers_end < layout.steps) {
+        for (const Func& input : reader_.inputs) again_.back().push_back(stage_from(input, registers_end));
+      }
+      const auto reading = [&](size_t part, const Halide::RDom& each, const Expr& column) {
+        const std::vector<Func>& staged = part == 0                               ? in_shared_
+                                          : part == 1 && kept_steps.registers > 0 ? in_registers_
+                                                                                  : again_.back();
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(stages.row); },
-            [&](const Func& f) { return f(each.x, member_, each.y, stages.row); });
+            [&](size_t i) { return staged[i](each.x, member_, each.y, stages.row); });
         rewrite.variables[stage.index().at(0).name()] = stages.row;
         return rewrite;
       };
-      shares_.push_back(make_staged_share(stage, "_part", index, layout, member_, reading));
+      shares_.push_back(make_staged_share(stage, "_part", index, layout, member_, parts, reading));
       Func kept(stage.name() + "_kept");
       kept(index) = shares_.back().func(member_, stages.row);
       kept_.push_back(kept);
@@ -205,9 +227,22 @@ class StagedBlockRows {
     const Expr column = stages.column;
     const Expr thread = column / vector % layout_.threads, element = column % vector;
     const Expr step = column / (vector * layout_.threads) % layout_.steps;
-    return rewritten(plain, reader_.rewrite(
-                                column, [&](const Func& f) { return f(stages.row); },
-                                [=, &stages](const Func& f) { return f(element, thread, step, stages.row); }));
+    const auto [shared, registers] = kept_steps_;
+    return rewritten(
+        plain,
+        reader_.rewrite(
+            column, [&](const Func& f) { return f(stages.row); },
+            [&, shared = shared, registers = registers](size_t i) {
+              Expr value = in_shared_[i](element, thread, shared < layout_.steps ? Halide::min(step, shared - 1) : step,
+                                         stages.row);
+              if (registers > 0) {
+                value = Halide::select(
+                    step < shared, value,
+                    in_registers_[i](element, thread, Halide::clamp(step - shared, 0, registers - 1), stages.row));
+              }
+              if (shared + registers == layout_.steps) return value;
+              return Halide::select(step < shared + registers, value, Expr(reader_.inputs[i](column, stages.row, 0)));
+            }));
   }
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -232,19 +267,33 @@ class StagedBlockRows {
     const auto in_shared = [&](Func f) {
       f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(stages.row, rows_);
     };
-    for (Func f : reader_.staged) {
-      in_shared(f);
-      f.bound(element_, 0, vector).bound(member_, 0, layout_.threads).bound(step_, 0, layout_.steps);
+    const auto in_vectors = [&](Func f, int steps) {
+      f.bound(element_, 0, vector).bound(member_, 0, layout_.threads).bound(step_, 0, steps);
       f.reorder(element_, step_, member_, stages.row)
           .vectorize(element_)
           .unroll(step_)
           .gpu_threads(member_, stages.row);
+    };
+    for (Func f : in_shared_) {
+      in_shared(f);
+      in_vectors(f, kept_steps_.shared);
+    }
+    for (Func f : in_registers_) {
+      f.compute_at(level).bound_storage(stages.row, rows_);
+      in_vectors(f, kept_steps_.registers);
+      per_thread(f);
     }
     for (size_t i = 0; i < shares_.size(); i++) {
       in_shared(kept_[i]);
       kept_[i].bound(member_, 0, layout_.threads).gpu_threads(member_, stages.row);
       shares_[i].func.compute_at(kept_[i], member_);
-      shares_[i].func.update(0).unroll(shares_[i].each.x).unroll(shares_[i].each.y);
+      for (size_t part = 0; part < shares_[i].each.size(); part++) {
+        const Halide::RDom& each = shares_[i].each[part];
+        shares_[i].func.update(static_cast<int>(part)).unroll(each.x).unroll(each.y);
+      }
+      for (Func f : again_[i]) {
+        f.compute_at(shares_[i].func, shares_[i].each.back().y).bound(element_, 0, vector).vectorize(element_);
+      }
       for (Func& tree : trees_[i]) {
         in_shared(tree);
         if (tree.dimensions() == 2)
@@ -258,9 +307,12 @@ class StagedBlockRows {
  private:
   RowLayout layout_;
   int rows_;
+  KeptSteps kept_steps_;
   Var member_{"member"}, element_{"element"}, step_{"step"}, block_{"block"}, row_{"row_in_block"}, whole_{"whole"},
       thread_{"thread"};
   StagedReader reader_;
+  std::vector<Func> in_shared_, in_registers_;
+  std::vector<std::vector<Func>> again_;  // of each reduction
   std::vector<StagedShare> shares_;
   std::vector<Func> kept_;
   std::vector<std::vector<Func>> trees_;

@@ -41,7 +41,7 @@ struct Marker {
   std::string kind;
   std::vector<int> numbers;
   std::vector<std::string> arguments;  // registers or constants
-  std::string result;                  // a register nobody may read
+  std::string result;                  // a register; only conversions are read
   size_t first, last;                  // its lines, the braces included
 };
 
@@ -55,6 +55,7 @@ class KernelRewriter {
     for (size_t i = begin_; i < end_; i++) {
       if (starts_with(code_of(lines_[i]), "{") && lines_[i].find("callseq") != std::string::npos) i = read_call(i);
     }
+    for (const Marker& conversion : conversions_) convert(conversion);
     if (markers_.empty()) return;
     check_complete();
     find_addresses();
@@ -96,14 +97,24 @@ class KernelRewriter {
       }
     }
     static const std::map<std::string, std::pair<size_t, size_t>> kKinds{
-        {"copy", {3, 3}}, {"commit", {2, 0}}, {"wait", {2, 0}}, {"end", {2, 0}}, {"registers", {1, 0}}};
+        {"copy", {3, 3}},      {"commit", {2, 0}}, {"wait", {2, 0}},  {"end", {2, 0}},
+        {"registers", {1, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}};
     const auto known = kKinds.find(marker.kind);
     if (known == kKinds.end() || marker.numbers.size() != known->second.first ||
         marker.arguments.size() != known->second.second) {
       fail(first, "an unknown marker");
     }
-    markers_.push_back(marker);
+    (starts_with(marker.kind, "bf16") ? conversions_ : markers_).push_back(marker);
     return last;
+  }
+
+  // A function of its arguments: wherever LLVM has put it, once or several times, the instruction may stand.
+  void convert(const Marker& marker) {
+    if (marker.result.empty()) fail(marker.first, "a conversion without a result");
+    for (size_t i = marker.first; i <= marker.last; i++) lines_[i].clear();
+    // The first source becomes the upper half.
+    const std::string upper = marker.kind == "bf16x2" ? marker.arguments[1] : "0f00000000";
+    lines_[marker.first] = "\tcvt.rn.bf16x2.f32 \t" + marker.result + ", " + upper + ", " + marker.arguments[0] + ";";
   }
 
   // Every marker that the lowering pass made is there once, and no other.
@@ -300,7 +311,7 @@ class KernelRewriter {
   Lines& lines_;
   const size_t begin_, end_;
   const std::string name_;
-  std::vector<Marker> markers_;
+  std::vector<Marker> markers_, conversions_;
   std::map<std::string, std::vector<size_t>> mentions_;  // the lines in which a register stands
   std::set<size_t> address_loads_;
   std::set<int> waits_;

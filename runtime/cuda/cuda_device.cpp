@@ -1,5 +1,9 @@
 #include "runtime/cuda/cuda_device.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+
 #include "runtime/cuda/driver.h"
 #include "runtime/error.h"
 #include "runtime/stream_state.h"
@@ -188,6 +192,21 @@ int cuda_device_count() noexcept {
   return count;
 }
 
+namespace {
+
+/// An attribute of a device by the driver's number; 0 where the driver doesn't say.
+int attribute_of(int index, int attribute) noexcept {
+  using GetAttribute = cuda::Result (*)(int* value, int attribute, cuda::DeviceId device);
+  static const auto get = reinterpret_cast<GetAttribute>(cuda::symbol("cuDeviceGetAttribute"));
+  cuda::DeviceId id = 0;
+  int value = 0;
+  const bool is_told = get != nullptr && cuda::api()->device_get(&id, index) == cuda::kSuccess &&
+                       get(&value, attribute, id) == cuda::kSuccess;
+  return is_told ? value : 0;
+}
+
+}  // namespace
+
 DeviceState& open_cuda_device(int index) { return *new CudaDevice(index); }
 
 std::string cuda_description(int index) {
@@ -197,15 +216,18 @@ std::string cuda_description(int index) {
 }
 
 std::string cuda_capability(int index) {
-  using GetAttribute = cuda::Result (*)(int* value, int attribute, cuda::DeviceId device);
   constexpr int kMajor = 75, kMinor = 76;
-  const auto get = reinterpret_cast<GetAttribute>(cuda::symbol("cuDeviceGetAttribute"));
-  int major = 0, minor = 0;
-  if (get == nullptr || get(&major, kMajor, device_id(index)) != cuda::kSuccess ||
-      get(&minor, kMinor, device_id(index)) != cuda::kSuccess) {
-    return "unknown";
-  }
-  return std::to_string(major) + "." + std::to_string(minor);
+  const int major = attribute_of(index, kMajor), minor = attribute_of(index, kMinor);
+  return major > 0 ? std::to_string(major) + "." + std::to_string(minor) : "unknown";
+}
+
+int cuda_shared_bytes(int index) noexcept {
+  constexpr int kMostOfBlock = 97, kOfEveryBlock = 48 << 10;  // the first has to be asked for (kernel_module.cpp)
+  static std::array<std::atomic<int>, kMostDevices> known{};
+  std::atomic<int>& bytes = known[static_cast<size_t>(index)];
+  int value = bytes.load(std::memory_order_relaxed);
+  if (value == 0) bytes.store(value = std::max(attribute_of(index, kMostOfBlock), kOfEveryBlock));
+  return value;
 }
 
 std::string cuda_driver() {

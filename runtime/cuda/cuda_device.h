@@ -11,9 +11,11 @@ int cuda_device_count() noexcept;
 /// Throws DriverError when the context can't be made.
 DeviceState& open_cuda_device(int index);
 std::string cuda_description(int index);
-/// "CUDA driver 13.0": the newest CUDA version that the driver serves.
 /// "9.0"; "unknown" where the driver doesn't say.
 std::string cuda_capability(int index);
+/// Shared memory that one block may have.
+int cuda_shared_bytes(int index) noexcept;
+/// "CUDA driver 13.0": the newest CUDA version that the driver serves.
 std::string cuda_driver();
 
 }  // namespace ashlar::detail

@@ -15,7 +15,7 @@ namespace {
 /// x[outer, reduced, inner]: where each of the three steps through memory.
 struct Canonical {
   Shape sizes = Shape::filled(3, 1);
-  Shape strides = Shape::filled(3, 1);
+  Shape strides = {0, 1, 1};  // of no step at all: a multiple of anything
 };
 
 /// Loops over the kept and over the reduced axes, each collapsed on its own: their elements' order is kept.
@@ -57,7 +57,8 @@ Canonical canonical_of(const Split& split) {
 int64_t chunk_for(const Shape& x, DeviceKind kind) {
   const int64_t outer = x[0], reduced = x[1], inner = x[2];
   const bool is_cpu = kind == DeviceKind::cpu, is_contiguous = inner == 1;
-  const int64_t wanted_groups = is_cpu ? 16 : 1024, run = is_cpu ? 64 : 32;
+  const int64_t wanted_groups = is_cpu ? 16 : is_contiguous ? 4096 : 1024;
+  const int64_t run = is_cpu ? 64 : inner >= 128 ? 128 : 32;
   const int64_t least_chunk = is_cpu ? 65536 / std::min(inner, run) : is_contiguous ? 4096 : 256;
   const int64_t groups = is_contiguous ? outer : outer * ((inner + run - 1) / run);
   const int64_t parts = std::min(wanted_groups / groups, reduced / least_chunk);

@@ -1,6 +1,7 @@
 #include "schedules/lowering/accesses.h"
 
 #include "dsl/descriptor.h"
+#include "dsl/element.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -25,6 +26,36 @@ class WideAccesses : public IRMutator {
   }
   static ModulusRemainder in_words(const ModulusRemainder& alignment) {
     return ModulusRemainder(alignment.modulus / (kElements / kWords), alignment.remainder / (kElements / kWords));
+  }
+
+  // Pairs of bf16 are converted together, where each would need its own instructions to come out of or into its word.
+  Expr visit(const Call* call) override {
+    if (call->name != Element<bf16>::kNarrow || call->type.lanes() % 2 != 0) return IRMutator::visit(call);
+    const int pairs = call->type.lanes() / 2;
+    const std::string name = unique_name('n');
+    const Expr wide = Variable::make(call->args[0].type(), name);
+    const Expr words =
+        Call::make(Halide::UInt(32, pairs), Element<bf16>::kNarrowPair,
+                   {Shuffle::make_slice(wide, 0, 2, pairs), Shuffle::make_slice(wide, 1, 2, pairs)}, Call::PureExtern);
+    return Let::make(name, mutate(call->args[0]), Halide::reinterpret(call->type, words));
+  }
+  Expr visit(const Reinterpret* bits) override {
+    const Expr elements = shifted_elements(bits);
+    if (!elements.defined()) return IRMutator::visit(bits);
+    const int pairs = bits->type.lanes() / 2;
+    const Type word = Halide::UInt(32, pairs), real = Halide::Float(32, pairs);
+    const std::string name = unique_name('w');
+    const Expr words = Variable::make(word, name);
+    const Expr lower = Halide::reinterpret(real, words << make_const(word, 16));
+    const Expr upper = Halide::reinterpret(real, words & make_const(word, 0xffff0000));
+    return Let::make(name, Halide::reinterpret(word, mutate(elements)), Shuffle::make_interleave({lower, upper}));
+  }
+  // The elements that Element<bf16>::load widens, an even number of them; undefined where it's another expression.
+  static Expr shifted_elements(const Reinterpret* bits) {
+    if (bits->type.element_of() != Halide::Float(32) || bits->type.lanes() % 2 != 0) return Expr();
+    const Call* shift = Call::as_intrinsic(bits->value, {Call::widening_shift_left});
+    if (shift == nullptr || shift->args[0].type().element_of() != Halide::UInt(16)) return Expr();
+    return is_const(shift->args[1], 16) ? shift->args[0] : Expr();
   }
 
   Expr visit(const Load* load) override {

@@ -140,8 +140,17 @@ class Renumber : public Accesses {
     if (!is_mine(op->name)) return IRMutator::visit(op);
     if (!is_const_one(op->predicate)) fail("a predicated store");
     const std::vector<Expr> all = slots(op->index);
-    if (all.size() != 1) fail("a vector store; unroll instead");
-    return Store::make(op->name, mutate(op->value), all[0], op->param, const_true(), ModulusRemainder());
+    const auto store = [&](const Expr& value, const Expr& slot) {
+      return Store::make(op->name, value, slot, op->param, const_true(), ModulusRemainder());
+    };
+    if (all.size() == 1) return store(mutate(op->value), all[0]);
+    const std::string name = unique_name('v');
+    const Expr vector = Variable::make(op->value.type(), name);
+    std::vector<Stmt> stores;
+    for (size_t i = 0; i < all.size(); i++) {
+      stores.push_back(store(Shuffle::make_extract_element(vector, static_cast<int>(i)), all[i]));
+    }
+    return LetStmt::make(name, mutate(op->value), Block::make(stores));
   }
   Stmt visit(const Allocate* op) override {
     if (!is_mine(op->name)) return IRMutator::visit(op);

@@ -92,6 +92,14 @@ class PartReplacer : public IRGraphMutator {
   const Expr &part_, &replacement_;
 };
 
+// r of a key (r << 32) | i as dsl/reduce.h's argmax_key() makes it; undefined for any other expression.
+Expr rank_of(const Expr& key) {
+  const Call* both = Call::as_intrinsic(key, {Call::bitwise_or});
+  const Call* high = both == nullptr ? nullptr : Call::as_intrinsic(both->args[0], {Call::shift_left});
+  const Cast* rank = high == nullptr || !is_const(high->args[1], 32) ? nullptr : high->args[0].as<Cast>();
+  return rank != nullptr && rank->value.type() == Halide::UInt(32) ? rank->value : Expr();
+}
+
 Expr buffer_field(const Parameter& input, const std::string& field, int dimension) {
   return Variable::make(Halide::Int(32), input.name() + "." + field + "." + std::to_string(dimension), input);
 }
@@ -145,11 +153,17 @@ ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
   if (!calls_function(a, name_)) std::swap(a, b);
   if (!calls_function(a, name_)) refuse("its update must combine the stage itself with one value");
   value_ = b;
+  rank_ = operator_ == Operator::max ? rank_of(value_) : Expr();
 }
 
 Expr ReductionStage::value(const Expr& k, Rewrite rewrite) const {
   rewrite.variables[variable_] = k;
   return rewrite(value_);
+}
+
+Expr ReductionStage::rank(const Expr& k, Rewrite rewrite) const {
+  rewrite.variables[variable_] = k;
+  return rewrite(rank_);
 }
 
 Expr ReductionStage::length(const Rewrite& rewrite) const { return length_.defined() ? rewrite(length_) : extent_; }

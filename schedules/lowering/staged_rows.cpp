@@ -63,28 +63,33 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
 }
 
 Func stage_rows(const Func& input, const RowLayout& layout, const Expr& columns, const Var& element, const Var& thread,
-                const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row) {
-  const Expr vector = Halide::min(step * layout.threads + thread_in_row, columns / layout.vector - 1);
+                const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row, int first) {
+  const Expr vector = Halide::min((step + first) * layout.threads + thread_in_row, columns / layout.vector - 1);
   std::vector<Var> index{element, thread, step};
   index.insert(index.end(), rest.begin(), rest.end());
-  Func staged(input.name() + "_staged");
+  Func staged(input.name() + "_staged" + (first > 0 ? std::to_string(first) : ""));
   staged(index) = input(vector * layout.vector + element, row, 0);
   return staged;
 }
 
-StagedShare make_staged_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
-                              const RowLayout& layout, const Expr& thread_in_row,
-                              const std::function<Rewrite(const Halide::RDom& each, const Expr& column)>& reading) {
-  StagedShare share{Func(stage.name() + name), Halide::RDom(0, layout.vector, 0, layout.steps)};
-  const Expr vector = share.each.y * layout.threads + thread_in_row;
-  const Expr column = vector * layout.vector + share.each.x;
+StagedShare make_staged_share(
+    const ReductionStage& stage, const std::string& name, const std::vector<Var>& index, const RowLayout& layout,
+    const Expr& thread_in_row, const std::vector<Steps>& parts,
+    const std::function<Rewrite(size_t part, const Halide::RDom& each, const Expr& column)>& reading) {
+  StagedShare share{Func(stage.name() + name), {}};
   const std::vector<Expr> at(index.begin(), index.end());
-  Expr value = stage.value(column, reading(share.each, column));
-  if (!stage.is_idempotent()) {
-    value = Halide::select(vector < stage.extent() / layout.vector, value, stage.start());
-  }
   share.func(index) = stage.start();
-  share.func(at) = stage.combine(share.func(at), value);
+  for (size_t part = 0; part < parts.size(); part++) {
+    const Halide::RDom each(0, layout.vector, 0, parts[part].count);
+    const Expr vector = (each.y + parts[part].first) * layout.threads + thread_in_row;
+    const Expr column = vector * layout.vector + each.x;
+    Expr value = stage.value(column, reading(part, each, column));
+    if (!stage.is_idempotent()) {
+      value = Halide::select(vector < stage.extent() / layout.vector, value, stage.start());
+    }
+    share.func(at) = stage.combine(share.func(at), value);
+    share.each.push_back(each);
+  }
   return share;
 }
 

@@ -20,20 +20,26 @@ std::vector<Halide::Func> inputs_to_stage(const RowStages& stages);
 /// True where every row of every rank-2 input and of the output is a whole number of aligned vectors.
 Halide::Expr rows_are_aligned(const RowStages& stages, int vector);
 
-/// A copy of rows of `input`: staged(element, thread, step, rest…), for the row that `row` gives from the rest. Threads
-/// beyond the last vector repeat it.
+/// A copy of rows of `input`: staged(element, thread, step, rest…), for the row that `row` gives from the rest, from
+/// the layout's step `first` on. Threads beyond the last vector repeat it.
 Halide::Func stage_rows(const Halide::Func& input, const RowLayout& layout, const Halide::Expr& columns,
                         const Var& element, const Var& thread, const Halide::Expr& thread_in_row, const Var& step,
-                        const std::vector<Var>& rest, const Halide::Expr& row);
+                        const std::vector<Var>& rest, const Halide::Expr& row, int first = 0);
 
-/// What one thread reduces: share(index…) over its elements, each read by `staged` at (element, step).
+/// Steps [first, first + count) of a layout.
+struct Steps {
+  int first, count;
+};
+
+/// What one thread reduces: share(index…) over its elements, in an update for each part of the steps.
 struct StagedShare {
   Halide::Func func;
-  Halide::RDom each;  ///< x: elements, y: steps; both to be unrolled
+  std::vector<Halide::RDom> each;  ///< of each update, x: elements, y: steps from the part's first; both to be unrolled
 };
+/// `reading` gives what the elements of a part are read from.
 StagedShare make_staged_share(
     const ReductionStage& stage, const std::string& name, const std::vector<Var>& index, const RowLayout& layout,
-    const Halide::Expr& thread_in_row,
-    const std::function<Rewrite(const Halide::RDom& each, const Halide::Expr& column)>& reading);
+    const Halide::Expr& thread_in_row, const std::vector<Steps>& parts,
+    const std::function<Rewrite(size_t part, const Halide::RDom& each, const Halide::Expr& column)>& reading);
 
 }  // namespace ashlar::dsl

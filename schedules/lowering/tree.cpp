@@ -5,6 +5,7 @@ namespace ashlar::dsl {
 using Halide::Expr;
 using Halide::Func;
 using Halide::RDom;
+using Halide::Internal::make_zero;
 
 namespace {
 
@@ -12,8 +13,59 @@ std::vector<Expr> expressions(const std::vector<Var>& vars) { return {vars.begin
 
 }  // namespace
 
+namespace {
+
+// Of a ranked stage: a thread keeps the largest rank and the turn that it came in, and looks into that turn's values
+// for the first of that rank in the end. Three operations less for each value than on keys of 64 bits.
+Share make_ranked_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
+                        const Expr& member, int members, int unroll, const Rewrite& rewrite) {
+  const Expr extent = stage.extent(), length = stage.length(rewrite);
+  const int step = members * unroll;
+  const auto within = [&](const Expr& k) { return Halide::unsafe_promise_clamped(k, 0, extent - 1); };
+  const auto rank = [&](const Expr& k) {
+    const Expr condition = stage.condition(within(k), rewrite), value = stage.rank(within(k), rewrite);
+    return Halide::select(condition, value, make_zero(value.type()));
+  };
+  const auto k_of = [&](const Expr& turn, int i) { return turn * step + i * members + member; };
+
+  Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, extent / step), RDom(0, 1)};
+  Func& best = share.func;
+  const std::vector<Expr> at = expressions(index);
+  best(index) = Halide::Tuple(make_zero(Halide::UInt(32)), 0);
+  const auto take = [&](const Expr& turn, const std::vector<Expr>& ranks) {
+    Expr largest = ranks[0];
+    for (size_t i = 1; i < ranks.size(); i++) largest = Halide::max(largest, ranks[i]);
+    const Expr is_new = largest > best(at)[0];
+    best(at) = Halide::Tuple(Halide::select(is_new, largest, best(at)[0]), Halide::select(is_new, turn, best(at)[1]));
+  };
+  std::vector<Expr> ranks;
+  if (stage.has_length()) share.steps.where((share.steps.x + 1) * step <= length);
+  for (int i = 0; i < unroll; i++) ranks.push_back(rank(k_of(share.steps.x, i)));
+  take(share.steps.x, ranks);
+  ranks.clear();
+  const Expr last = length / step + share.rest;
+  share.rest.where(last * step + member < length);
+  for (int i = 0; i < unroll; i++) {
+    const Expr k = k_of(last, i);
+    ranks.push_back(Halide::select(k < length, rank(Halide::min(k, length - 1)), make_zero(Halide::UInt(32))));
+  }
+  take(last, ranks);
+
+  Expr key = stage.start();
+  for (int i = unroll; i-- > 0;) {
+    const Expr k = k_of(best(at)[1], i), inside = Halide::min(k, length - 1);
+    key = Halide::select(k < length && stage.condition(within(inside), rewrite) && rank(inside) == best(at)[0],
+                         stage.value(within(inside), rewrite), key);
+  }
+  share.kept(index) = key;
+  return share;
+}
+
+}  // namespace
+
 Share make_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
                  const Expr& member, int members, int unroll, const Rewrite& rewrite) {
+  if (stage.is_ranked()) return make_ranked_share(stage, name, index, member, members, unroll, rewrite);
   const Expr extent = stage.extent(), length = stage.length(rewrite);
   const int step = members * unroll;
   const auto value = [&](const Expr& k) {
@@ -22,21 +74,27 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
     const Expr v = stage.value(within, rewrite);
     return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
   };
-  Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, unroll, 0, extent / step),
-              RDom(0, unroll)};
+  Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, extent / step), RDom(0, 1)};
   Func& f = share.func;
   const std::vector<Expr> at = expressions(index);
   f(index) = stage.start();
 
+  // A step's values as a tree: their loads are under way together, and sums round less.
   const RDom& steps = share.steps;
-  if (stage.has_length()) share.steps.where((steps.y + 1) * step <= length);
-  f(at) = stage.combine(f(at), value(steps.y * step + steps.x * members + member));
+  if (stage.has_length()) share.steps.where((steps.x + 1) * step <= length);
+  std::vector<Expr> values;
+  for (int i = 0; i < unroll; i++) values.push_back(value(steps.x * step + i * members + member));
+  f(at) = stage.combine(f(at), stage.combine(values));
 
-  // What is left of a step: the same loads for every member, those beyond the end at the last element and masked, so
-  // that they are under way together.
-  const Expr first = length / step * step, k = first + share.rest.x * members + member;
-  share.rest.where(first < length);
-  f(at) = stage.combine(f(at), Halide::select(k < length, value(Halide::min(k, length - 1)), stage.start()));
+  // What is left of a step: its loads are under way together, too, those beyond the end at the last element and masked.
+  const Expr first = (length / step + share.rest) * step;
+  share.rest.where(first + member < length);
+  values.clear();
+  for (int i = 0; i < unroll; i++) {
+    const Expr k = first + i * members + member;
+    values.push_back(Halide::select(k < length, value(Halide::min(k, length - 1)), stage.start()));
+  }
+  f(at) = stage.combine(f(at), stage.combine(values));
   share.kept(index) = f(at);
   return share;
 }
@@ -44,8 +102,6 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
 void share_in_block(Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) {
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared).gpu_threads(x, y);
   share.func.compute_at(share.kept, x);
-  share.func.update(0).unroll(share.steps.x);
-  share.func.update(1).unroll(share.rest.x);
 }
 
 std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members, const std::vector<Var>& index) {

@@ -7,12 +7,13 @@
 namespace ashlar::dsl {
 
 /// part(…) = combine of value(k) over k = member, member + members, …: one member's share of `stage`. The pure
-/// definition and the update over whole steps of `unroll` come first, then the update over the rest.
+/// definition and the update over whole steps of `unroll` come first, then the update over the rest. Of a ranked stage
+/// `func` holds something else than the stage's value: read `kept`, inlined or stored.
 struct Share {
   Halide::Func func;
   Halide::Func kept;   ///< a copy of the finished `func`, for sharing between threads
-  Halide::RDom steps;  ///< x: within a step, to be unrolled; y: the steps
-  Halide::RDom rest;   ///< the last, partial step; to be unrolled
+  Halide::RDom steps;  ///< whole steps, the loop of the first update
+  Halide::RDom rest;   ///< the last, partial step, if there is one
 };
 Share make_share(const ReductionStage& stage, const std::string& name, const std::vector<Halide::Var>& index,
                  const Halide::Expr& member, int members, int unroll, const Rewrite& rewrite);

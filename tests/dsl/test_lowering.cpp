@@ -5,6 +5,7 @@
 #include "dsl/build/instances.h"
 #include "dsl/build/ptx_rewriter.h"
 #include "dsl/kernel.h"
+#include "schedules/elementwise.h"
 #include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/stage_async.h"
 
@@ -176,6 +177,37 @@ TEST(StageAsync, RefusesASingleStage) {
 TEST(LimitRegisters, GoesIntoThePtx) {
   const std::string ptx = rewrite_ptx(ptx_of({.registers = 96}));
   EXPECT_EQ(count(ptx, ".maxnreg 96"), 1u) << ptx;
+}
+
+class Doubled : public Kernel<Doubled> {
+ public:
+  In<bf16, 1> x{"x"};
+  Out<bf16, 1> y{"y", shape_of(x)};
+  void algorithm() { y(i) = x(i) + x(i); }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
+std::string doubled_ptx(int capability) {
+  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);
+  const auto kernel = Doubled::create(Halide::GeneratorContext(halide_target("cuda", capability)));
+  const Halide::Module module = kernel->build_module("f");
+  return static_cast<const char*>(module.get_device_code_buffer().data());
+}
+
+TEST(WideAccesses, ConvertsPairsOfBf16) {
+  const std::string ptx = rewrite_ptx(doubled_ptx(80));
+  EXPECT_TRUE(contains(ptx, "ld.global.nc.v4.b32") && contains(ptx, "st.global.v4.b32")) << ptx;
+  EXPECT_GE(count(ptx, "cvt.rn.bf16x2.f32"), 4u) << ptx;
+  EXPECT_GE(count(ptx, ", -65536;"), 4u) << "the upper elements aren't masked out of their words\n" << ptx;
+}
+
+TEST(WideAccesses, RoundsBf16ByBitsBelowSm80) {
+  const std::string ptx = doubled_ptx(75);
+  EXPECT_FALSE(contains(ptx, "ashlar_marker")) << ptx;
+  EXPECT_TRUE(contains(ptx, "32767")) << ptx;
 }
 
 }  // namespace

@@ -76,6 +76,18 @@ TEST(PtxRewriter, TurnsMarkersIntoInstructions) {
   EXPECT_NE(ptx.find("ld.shared.b32 \t%r80"), std::string::npos) << "a real load is gone";
 }
 
+// Functions: LLVM may have repeated or dropped them, unlike the others.
+TEST(PtxRewriter, TurnsConversionsIntoInstructions) {
+  const std::string two = call("bf16x2", {"%r1", "%r2"}), one = call("bf16", {"%r3"});
+  const std::string ptx = rewrite_ptx(".visible .entry f(\n)\n{\n" + two + two + one + "\tret;\n}\n");
+  EXPECT_EQ(ptx.find("ashlar_marker"), std::string::npos) << ptx;
+  const size_t first = ptx.find(", %r2, %r1;");  // the upper half comes first
+  EXPECT_NE(first, std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(", %r2, %r1;", first + 1), std::string::npos) << ptx;
+  EXPECT_NE(ptx.find(", 0f00000000, %r3;"), std::string::npos) << ptx;
+  expect_error(".visible .entry f(\n)\n{\n" + call("bf16x2", {"%r1"}) + "\tret;\n}\n", "unknown marker");
+}
+
 TEST(PtxRewriter, RefusesAMarkerTwice) {
   Parts p;
   p.use += copy(16, 1, 0, 5);

@@ -96,6 +96,8 @@ void add_function(const Function& f) {
   // Rows that are whole vectors, short and long enough for several of a thread's.
   add_case(example(f, "aligned_row", {.shape = {67, 64}}, {.shape = {64}}));
   add_case(example(f, "aligned_column", {.shape = {67, 64}}, {.shape = {67, 1}}));
+  add_case(example(f, "row_of_4096", {.shape = {3, 4096}}, {.shape = {4096}}));
+  add_case(example(f, "row_of_4104", {.shape = {3, 4104}}, {.shape = {4104}}));
   add_case(example(f, "long_row", {.shape = {3, 12296}}, {.shape = {12296}}));
   add_case(example(f, "long_column", {.shape = {3, 12296}}, {.shape = {3, 1}}));
   Case bench = same(f, "16M", {.shape = {int64_t{1} << 24}});

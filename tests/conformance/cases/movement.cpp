@@ -88,6 +88,16 @@ void add_copies() {
   add_case(permute_case("021_tiles", {3, 65, 130}, {0, 2, 1}));
   add_case(permute_case("0312_tiles", {2, 9, 17, 70}, {0, 3, 1, 2}));
   add_case(permute_case("3210_tiles", {70, 3, 5, 66}, {3, 2, 1, 0}));
+  // Pairs of 16-bit elements: whole tiles, the end of one, and extents, strides and starts that are odd.
+  add_case(permute_case("10_whole_pairs", {128, 64}, {1, 0}));
+  add_case(permute_case("10_pairs", {194, 130}, {1, 0}));
+  add_case(permute_case("10_odd_inner", {66, 131}, {1, 0}));
+  add_case(permute_case("0231_pairs", {2, 34, 18, 20}, {0, 2, 3, 1}));
+  add_case(permute_case("3210_pairs", {36, 6, 10, 70}, {3, 2, 1, 0}));
+  Case odd_start = copy_case("permute_10_odd_start", {.shape = {66, 68}, .layout = Layout::offset});
+  odd_start.call = [](Tensors x) { return std::vector{x[0].transpose(0, 1).clone()}; };
+  odd_start.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
+  add_case(odd_start);
   add_case(permute_case("rank8", {2, 3, 2, 1, 2, 3, 2, 2}, {7, 5, 3, 1, 0, 2, 4, 6}));
 
   add_case(scatter_case("rows", {9, 7}, {4, 7}, [](const Tensor& x) { return x.slice(0, 3, 7); }));

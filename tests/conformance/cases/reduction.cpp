@@ -108,6 +108,19 @@ void add_function(const Function& f) {
   add_case(example(f, "all_of_rank0", {.shape = {}}));
   add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));
   add_case(example(f, "many_columns", {.shape = {3, 4099}}, {0}));
+  // Wide columns: tiles of vectors, of elements where a row starts anywhere, the last tile's end, and parts.
+  for (const Shape& shape : {Shape{3, 128}, Shape{257, 264}, Shape{70, 260}, Shape{70, 257}, Shape{2100, 520}}) {
+    add_case(
+        example(f, "columns_of_" + std::to_string(shape[0]) + "x" + std::to_string(shape[1]), {.shape = shape}, {0}));
+  }
+  add_case(example(f, "middle_of_3x70x264", {.shape = {3, 70, 264}}, {1}));
+  add_case(example(f, "columns_of_70x256_offset", {.shape = {70, 256}, .layout = Layout::offset}, {0}));
+  // Many equal largest elements: the first counts for argmax, whichever thread sees it.
+  for (const int64_t n : {100, 2049, 5000}) {
+    add_case(example(f, "ties_in_rows_of_" + std::to_string(n), {{5, n}, {Pattern::integers, -2, 2}}, {1}));
+    add_case(example(f, "special_rows_of_" + std::to_string(n), {{5, n}, {Pattern::special}}, {1}));
+  }
+  add_case(example(f, "ties_in_columns", {{1500, 40}, {Pattern::integers, -2, 2}}, {0}));
   for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
                                      {"stepped", Layout::stepped},
                                      {"flipped", Layout::flipped},

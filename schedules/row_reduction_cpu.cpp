@@ -79,6 +79,7 @@ void row_reduction(Cpu, const RowStages& stages) {
     one.values.compute_at(each_row).store_at(out, task).vectorize(index[0], lanes, TailStrategy::GuardWithIf);
     write_ahead(one.values, out);
   }
+  if (kept.empty() && index.size() == 2) write_ahead(reductions.back().main(), out);
 }
 
 }  // namespace ashlar::dsl

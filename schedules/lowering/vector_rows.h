@@ -15,6 +15,8 @@ class VectorReduction {
   VectorReduction(const ReductionStage& stage, const std::vector<Var>& index, const Rewrite& rewrite,
                   const std::function<Expr(const Expr&)>& value = {});
   Halide::Func total() const { return total_; }
+  /// The stage that reads nearly all of a row.
+  Halide::Func main() const { return main_; }
   void compute_at(const Halide::LoopLevel& level);
 
  private:

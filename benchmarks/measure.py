@@ -22,7 +22,7 @@ import figures
 from ashlar_library import AshlarError, Library, Run
 
 # The largest error of an output over its magnitude (for sums the sum of magnitudes, else the largest value).
-LIMITS = {"f32": 3e-5, "f16": 2e-3, "bf16": 1.6e-2}
+LIMITS = {"f64": 1e-12, "f32": 3e-5, "f16": 2e-3, "bf16": 1.6e-2}
 TF32_LIMIT = 2e-3
 
 

@@ -175,8 +175,9 @@ int main(int argc, char** argv) {
 
   CLI::App* all = app.add_subcommand("here", "bundle, run and apply in one, for a device of this machine");
   all->add_option("kernels", settings.bundle.kernels, "Names, as matmul softmax")->required();
-  all->add_option("--folder", settings.bundle.folder,
-                  "For the bundle and its results; kept, so that a second call goes on, as long as it asks for the same")
+  all->add_option(
+         "--folder", settings.bundle.folder,
+         "For the bundle and its results; kept, so that a second call goes on, as long as it asks for the same")
       ->required();
   add_bundle_options(*all, settings);
   add_run_options(*all, settings);

@@ -13,8 +13,7 @@ const std::map<std::string, std::string> kFunctions = {
      "ushort$ @(float$ f) { uint$ u = as_uint$(f); uint$ rounded = (u + 0x7fffu + ((u >> 16u) & 1u)) >> 16u;\n"
      "return convert_ushort$(select(rounded, (u >> 16u) | 0x40u, (u & 0x7fffffffu) > 0x7f800000u)); }\n"},
     {"ashlar_f32_from_f16", "float$ @(ushort$ h) { return vload_half$(0, (const half*)&h); }\n"},
-    {"ashlar_f16_from_f32",
-     "ushort$ @(float$ f) { ushort$ h; vstore_half$_rte(f, 0, (half*)&h); return h; }\n"},
+    {"ashlar_f16_from_f32", "ushort$ @(float$ f) { ushort$ h; vstore_half$_rte(f, 0, (half*)&h); return h; }\n"},
 };
 
 std::string replaced(std::string text, char what, const std::string& by) {

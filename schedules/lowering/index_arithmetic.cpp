@@ -75,8 +75,8 @@ class UnsignedDivision : public IRMutator {
     const Type natural = type.with_code(Type::UInt);
     Expr divisor = mutate(operation->b);
     if (!is_const(divisor)) divisor = Max::make(divisor, make_one(type));
-    return Halide::cast(type, Operation::make(Halide::cast(natural, mutate(operation->a)),
-                                              Halide::cast(natural, divisor)));
+    return Halide::cast(type,
+                        Operation::make(Halide::cast(natural, mutate(operation->a)), Halide::cast(natural, divisor)));
   }
   Expr visit(const Div* quotient) override { return divided(quotient); }
   Expr visit(const Mod* remainder) override { return divided(remainder); }
@@ -172,9 +172,9 @@ class PlainBindings : public IRMutator {
 struct Shared {
   struct Entry {
     Expr value;
-    int statement;                // the last one that encloses every use
-    std::set<int> users = {};     // numbers of what uses it: other entries, or less than 0 for anything else
-    std::string name = "";        // empty: used once
+    int statement;             // the last one that encloses every use
+    std::set<int> users = {};  // numbers of what uses it: other entries, or less than 0 for anything else
+    std::string name = "";     // empty: used once
   };
   std::map<Expr, int, IRGraphDeepCompare> numbers;
   std::vector<Entry> entries;

@@ -106,7 +106,8 @@ AssemblerReport read_assembler_report(const path& file) {
     if (std::sscanf(line.c_str(), "ptxas info : Compiling entry function '%511[^']' for '%63[^']'", name,
                     architecture) == 2) {
       current = {name, architecture};
-    } else if (std::sscanf(line.c_str(), "ashlar info : '%511[^']' is launched with %d bytes smem", name, &shared) == 2) {
+    } else if (std::sscanf(line.c_str(), "ashlar info : '%511[^']' is launched with %d bytes smem", name, &shared) ==
+               2) {
       for (AssemblerReport::Function& function : report.functions) {
         if (function.name == name) function.shared_bytes += shared;
       }

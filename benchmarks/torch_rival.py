@@ -179,7 +179,8 @@ class TorchRival:
                 x.random_(int(spec["low"]), int(spec["high"]) + 1, generator=self.generator)
             self.synchronize()
             if not direct:
-                run.write(i, x.cpu().contiguous().data_ptr())
+                host = x.cpu().contiguous()  # must live until it is copied
+                run.write(i, host.data_ptr())
             filled.append(x)
         return filled
 

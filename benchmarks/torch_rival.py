@@ -302,7 +302,7 @@ class TorchRival:
                 found["torch compiled"] = self.timer(compiled_call)
             except Exception as error:  # it needs a C compiler, and raises what it likes
                 print(f"{benchmark.key}: no torch.compile: {type(error).__name__}: {str(error)[:200]}")
-        if on_gpu and not with_gradient and self.timer(eager_call)(3) / 3 < 100e-6:
+        if on_gpu and not with_gradient and self.timer(eager_call)(20) / 20 < 100e-6:
             found["torch graph"] = self.timer(self.graph_of(eager_call))
         return found
 

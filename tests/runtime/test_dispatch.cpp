@@ -45,8 +45,7 @@ class Dispatch : public ::testing::Test {
                                         {with_setting(KernelKey{}.packed(), 1), marked<1>, "k_1", "tile=64"},
                                         {with_setting(KernelKey{}.packed(), 2), marked<2>, "k_2", "tile=128"}};
   TargetTable table_{instances_, 3};
-  const KernelInfo info_{
-      "k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {&table_, nullptr, nullptr, nullptr}};
+  const KernelInfo info_{"k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {&table_}};
 };
 
 // Which code of the CPU's three runs where the kernel has the first `count` of them; 0 is the baseline's.

@@ -58,7 +58,6 @@ int step(void** arguments) {
   return 0;
 }
 
-constexpr TargetTable kNone{};
 using Role = Argument::Role;
 
 constexpr KernelInstance kMixInstances[] = {{KernelKey{}.packed(), mix, "mix"}};
@@ -68,8 +67,7 @@ constexpr Argument kMixArguments[] = {
     {"gain", Role::input, 0, DType::f32, 1, -1},     {"shift", Role::scalar, -1, DType::f32, 0, -1},
     {"total", Role::output, 0, DType::f32, 1, 0},    {"y", Role::output, 0, DType::f32, 2, -1},
     {"scratch", Role::scratch, 0, DType::f32, 1, -1}};
-constexpr KernelInfo kMix{
-    "mix", "a test", Form::plain, kMixArguments, {}, 1, mix_shapes, nullptr, {&kMixTable, &kNone, &kNone, &kNone}};
+constexpr KernelInfo kMix{"mix", "a test", Form::plain, kMixArguments, {}, 1, mix_shapes, nullptr, {&kMixTable}};
 
 constexpr KernelInstance kStepInstances[] = {{KernelKey{}.packed(), step, "step"}};
 constexpr TargetTable kStepTable{kStepInstances, 1};
@@ -77,8 +75,7 @@ constexpr Argument kStepArguments[] = {{"p", Role::input, 0, DType::f32, 1, -1},
                                        {"g", Role::input, 0, DType::f32, 1, -1},
                                        {"rate", Role::input, -1, DType::f32, 0, -1},
                                        {"new_p", Role::output, 0, DType::f32, 1, 0}};
-constexpr KernelInfo kStep{
-    "step", "a test", Form::pointwise, kStepArguments, {}, 1, nullptr, nullptr, {&kStepTable, &kNone, &kNone, &kNone}};
+constexpr KernelInfo kStep{"step", "a test", Form::pointwise, kStepArguments, {}, 1, nullptr, nullptr, {&kStepTable}};
 
 std::vector<Tensor> run_mix(const Tensor& history, const Tensor& x, const Tensor& gain, double shift = 0) {
   const Tensor inputs[] = {history, x, gain};

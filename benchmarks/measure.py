@@ -144,7 +144,7 @@ def main():
     options.rounds = options.rounds or (5 if options.quick else 7)
     options.seconds = options.seconds or (0.1 if options.quick else 0.5 if on_cpu else 0.1)
     options.batch = 0.02 if options.quick or not on_cpu else 0.05
-    options.pause = 0.06 if on_cpu else 0.02
+    options.pause = 0.06  # on the CPU
 
     library = Library(options.library, options.device)
     threads = int(os.environ.get("ASHLAR_THREADS", 0)) or len(os.sched_getaffinity(0))

@@ -53,8 +53,6 @@ class Runs:
         if of == "bandwidth":
             return row["bytes"] / (ours / 1e3) / row["bandwidth"]
         if of == "us":
-            return row["ms"]["ashlar"] * 1e3
-        if of == "us":
             return ours * 1e3
         if of == "host_us":
             return row.get("host_us")

@@ -197,7 +197,9 @@ int main(int argc, char** argv) {
     return app.exit(error);
   }
   try {
-    if (settings.bundle.build.empty()) settings.bundle.build = own_folder().parent_path();
+    for (path* build : {&settings.bundle.build, &settings.explain.build}) {
+      if (build->empty()) *build = own_folder().parent_path();
+    }
     if (*bundle_command) {
       bundle(settings);
     } else if (*run_command) {
@@ -205,7 +207,6 @@ int main(int argc, char** argv) {
     } else if (*apply_command) {
       apply(settings);
     } else if (*explain_command) {
-      if (settings.explain.build.empty()) settings.explain.build = own_folder().parent_path();
       explain(settings.explain, std::cout);
     } else if (*all) {
       return here(settings) ? 0 : 3;

@@ -57,3 +57,10 @@ assert tune_here("1000000,2000000") == [[4096], [1000000], [2000000]]
 
 said = run(tune, "explain", "twice", "--target", "cpu", "--build", build, "--shape", "1000000")
 assert "way = slow" in said and "produce" in said and "operations a byte" in said, said
+
+# "cpu" is the widest code that this machine runs and the instance has: f16 has none for AVX-512.
+said = run(tune, "explain", "exp", "--instance", "f16", "--target", "cpu", "--build", build)
+assert "exp f16 on cpu" in said and "on cpu_avx512" not in said, said
+said = run(tune, "bundle", "exp", "--instances", "f32,f16", "--target", "cpu", "--shapes", "1000", "--most", "1",
+           "--build", build, "--out", work / "both")
+assert "exp f32: 1 settings" in said and "exp f16: 1 settings" in said, said

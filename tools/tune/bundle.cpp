@@ -100,6 +100,22 @@ std::vector<Instance> chosen(const KernelFile& file, const BundleRequest& reques
   return instances;
 }
 
+/// The first of the request's code targets on which it chooses as many instances as on the last, which has all.
+std::string code_target_for(std::vector<KernelFile>& files, const BundleRequest& request) {
+  const std::vector<std::string> targets = code_targets_of_request(request.target);
+  if (targets.size() == 1) return targets[0];
+  const auto count_on = [&](const std::string& target) {
+    size_t count = 0;
+    for (KernelFile& file : files) {
+      file.read_spaces(target, request.cuda_capability);
+      count += chosen(file, request).size();
+    }
+    return count;
+  };
+  const size_t all = count_on(targets.back());
+  return *std::ranges::find_if(targets, [&](const std::string& target) { return count_on(target) == all; });
+}
+
 /// This program and what it needs but the C library, which must be the machine's own.
 void copy_program(const path& folder) {
   std::filesystem::copy_file("/proc/self/exe", folder / "ashlar-tune",
@@ -158,7 +174,6 @@ Origin origin_of(const BundleRequest& request) {
                     .dump(),
                 ""};
   for (const KernelFile& file : kernel_files(request.build)) {
-    if (!std::filesystem::exists(file.generator)) continue;
     const auto time = std::filesystem::last_write_time(file.generator).time_since_epoch();
     origin.generators += file.generator.string() + " " + std::to_string(time.count()) + "\n";
   }
@@ -169,7 +184,8 @@ Bundle make_bundle(const BundleRequest& request) {
   Bundle bundle;
   bundle.folder = request.folder;
   bundle.origin = origin_of(request);
-  bundle.target = code_target_of_request(request.target);
+  std::vector<KernelFile> files = kernel_files(request.build);
+  bundle.target = code_target_for(files, request);
   std::filesystem::create_directories(request.folder);
   std::filesystem::remove_all(request.folder / "work");
   std::set<std::string> missing(request.kernels.begin(), request.kernels.end());
@@ -179,9 +195,7 @@ Bundle make_bundle(const BundleRequest& request) {
     size_t instance, candidate;
   };
   std::vector<Job> jobs;
-  std::vector<KernelFile> files = kernel_files(request.build);
   for (KernelFile& file : files) {
-    if (!std::filesystem::exists(file.generator)) continue;
     file.read_spaces(bundle.target, request.cuda_capability);
     const std::vector<Instance> instances = chosen(file, request);
     if (instances.empty()) continue;

@@ -121,24 +121,9 @@ void print_roofline(const KernelInfo& kernel, uint32_t key, const ExplainRequest
       << " GFLOP/s\n";
 }
 
-}  // namespace
-
-void add_explain_options(CLI::App& command, ExplainRequest& request) {
-  command.add_option("kernel", request.kernel, "Its name")->required();
-  command.add_option("tunables", request.tunables, "NAME=VALUE, for others than the default's");
-  command.add_option("--target", request.target, "cpu, cpu_avx2, cpu_avx512, opencl or cuda")->capture_default_str();
-  command.add_option("--instance", request.instance, "As f32_none [the kernel's first]");
-  command.add_option("--shape", request.shape, "Canonical sizes for the roofline, as 1x512x512x512");
-  command.add_option("--build", request.build, "Build folder of the kernels [the one this program stands in]");
-  command.add_option("--capability", request.cuda_capability, "CUDA capability to compile for")->capture_default_str();
-  command.add_option("--gigabytes", request.gigabytes, "The device's memory, GB/s");
-  command.add_option("--gigaflops", request.gigaflops, "The device's arithmetic, GFLOP/s");
-}
-
-void explain(const ExplainRequest& request, std::ostream& out) {
-  const std::string target = code_target_of_request(request.target);
+/// False when no kernel file has the instance on that code target.
+bool explain_on(const std::string& target, const ExplainRequest& request, std::ostream& out) {
   for (KernelFile& file : kernel_files(request.build)) {
-    if (!std::filesystem::exists(file.generator)) continue;
     file.read_spaces(target, request.cuda_capability);
     for (const auto& space : file.spaces) {
       if (space["kernel"] != request.kernel) continue;
@@ -164,8 +149,29 @@ void explain(const ExplainRequest& request, std::ostream& out) {
         print_roofline(open_kernel(work / (file.stem + ".so"), request.kernel), space["key"], request, target, out);
       }
       std::filesystem::remove_all(work);
-      return;
+      return true;
     }
+  }
+  return false;
+}
+
+}  // namespace
+
+void add_explain_options(CLI::App& command, ExplainRequest& request) {
+  command.add_option("kernel", request.kernel, "Its name")->required();
+  command.add_option("tunables", request.tunables, "NAME=VALUE, for others than the default's");
+  command.add_option("--target", request.target, "cpu, cpu_avx2, cpu_avx512, opencl or cuda")->capture_default_str();
+  command.add_option("--instance", request.instance, "As f32_none [the kernel's first]");
+  command.add_option("--shape", request.shape, "Canonical sizes for the roofline, as 1x512x512x512");
+  command.add_option("--build", request.build, "Build folder of the kernels [the one this program stands in]");
+  command.add_option("--capability", request.cuda_capability, "CUDA capability to compile for")->capture_default_str();
+  command.add_option("--gigabytes", request.gigabytes, "The device's memory, GB/s");
+  command.add_option("--gigaflops", request.gigaflops, "The device's arithmetic, GFLOP/s");
+}
+
+void explain(const ExplainRequest& request, std::ostream& out) {
+  for (const std::string& target : code_targets_of_request(request.target)) {
+    if (explain_on(target, request, out)) return;
   }
   throw ValueError("ashlar-tune explain", request.kernel + " " + request.instance, "a kernel and instance of the build",
                    "See `<generator> describe` for their names");

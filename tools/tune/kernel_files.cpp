@@ -26,6 +26,7 @@ std::vector<KernelFile> kernel_files(const path& build) {
       std::ifstream in(entry.path());
       const json noted = json::parse(in);
       for (const json& file : noted["files"]) {
+        if (!std::filesystem::exists(file["generator"].get<std::string>())) continue;
         KernelFile one{file["stem"],
                        file["generator"].get<std::string>(),
                        noted["folder"].get<std::string>(),
@@ -49,8 +50,13 @@ std::vector<KernelFile> kernel_files(const path& build) {
   return files;
 }
 
-std::string code_target_of_request(const std::string& target) {
-  return target == "cpu" ? name_of(detail::cpu_code_target()) : target;
+std::vector<std::string> code_targets_of_request(const std::string& target) {
+  if (target != "cpu") return {target};
+  std::vector<std::string> names;
+  for (int code = static_cast<int>(detail::cpu_code_target()); code >= 0; --code) {
+    names.emplace_back(name_of(static_cast<CodeTarget>(code)));
+  }
+  return names;
 }
 
 Command compile_command(const KernelFile& file, const std::string& what, const std::string& kernel,

@@ -23,11 +23,12 @@ struct KernelFile {
   void read_spaces(const std::string& target, int cuda_capability);
 };
 
-/// Throws DataError where `build` has none.
+/// Those whose generators are built. Throws DataError where `build` has none.
 std::vector<KernelFile> kernel_files(const std::filesystem::path& build);
 
-/// "cpu" is what this machine's CPU runs.
-std::string code_target_of_request(const std::string& target);
+/// "cpu" is what this machine's CPU runs, the widest first: not every kernel and instance has wide code. Any other
+/// target is itself.
+std::vector<std::string> code_targets_of_request(const std::string& target);
 
 /// The generator's call that compiles (or explains and compiles) one setting into `folder`. `architectures` in place of
 /// the build's, where it isn't empty.

@@ -14,7 +14,7 @@ using Halide::TailStrategy;
 namespace {
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  const int threads = tunables != nullptr ? tunables->threads.value() : 256;
+  const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   const int vectors_of_thread = tunables != nullptr && stages.empty() ? tunables->vectors.value() : 1;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);

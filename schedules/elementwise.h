@@ -12,7 +12,7 @@ using Intermediates = std::vector<Stage*>;
 /// What a tuner may vary on GPUs: threads of a block, and vectors of each, a block's threads apart. A kernel that has
 /// one as a member gives it to elementwise().
 struct ElementwiseTunables {
-  Tunable<int> threads{"threads", {256, 128, 512}, On::gpu}, vectors{"vectors", {1, 2, 4}, On::gpu};
+  Tunable<int> threads{"threads", {128, 256, 512}, On::gpu}, vectors{"vectors", {1, 2, 4}, On::gpu};
 
   ElementwiseTunables() {
     space_rule("OpenCL: a work-group has at most 256 threads",

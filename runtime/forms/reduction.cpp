@@ -53,12 +53,14 @@ Canonical canonical_of(const Split& split) {
 
 /// How many elements of x[outer, reduced, inner] one part reduces, by shape and kind of device alone, so that results
 /// don't depend on the load. Few results would leave most of a device idle: a contiguous reduction (inner = 1) occupies
-/// one work-group, otherwise one serves a run of neighbouring results.
+/// one work-group, otherwise one serves a run of neighbouring results. Work-groups over columns, unlike those over
+/// rows, are so long that they should all be resident at once: a second round of them leaves the device half empty.
 int64_t chunk_for(const Shape& x, DeviceKind kind) {
   const int64_t outer = x[0], reduced = x[1], inner = x[2];
   const bool is_cpu = kind == DeviceKind::cpu, is_contiguous = inner == 1;
-  const int64_t wanted_groups = is_cpu ? 16 : is_contiguous ? 4096 : 1024;
-  const int64_t run = is_cpu ? 64 : inner >= 128 ? 128 : 32;
+  const bool by_vectors = inner >= 128 && inner % 4 == 0;
+  const int64_t wanted_groups = is_cpu ? 16 : is_contiguous ? 4096 : by_vectors ? 512 : 1024;
+  const int64_t run = is_cpu ? 64 : by_vectors ? 128 : 32;
   const int64_t least_chunk = is_cpu ? 65536 / std::min(inner, run) : is_contiguous ? 4096 : 256;
   const int64_t groups = is_contiguous ? outer : outer * ((inner + run - 1) / run);
   const int64_t parts = std::min(wanted_groups / groups, reduced / least_chunk);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace ashlar::dsl {
 
@@ -92,12 +93,13 @@ class PartReplacer : public IRGraphMutator {
   const Expr &part_, &replacement_;
 };
 
-// r of a key (r << 32) | i as dsl/reduce.h's argmax_key() makes it; undefined for any other expression.
-Expr rank_of(const Expr& key) {
+// {r, i} of a key (r << 32) | i as dsl/reduce.h's argmax_key() makes it; undefined for any other expression.
+std::pair<Expr, Expr> rank_and_index_of(const Expr& key) {
   const Call* both = Call::as_intrinsic(key, {Call::bitwise_or});
   const Call* high = both == nullptr ? nullptr : Call::as_intrinsic(both->args[0], {Call::shift_left});
   const Cast* rank = high == nullptr || !is_const(high->args[1], 32) ? nullptr : high->args[0].as<Cast>();
-  return rank != nullptr && rank->value.type() == Halide::UInt(32) ? rank->value : Expr();
+  if (rank == nullptr || rank->value.type() != Halide::UInt(32)) return {};
+  return {rank->value, both->args[1]};
 }
 
 Expr buffer_field(const Parameter& input, const std::string& field, int dimension) {
@@ -153,7 +155,8 @@ ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
   if (!calls_function(a, name_)) std::swap(a, b);
   if (!calls_function(a, name_)) refuse("its update must combine the stage itself with one value");
   value_ = b;
-  rank_ = operator_ == Operator::max ? rank_of(value_) : Expr();
+  if (operator_ == Operator::max && is_const_one(condition_))
+    std::tie(rank_, index_of_key_) = rank_and_index_of(value_);
 }
 
 Expr ReductionStage::value(const Expr& k, Rewrite rewrite) const {
@@ -164,6 +167,11 @@ Expr ReductionStage::value(const Expr& k, Rewrite rewrite) const {
 Expr ReductionStage::rank(const Expr& k, Rewrite rewrite) const {
   rewrite.variables[variable_] = k;
   return rewrite(rank_);
+}
+
+Expr ReductionStage::key(const Expr& rank, const Expr& k, Rewrite rewrite) const {
+  rewrite.variables[variable_] = k;
+  return (Halide::cast<uint64_t>(rank) << 32) | rewrite(index_of_key_);
 }
 
 Expr ReductionStage::length(const Rewrite& rewrite) const { return length_.defined() ? rewrite(length_) : extent_; }

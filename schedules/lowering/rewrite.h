@@ -49,15 +49,17 @@ class ReductionStage {
   /// `parts` combined as a balanced tree.
   Halide::Expr combine(std::vector<Halide::Expr> parts) const;
   /// A maximum over values (rank(k) << 32) | index(k), 32 bits each, where a later k has the smaller index: the ranks
-  /// decide, and of equal ones the first.
+  /// decide, and of equal ones the first. Only where nothing has to be checked at each k.
   bool is_ranked() const { return rank_.defined(); }
   Halide::Expr rank(const Halide::Expr& k, Rewrite rewrite) const;
+  /// The value at k, whose rank is known.
+  Halide::Expr key(const Halide::Expr& rank, const Halide::Expr& k, Rewrite rewrite) const;
 
  private:
   enum class Operator { add, max, min };
   std::string name_;
   std::vector<Halide::Var> index_;
-  Halide::Expr start_, value_, condition_, extent_, length_, rank_;
+  Halide::Expr start_, value_, condition_, extent_, length_, rank_, index_of_key_;
   std::string variable_;
   Operator operator_;
 };

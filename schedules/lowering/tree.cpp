@@ -11,53 +11,36 @@ namespace {
 
 std::vector<Expr> expressions(const std::vector<Var>& vars) { return {vars.begin(), vars.end()}; }
 
-}  // namespace
-
-namespace {
-
-// Of a ranked stage: a thread keeps the largest rank and the turn that it came in, and looks into that turn's values
-// for the first of that rank in the end. Three operations less for each value than on keys of 64 bits.
+// Of a ranked stage: a thread keeps the largest rank and its k, and makes the key of them in the end. Three operations
+// less for each value than on keys of 64 bits.
 Share make_ranked_share(const ReductionStage& stage, const std::string& name, const std::vector<Var>& index,
                         const Expr& member, int members, int unroll, const Rewrite& rewrite) {
   const Expr extent = stage.extent(), length = stage.length(rewrite);
   const int step = members * unroll;
-  const auto within = [&](const Expr& k) { return Halide::unsafe_promise_clamped(k, 0, extent - 1); };
   const auto rank = [&](const Expr& k) {
-    const Expr condition = stage.condition(within(k), rewrite), value = stage.rank(within(k), rewrite);
-    return Halide::select(condition, value, make_zero(value.type()));
+    return stage.rank(Halide::unsafe_promise_clamped(k, 0, extent - 1), rewrite);
   };
-  const auto k_of = [&](const Expr& turn, int i) { return turn * step + i * members + member; };
-
   Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, extent / step), RDom(0, 1)};
   Func& best = share.func;
   const std::vector<Expr> at = expressions(index);
-  best(index) = Halide::Tuple(make_zero(Halide::UInt(32)), 0);
-  const auto take = [&](const Expr& turn, const std::vector<Expr>& ranks) {
-    Expr largest = ranks[0];
-    for (size_t i = 1; i < ranks.size(); i++) largest = Halide::max(largest, ranks[i]);
-    const Expr is_new = largest > best(at)[0];
-    best(at) = Halide::Tuple(Halide::select(is_new, largest, best(at)[0]), Halide::select(is_new, turn, best(at)[1]));
+  best(index) = Halide::Tuple(make_zero(Halide::UInt(32)), member);  // a member without values loses to all with one
+  const auto take_step = [&](const Expr& first, const auto& rank_at) {
+    Expr largest = best(at)[0], k_of_largest = best(at)[1];
+    for (int i = 0; i < unroll; i++) {
+      const Expr k = first + i * members + member, of_k = rank_at(k);
+      k_of_largest = Halide::select(of_k > largest, k, k_of_largest);
+      largest = Halide::max(largest, of_k);
+    }
+    best(at) = Halide::Tuple(largest, k_of_largest);
   };
-  std::vector<Expr> ranks;
   if (stage.has_length()) share.steps.where((share.steps.x + 1) * step <= length);
-  for (int i = 0; i < unroll; i++) ranks.push_back(rank(k_of(share.steps.x, i)));
-  take(share.steps.x, ranks);
-  ranks.clear();
-  const Expr last = length / step + share.rest;
-  share.rest.where(last * step + member < length);
-  for (int i = 0; i < unroll; i++) {
-    const Expr k = k_of(last, i);
-    ranks.push_back(Halide::select(k < length, rank(Halide::min(k, length - 1)), make_zero(Halide::UInt(32))));
-  }
-  take(last, ranks);
-
-  Expr key = stage.start();
-  for (int i = unroll; i-- > 0;) {
-    const Expr k = k_of(best(at)[1], i), inside = Halide::min(k, length - 1);
-    key = Halide::select(k < length && stage.condition(within(inside), rewrite) && rank(inside) == best(at)[0],
-                         stage.value(within(inside), rewrite), key);
-  }
-  share.kept(index) = key;
+  take_step(share.steps.x * step, rank);
+  const Expr first = (length / step + share.rest) * step;
+  share.rest.where(first + member < length);
+  take_step(first, [&](const Expr& k) {
+    return Halide::select(k < length, rank(Halide::min(k, length - 1)), make_zero(Halide::UInt(32)));
+  });
+  share.kept(index) = stage.key(best(at)[0], best(at)[1], rewrite);
   return share;
 }
 

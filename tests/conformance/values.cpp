@@ -148,6 +148,9 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
       case Pattern::special:
         if (!integral && (more & 1)) x = special_value(more >> 1);
         break;
+      case Pattern::masked:
+        if (!integral && more % 64 != 0) x = -std::numeric_limits<double>::infinity();
+        break;
       case Pattern::denormal:
         x = sign * std::ldexp(0.01 + 0.98 * fraction(bits), format.lowest);
         break;
@@ -161,8 +164,9 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
     if (dtype == DType::u8) x = std::abs(x);
     if (dtype == DType::boolean) x = more >> 1 & 1;
     x = rounded(x, dtype);
-    // Rounding up to infinity is a special value, and only `special` asks for those.
-    if (std::isinf(x) && values.pattern != Pattern::special) x = std::copysign(largest(dtype), x);
+    // Rounding up to infinity is a special value, which most patterns don't ask for.
+    const bool asks_for_infinity = values.pattern == Pattern::special || values.pattern == Pattern::masked;
+    if (std::isinf(x) && !asks_for_infinity) x = std::copysign(largest(dtype), x);
     result[i] = x;
   }
   return result;

@@ -16,6 +16,7 @@ enum class Pattern : uint8_t {
   integers,  ///< whole numbers of [low, high]: ties, and exact sums
   distinct,  ///< evenly spaced over (low, high) in a shuffled order: no ties
   special,   ///< uniform, mixed half and half with NaN, ±Inf and ±0
+  masked,    ///< -Inf, but for one in 64, which is uniform: many short rows have nothing else
   denormal,  ///< below the smallest normal number of the element type
   huge,      ///< in the four uppermost binades
   tiny,      ///< in the four lowermost normal binades

@@ -2,9 +2,12 @@
 // interrupt loses nothing.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/tune/bundle.h"
@@ -17,13 +20,17 @@ struct Outcome {
   Tunables tunables;
   std::vector<int64_t> sizes;
   /// "timed", "slow" (left out of further rounds), "final" (timed side by side with the default), "checked" (only
-  /// compared), or why it is out: "wrong", "failed", "out of memory", "crashed", "hung", "not compiled".
+  /// compared), "elsewhere" (another kernel is called at such sizes), or why it is out: "wrong", "failed", "out of
+  /// memory", "crashed", "hung", "not compiled".
   std::string status;
   double microseconds = 0;
   double of_default = 0;  ///< in final ones: the median over rounds of its time over the default's
   std::string message;
 
-  bool is_out() const { return status != "timed" && status != "slow" && status != "final" && status != "checked"; }
+  bool is_out() const {
+    constexpr std::array<std::string_view, 5> in{"timed", "slow", "final", "checked", "elsewhere"};
+    return std::ranges::find(in, status) == in.end();
+  }
 };
 
 /// The device that the results are of, in the words of runtime/device_identity.h.

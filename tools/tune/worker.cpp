@@ -57,6 +57,11 @@ void count_launches(const KernelInfo&, const KernelInstance& instance) {
 
 /// One instance's kernel as the library has it, but for the table of the target, in which a candidate's function takes
 /// the place of setting 1: calls go the usual way, through forms, checks and dispatch.
+/// A call went to another kernel, as one that works in parts does.
+struct Elsewhere : ValueError {
+  using ValueError::ValueError;
+};
+
 class Subject {
  public:
   Subject(const Bundle& bundle, const Instance& instance) : bundle_(bundle), instance_(instance) {
@@ -113,8 +118,8 @@ class Subject {
     launches_of_watched = 0;
     std::vector<Tensor> outputs = tune::call(tuned_, instance_.key, inputs);
     if (launches_of_watched == 0) {
-      throw ValueError("ashlar-tune", "a call of " + instance_.kernel + " that doesn't reach " + instance_.name,
-                       "an instance that its form calls with such inputs", "Leave this instance out");
+      throw Elsewhere("ashlar-tune", "a call of " + instance_.kernel + " that doesn't reach " + instance_.name,
+                      "an instance that its form calls with such inputs", "Leave this instance out, or these sizes");
     }
     return outputs;
   }
@@ -181,7 +186,7 @@ class Worker {
       for (const std::vector<int64_t>& sizes : check_sizes(subject.form())) {
         if (!each_candidate(subject, instance, sizes, false)) return false;
       }
-      if (is_out(instance, instance.candidates[0])) continue;  // nothing to compare with
+      if (!is_checked(subject, instance, instance.candidates[0])) continue;  // nothing to compare with
       for (const std::vector<int64_t>& sizes : instance.sizes) {
         if (!each_candidate(subject, instance, sizes, true)) return false;
         if (!finals(subject, instance, sizes)) return false;
@@ -193,6 +198,14 @@ class Worker {
  private:
   bool is_out(const Instance& instance, const Candidate& candidate) const {
     return results_.why_out(instance, candidate) != nullptr;
+  }
+
+  bool is_checked(const Subject& subject, const Instance& instance, const Candidate& candidate) const {
+    const auto checked = [&](const std::vector<int64_t>& sizes) {
+      const Outcome* outcome = results_.find(instance, candidate, sizes, false);
+      return outcome != nullptr && outcome->status == "checked";
+    };
+    return !is_out(instance, candidate) && std::ranges::any_of(check_sizes(subject.form()), checked);
   }
 
   void finish(const Outcome& outcome) {
@@ -228,6 +241,9 @@ class Worker {
           outcome.status = "out of memory";
           outcome.message = error.what();
           trim_memory(device_);
+        } catch (const Elsewhere& error) {
+          outcome.status = timed ? "failed" : "elsewhere";
+          outcome.message = error.what();
         } catch (const Error& error) {
           outcome.status = "failed";
           outcome.message = error.what();

@@ -119,8 +119,10 @@ void add_function(const Function& f) {
   for (const int64_t n : {100, 2049, 5000}) {
     add_case(example(f, "ties_in_rows_of_" + std::to_string(n), {{5, n}, {Pattern::integers, -2, 2}}, {1}));
     add_case(example(f, "special_rows_of_" + std::to_string(n), {{5, n}, {Pattern::special}}, {1}));
+    add_case(example(f, "masked_rows_of_" + std::to_string(n), {{40, n}, {Pattern::masked}}, {1}));
   }
   add_case(example(f, "ties_in_columns", {{1500, 40}, {Pattern::integers, -2, 2}}, {0}));
+  add_case(example(f, "masked_columns", {{70, 1300}, {Pattern::masked}}, {0}));
   for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
                                      {"stepped", Layout::stepped},
                                      {"flipped", Layout::flipped},

@@ -87,12 +87,6 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.widest_on_cpu = widest;
     return *this;
   }
-  /// A rule by which the tuner prunes this kernel's space before it compiles: registers, local memory, occupancy as far
-  /// as the tunables tell. `holds` is asked with the tunables set; it may read Descriptor::target.
-  Kernel& space_rule(std::string text, std::function<bool()> holds) {
-    descriptor_.space_rules.push_back({std::move(text), std::move(holds)});
-    return *this;
-  }
   /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, Form::movement) that reduce to
   /// parts and then the parts to the result.
   Kernel& passes(std::string parts, std::string last) {

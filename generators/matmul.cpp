@@ -36,17 +36,17 @@ class MatMul : public Kernel<MatMul<T>> {
         .form(Form::contraction)
         .vendor("cublaslt_matmul");
     this->gradient(kAllInputs, "matmul_grad(dy, a, b, y, options, needs)");
-    this->space_rule("a work-group has 64 to 512 threads", [this] {
+    space_rule("a work-group has 64 to 512 threads", [this] {
       const int threads = tile_columns.value() * tile_rows.value() / (4 * thread_rows.value());
       return threads >= 64 && threads <= 512;
     });
-    this->space_rule("a tile's totals and operands fit into 48 KB of local memory", [this] {
+    space_rule("a tile's totals and operands fit into 48 KB of local memory", [this] {
       const int columns = tile_columns.value(), rows = tile_rows.value();
       return 4 * (columns * rows + tile_depth.value() * (columns + rows + 8)) <= 48 * 1024;
     });
-    this->space_rule("a chunk is unrolled no further than it is deep",
-                     [this] { return tile_unroll.value() <= tile_depth.value(); });
-    this->space_rule("on CUDA, f32 and 16-bit products have different schedules: only what one reads varies", [this] {
+    space_rule("a chunk is unrolled no further than it is deep",
+               [this] { return tile_unroll.value() <= tile_depth.value(); });
+    space_rule("on CUDA, f32 and 16-bit products have different schedules: only what one reads varies", [this] {
       if (!Descriptor::target.has_feature(Halide::Target::CUDA)) return true;
       if (!std::is_same_v<T, f32>) {
         return large_is_default() && medium_is_default();
@@ -54,19 +54,19 @@ class MatMul : public Kernel<MatMul<T>> {
       return tile_columns.value() == 64 && tile_rows.value() == 64 && thread_rows.value() == 8 &&
              tile_depth.value() == 32 && tile_unroll.value() == 16;
     });
-    this->space_rule("large and medium products are different kernels: one of them varies at a time",
-                     [this] { return large_is_default() || medium_is_default(); });
-    this->space_rule(
-        "fewer registers are for more blocks on a multiprocessor, as its registers and shared memory allow", [this] {
-          PipelinedTuning free = tuning();
-          free.large_registers = free.medium_registers = 0;
-          const WideTiles with(tuning()), without(free);
-          const auto pays = [](const PipelinedTile& some, const PipelinedTile& any) {
-            return some.registers == 0 || some.resident_blocks() > any.resident_blocks();
-          };
-          return pays(with.large_tn, without.large_tn) && pays(with.medium, without.medium);
-        });
-    this->space_rule("a tile's stages fit into the 99 KB of shared memory that GPUs have from sm_80 on", [this] {
+    space_rule("large and medium products are different kernels: one of them varies at a time",
+               [this] { return large_is_default() || medium_is_default(); });
+    space_rule("fewer registers are for more blocks on a multiprocessor, as its registers and shared memory allow",
+               [this] {
+                 PipelinedTuning free = tuning();
+                 free.large_registers = free.medium_registers = 0;
+                 const WideTiles with(tuning()), without(free);
+                 const auto pays = [](const PipelinedTile& some, const PipelinedTile& any) {
+                   return some.registers == 0 || some.resident_blocks() > any.resident_blocks();
+                 };
+                 return pays(with.large_tn, without.large_tn) && pays(with.medium, without.medium);
+               });
+    space_rule("a tile's stages fit into the 99 KB of shared memory that GPUs have from sm_80 on", [this] {
       const WideTiles tiles(tuning());
       return std::max({tiles.large_nn.shared_bytes(), tiles.large_nt.shared_bytes(), tiles.large_tn.shared_bytes(),
                        tiles.large_tt.shared_bytes(), tiles.medium.shared_bytes(), tiles.medium_nt.shared_bytes(),

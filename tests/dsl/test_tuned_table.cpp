@@ -22,7 +22,7 @@ class Tiled : public Kernel<Tiled<T>> {
   Out<T, 1> y{"y", shape_of(x)};
   Tiled() {
     this->formula("y = x").form(Form::pointwise);
-    this->space_rule("a tile has at most 256 lanes", [this] { return tile.value() * lanes.value() <= 256; });
+    space_rule("a tile has at most 256 lanes", [this] { return tile.value() * lanes.value() <= 256; });
   }
   void algorithm() { y(i) = x(i); }
   void schedule(auto target) { elementwise(target, y.func(), i); }

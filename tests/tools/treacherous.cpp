@@ -14,7 +14,7 @@ class Treacherous : public Kernel<Treacherous<T>> {
 
   Treacherous() {
     this->formula("twice(x)[i] = 2 x[i]").form(Form::pointwise);
-    this->space_rule("hopeless ways aren't tried", [this] { return way.value() != "hopeless"; });
+    space_rule("hopeless ways aren't tried", [this] { return way.value() != "hopeless"; });
   }
   void algorithm() {
     if (way.value() == "slow") {

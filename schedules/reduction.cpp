@@ -132,8 +132,10 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
   Func out = s.out;
   const Shape3 shape(out);
   const Var member("member"), row("row");
+  const GroupShape group;
   const std::vector<Var> index = stage.index();
-  const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
+  const Rewrite first_part{
+      {{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), group.read_row(row, shape.outer)}}, {}};
   Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
   return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
@@ -145,15 +147,10 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
                 .gpu_blocks(block)
                 .gpu_threads(in_block);
             const LoopLevel level(out, block);
-            share.kept.bound(member, 0, threads).bound_storage(row, rows);
-            share_in_block(share, level, member, row);
-            for (Func f : tree) {
-              f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows);
-              if (f.dimensions() == 2)
-                f.gpu_threads(f.args()[0], row);
-              else
-                f.gpu_threads(row);
-            }
+            share.kept.bound(member, 0, threads);
+            group.bound_rows(share.kept, row, rows);
+            group.share(share, level, member, row);
+            for (const Func& f : tree) group.schedule_tree(f, level, row, rows);
           }};
 }
 
@@ -185,7 +182,7 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
                 .gpu_threads(thread);
             const LoopLevel level(out, block);
             share.kept.bound(member, 0, threads);
-            share_in_block(share, level, member, row);
+            GroupShape{}.share(share, level, member, row);
             for (Func f : tree) {
               f.compute_at(level).store_in(MemoryType::GPUShared);
               if (f.dimensions() == 3) f.gpu_threads(f.args()[0]);
@@ -213,6 +210,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
   const Var member("member"), x("x"), each("each"), tile("tile"), part_index("part_index"), row("row");
   const std::vector<Var> index = stage.index();
   const int results = shape.results();
+  const GroupShape group;
   const Expr column = shape.vectors ? Halide::min(tile * shape.across + x, inner / shape.each - 1) * shape.each + each
                                     : Halide::min(tile * results + shape.index(x, each), inner - 1);
   const Rewrite rewrite{{{index[0].name(), column}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
@@ -233,10 +231,10 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
                 .reorder(thread, beside, block, s.part, s.outer)
                 .fuse(block, s.part, block)
                 .fuse(block, s.outer, block)
-                .gpu_blocks(block)
-                .gpu_threads(thread, beside);
+                .gpu_blocks(block);
+            group.over_threads(branch, thread, beside);
             share.kept.bound(each, 0, shape.each).bound(x, 0, shape.across).bound(member, 0, shape.along);
-            share_in_block(share, LoopLevel(out, block), x, member);
+            group.share(share, LoopLevel(out, block), x, member);
             const auto on_each = [&](auto&& f) {
               if (shape.vectors)
                 f.vectorize(each);

@@ -20,6 +20,7 @@ using rows::KeptSteps;
 using rows::kWarp;
 using rows::make_rotation;
 using rows::rewritten;
+using rows::rows_of;
 using rows::StagedBlockRows;
 using rows::StagedWarpRows;
 
@@ -64,25 +65,40 @@ class ThreadRows {
 // `threads` threads reduce a row; `rows` rows in a block. Every value that all threads need is stored in shared memory.
 class SharedRows {
  public:
-  SharedRows(const std::vector<ReductionStage>& reductions, int threads, int rows) : threads_(threads), rows_(rows) {
+  SharedRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, int threads, int rows)
+      : threads_(threads), rows_(rows) {
     for (const ReductionStage& stage : reductions) {
       const Var row = stage.index().at(0);
-      Share share = make_share(stage, "_part", {member_, row}, member_, threads, kUnroll, rewrite_);
+      Rewrite reading{{{row.name(), group_.read_row(row, rows_of(stages))}}, {}};
+      for (const auto& [name, total] : totals_) {
+        reading.calls[name] = [row, total = total](const std::vector<Expr>&) { return total(row); };
+      }
+      Share share = make_share(stage, "_part", {member_, row}, member_, threads, group_.is_line ? 1 : kUnroll, reading);
       std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
-      rewrite_.calls[stage.name()] = [total = tree.back()](const std::vector<Expr>& at) { return total(at); };
+      totals_.emplace_back(stage.name(), tree.back());
       shares_.push_back(std::move(share));
       trees_.push_back(std::move(tree));
     }
   }
 
   std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages&) const {
-    return rewritten(plain, rewrite_);
+    Rewrite rewrite;
+    for (const auto& [name, total] : totals_) {
+      rewrite.calls[name] = [total = total](const std::vector<Expr>& at) { return total(at); };
+    }
+    return rewritten(plain, rewrite);
   }
 
   // Schedules the output, or the branch of it that is this shape, and the stages below it.
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf);
-    if (stages.out_has_columns) {
+    if (stages.out_has_columns && group_.is_line) {
+      // One column a turn: four under guards of their own are most of what a driver has to compile.
+      out.split(stages.column, step_, thread_, threads_, TailStrategy::GuardWithIf)
+          .reorder(step_, thread_, row_, block_);
+      const Var item = group_.over_threads(out, thread_, row_);
+      for (const Var& v : {step_, item, block_}) out.partition(v, Halide::Partition::Never);
+    } else if (stages.out_has_columns) {
       out.split(stages.column, step_, thread_, threads_ * kUnroll, TailStrategy::GuardWithIf)
           .split(thread_, unrolled_, thread_, threads_)
           .reorder(unrolled_, step_, thread_, row_, block_)
@@ -97,22 +113,18 @@ class SharedRows {
     for (size_t i = 0; i < shares_.size(); i++) {
       Share& share = shares_[i];
       const Var row = share.func.args()[1];
-      share.kept.bound(member_, 0, threads_).bound_storage(row, rows_);
-      share_in_block(share, level, member_, row);
-      for (Func& tree : trees_[i]) {
-        tree.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(row, rows_);
-        if (tree.dimensions() == 2)
-          tree.gpu_threads(tree.args()[0], tree.args()[1]);
-        else
-          tree.gpu_threads(tree.args()[0]);
-      }
+      share.kept.bound(member_, 0, threads_);
+      group_.bound_rows(share.kept, row, rows_);
+      group_.share(share, level, member_, row);
+      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, row, rows_);
     }
   }
 
  private:
   int threads_, rows_;
+  GroupShape group_;
   Var member_{"member"}, block_{"block"}, row_{"row_in_block"}, step_{"step"}, thread_{"thread"}, unrolled_{"unrolled"};
-  Rewrite rewrite_;
+  std::vector<std::pair<std::string, Func>> totals_;
   std::vector<Share> shares_;
   std::vector<std::vector<Func>> trees_;
 };
@@ -235,10 +247,11 @@ int row_vector(const RowStages& stages) {
 
 void shared_rows(RowBranches& branches, int most_threads) {
   branches.add(kColumnsOfThread, ThreadRows(branches.reductions()));
-  branches.add(kColumnsOfWarp, SharedRows(branches.reductions(), 32, 8));
-  branches.add(kColumnsOfFewWarps, SharedRows(branches.reductions(), 128, 1));
-  if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.reductions(), 256, 1));
-  branches.add(std::nullopt, SharedRows(branches.reductions(), most_threads, 1));
+  branches.add(kColumnsOfWarp, SharedRows(branches.stages(), branches.reductions(), 32, 8));
+  if (most_threads > 256)
+    branches.add(kColumnsOfFewWarps, SharedRows(branches.stages(), branches.reductions(), 128, 1));
+  if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.stages(), branches.reductions(), 256, 1));
+  branches.add(std::nullopt, SharedRows(branches.stages(), branches.reductions(), most_threads, 1));
   branches.choose();
 }
 
@@ -374,9 +387,9 @@ void row_reduction(Cuda, const RowStages& stages) {
   const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
   branches.add(kColumnsOfThread, ThreadRows(reductions));
   branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
-  branches.add(kColumnsOfFewWarps, SharedRows(reductions, 128, 1));
-  branches.add(kColumnsOfBlock, SharedRows(reductions, 256, 1));
-  branches.add(std::nullopt, SharedRows(reductions, 1024, 1));
+  branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
+  branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
+  branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
   index_arithmetic();  // after per_thread()
 }

@@ -5,6 +5,7 @@
 
 #include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/staged_rows.h"
+#include "schedules/lowering/tree.h"
 #include "schedules/row_reduction.h"
 
 namespace ashlar::dsl::rows {
@@ -17,6 +18,10 @@ using Halide::Partition;
 using Halide::TailStrategy;
 
 inline constexpr int kWarp = 32;
+
+inline Expr rows_of(const RowStages& stages) {
+  return Func(stages.out).output_buffers()[0].dim(stages.out_has_columns ? 1 : 0).extent();
+}
 
 inline std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
   std::vector<Var> all(first);
@@ -84,7 +89,7 @@ class StagedWarpRows {
   StagedWarpRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
                  int warps, int members)
       : layout_(layout), warps_(warps), members_(members), side_(kWarp / layout.threads), reader_(stages) {
-    const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
+    const Expr rows = rows_of(stages);
     const Expr thread = side_ == 1 ? Expr(lane_) : lane_ % layout.threads;
     const Expr number =
         side_ == 1 ? group_ * members + member_ : (group_ * members + member_) * side_ + lane_ / layout.threads;
@@ -186,8 +191,9 @@ class StagedBlockRows {
                   int rows, const KeptSteps& kept_steps)
       : layout_(layout), rows_(rows), kept_steps_(kept_steps), reader_(stages) {
     const Expr columns = reductions.at(0).extent();
+    const Expr row = group_.read_row(stages.row, rows_of(stages));
     const auto stage_from = [&](const Func& input, int first) {
-      return stage_rows(input, layout, columns, element_, member_, member_, step_, {stages.row}, stages.row, first);
+      return stage_rows(input, layout, columns, element_, member_, member_, step_, {stages.row}, row, first);
     };
     const int registers_end = kept_steps.shared + kept_steps.registers;
     std::vector<Steps> parts{{0, kept_steps.shared}};
@@ -210,7 +216,7 @@ class StagedBlockRows {
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(stages.row); },
             [&](size_t i) { return staged[i](each.x, member_, each.y, stages.row); });
-        rewrite.variables[stage.index().at(0).name()] = stages.row;
+        rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };
       shares_.push_back(make_staged_share(stage, "_part", index, layout, member_, parts, reading));
@@ -254,25 +260,24 @@ class StagedBlockRows {
           .split(thread_, thread_, element_, vector)
           .reorder({element_, step_, whole_, thread_, row_, block_})
           .vectorize(element_)
-          .unroll(step_)
-          .gpu_threads(thread_, row_);
-      for (const Var& v : {whole_, thread_}) out.partition(v, Partition::Never);
+          .unroll(step_);
+      const Var item = group_.over_threads(out, thread_, row_);
+      for (const Var& v : {whole_, item}) out.partition(v, Partition::Never);
+      if (!group_.is_line) out.partition(row_, Partition::Never);
     } else {
-      out.gpu_threads(row_);
+      out.gpu_threads(row_).partition(row_, Partition::Never);
     }
-    out.gpu_blocks(block_);
-    for (const Var& v : {row_, block_}) out.partition(v, Partition::Never);
+    out.gpu_blocks(block_).partition(block_, Partition::Never);
 
     const LoopLevel level(func, block_);
     const auto in_shared = [&](Func f) {
-      f.compute_at(level).store_in(MemoryType::GPUShared).bound_storage(stages.row, rows_);
+      f.compute_at(level).store_in(MemoryType::GPUShared);
+      group_.bound_rows(f, stages.row, rows_);
     };
     const auto in_vectors = [&](Func f, int steps) {
       f.bound(element_, 0, vector).bound(member_, 0, layout_.threads).bound(step_, 0, steps);
-      f.reorder(element_, step_, member_, stages.row)
-          .vectorize(element_)
-          .unroll(step_)
-          .gpu_threads(member_, stages.row);
+      f.reorder(element_, step_, member_, stages.row).vectorize(element_).unroll(step_);
+      group_.over_threads(f, member_, stages.row);
     };
     for (Func f : in_shared_) {
       in_shared(f);
@@ -285,8 +290,8 @@ class StagedBlockRows {
     }
     for (size_t i = 0; i < shares_.size(); i++) {
       in_shared(kept_[i]);
-      kept_[i].bound(member_, 0, layout_.threads).gpu_threads(member_, stages.row);
-      shares_[i].func.compute_at(kept_[i], member_);
+      kept_[i].bound(member_, 0, layout_.threads);
+      shares_[i].func.compute_at(kept_[i], group_.over_threads(kept_[i], member_, stages.row));
       for (size_t part = 0; part < shares_[i].each.size(); part++) {
         const Halide::RDom& each = shares_[i].each[part];
         shares_[i].func.update(static_cast<int>(part)).unroll(each.x).unroll(each.y);
@@ -294,13 +299,7 @@ class StagedBlockRows {
       for (Func f : again_[i]) {
         f.compute_at(shares_[i].func, shares_[i].each.back().y).bound(element_, 0, vector).vectorize(element_);
       }
-      for (Func& tree : trees_[i]) {
-        in_shared(tree);
-        if (tree.dimensions() == 2)
-          tree.gpu_threads(tree.args()[0], stages.row);
-        else
-          tree.gpu_threads(stages.row);
-      }
+      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, stages.row, rows_);
     }
   }
 
@@ -308,6 +307,7 @@ class StagedBlockRows {
   RowLayout layout_;
   int rows_;
   KeptSteps kept_steps_;
+  GroupShape group_;
   Var member_{"member"}, element_{"element"}, step_{"step"}, block_{"block"}, row_{"row_in_block"}, whole_{"whole"},
       thread_{"thread"};
   StagedReader reader_;

@@ -77,11 +77,13 @@ class WideAccesses : public IRMutator {
 // One lane of a vector. Its loads run under that lane's guard alone.
 class Lane : public IRMutator {
  public:
-  explicit Lane(int lane) : lane_(lane) {}
+  explicit Lane(Expr lane) : lane_(std::move(lane)) {}
+  /// False once a lane was asked for that only its number can pick, and `lane` wasn't a constant.
+  bool found = true;
 
  private:
   using IRMutator::visit;
-  Expr visit(const Ramp* ramp) override { return ramp->base + ramp->stride * lane_; }
+  Expr visit(const Ramp* ramp) override { return ramp->base + ramp->stride * Halide::cast(ramp->stride.type(), lane_); }
   Expr visit(const Broadcast* broadcast) override { return broadcast->value; }
   Expr visit(const Load* load) override {
     if (load->type.is_scalar()) return load;
@@ -98,15 +100,14 @@ class Lane : public IRMutator {
     return Call::make(call->type.element_of(), call->name, arguments, call->call_type, call->func, call->value_index,
                       call->image, call->param);
   }
-  Expr visit(const Variable* variable) override {
-    if (variable->type.is_scalar()) return variable;
-    return Shuffle::make_extract_element(variable, lane_);
+  Expr visit(const Variable* variable) override { return variable->type.is_scalar() ? variable : extracted(variable); }
+  Expr visit(const Shuffle* shuffle) override { return shuffle->type.is_scalar() ? shuffle : extracted(shuffle); }
+  Expr extracted(const Expr& vector) {
+    const auto number = as_const_int(lane_);
+    found = found && number.has_value();
+    return Shuffle::make_extract_element(vector, static_cast<int>(number.value_or(0)));
   }
-  Expr visit(const Shuffle* shuffle) override {
-    if (shuffle->type.is_scalar()) return shuffle;
-    return Shuffle::make_extract_element(shuffle, lane_);
-  }
-  int lane_;
+  Expr lane_;
 };
 
 class FindGuard : public IRVisitor {
@@ -136,29 +137,57 @@ Stmt write_out_guarded(const LetStmt* let) {
 
 // Guards that are the same for all lanes of a vector: one `if` around the whole store.
 class UniformGuards : public IRMutator {
+ public:
+  explicit UniformGuards(bool drops_copies) : drops_copies_(drops_copies) {}
+
+ private:
   using IRMutator::visit;
-  Stmt visit(const LetStmt* let) override {
-    const Stmt written_out = write_out_guarded(let);
-    return written_out.defined() ? mutate(written_out) : IRMutator::visit(let);
-  }
-  Stmt visit(const Store* store) override {
-    if (is_const_one(store->predicate)) return store;
+
+  static Expr unguarded(const Expr& value) {
     class Unguarded : public IRMutator {
       using IRMutator::visit;
       Expr visit(const Load* load) override {
         return Load::make(load->type, load->name, mutate(load->index), load->image, load->param,
                           const_true(load->type.lanes()), load->alignment);
       }
-    } unguarded;
-    const Expr value = common_subexpression_elimination(unguarded.mutate(substitute_in_all_lets(store->value)));
+    } mutator;
+    return mutator.mutate(substitute_in_all_lets(value));
+  }
+
+  static Stmt without_bindings(Stmt statement) {
+    while (const auto* let = statement.as<LetStmt>()) statement = substitute(let->name, let->value, let->body);
+    return statement;
+  }
+
+  // Where all lanes are inside Halide writes the store without guards, and with them else: one of the two is enough
+  // where code is compiled at its first use.
+  Stmt visit(const IfThenElse* branch) override {
+    if (!drops_copies_) return IRMutator::visit(branch);
+    if (!branch->else_case.defined()) return IRMutator::visit(branch);
+    const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
+    const auto *plain = inside.as<Store>(), *guarded = other.as<Store>();
+    const bool is_same = plain != nullptr && guarded != nullptr && !is_const_one(guarded->predicate) &&
+                         plain->name == guarded->name && equal(plain->index, guarded->index) &&
+                         equal(unguarded(plain->value), unguarded(guarded->value));
+    return is_same ? mutate(other) : IRMutator::visit(branch);
+  }
+  Stmt visit(const LetStmt* let) override {
+    const Stmt written_out = write_out_guarded(let);
+    return written_out.defined() ? mutate(written_out) : IRMutator::visit(let);
+  }
+  Stmt visit(const Store* store) override {
+    if (is_const_one(store->predicate)) return store;
+    const Expr value = common_subexpression_elimination(unguarded(store->value));
     return IfThenElse::make(Lane(0).mutate(store->predicate),
                             Store::make(store->name, value, store->index, store->param,
                                         const_true(store->value.type().lanes()), store->alignment));
   }
+  bool drops_copies_;
 };
 
-// What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done lane by
-// lane), and strict comparisons of vectors.
+// What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done by a loop
+// over them: written out, such ends of tensors were most of what drivers had to compile), and strict comparisons of
+// vectors.
 class PlainVectors : public IRMutator {
   using IRMutator::visit;
 
@@ -179,13 +208,24 @@ class PlainVectors : public IRMutator {
 
   Stmt visit(const Store* store) override {
     if (is_const_one(store->predicate)) return IRMutator::visit(store);
-    std::vector<Stmt> lanes;
     const Expr value = mutate(substitute_in_all_lets(store->value));
-    for (int i = 0; i < value.type().lanes(); i++) {
+    const int count = value.type().lanes();
+    const auto one = [&](Lane& lane) {
+      const Expr element = common_subexpression_elimination(lane.mutate(value));
+      const Stmt stored =
+          Store::make(store->name, element, lane.mutate(store->index), store->param, const_true(), ModulusRemainder());
+      return IfThenElse::make(lane.mutate(store->predicate), stored);
+    };
+    const std::string name = unique_name("lane");
+    Lane each(Variable::make(Halide::Int(32), name));
+    const Stmt body = one(each);
+    if (each.found) {
+      return For::make(name, 0, count, ForType::Serial, Halide::Partition::Never, Halide::DeviceAPI::None, body);
+    }
+    std::vector<Stmt> lanes;
+    for (int i = 0; i < count; i++) {
       Lane lane(i);
-      const Stmt one = Store::make(store->name, common_subexpression_elimination(lane.mutate(value)),
-                                   lane.mutate(store->index), store->param, const_true(), ModulusRemainder());
-      lanes.push_back(IfThenElse::make(lane.mutate(store->predicate), one));
+      lanes.push_back(one(lane));
     }
     return Block::make(lanes);
   }
@@ -197,9 +237,14 @@ std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainV
 
 std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }
 
-std::unique_ptr<IRMutator> uniform_guards_pass() { return std::make_unique<UniformGuards>(); }
+std::unique_ptr<IRMutator> uniform_guards_pass(bool drops_copies) {
+  return std::make_unique<UniformGuards>(drops_copies);
+}
 
-void uniform_guards() { Descriptor::current->lowering_passes.emplace_back(uniform_guards_pass()); }
+void uniform_guards() {
+  const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
+  Descriptor::current->lowering_passes.emplace_back(uniform_guards_pass(is_opencl));
+}
 
 void vector_accesses() {
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);

@@ -18,11 +18,12 @@ void uniform_guards();
 std::unique_ptr<Halide::Internal::IRMutator> wide_accesses_pass();
 
 /// What the OpenCL back end can't write: a vector of which a guard lets only some lanes through, at a tensor's end, is
-/// stored lane by lane, and strict comparisons of vectors become plain ones (OpenCL C has no others).
+/// stored lane by lane in a loop, and strict comparisons of vectors become plain ones (OpenCL C has no others).
 std::unique_ptr<Halide::Internal::IRMutator> plain_vectors_pass();
 
 /// For kernels whose vectors never cross a tensor's or row's end: a vector's guard, which Halide checks for each of its
-/// lanes, is checked once. The schedule answers for that: it uses vectors only where whole ones fit.
-std::unique_ptr<Halide::Internal::IRMutator> uniform_guards_pass();
+/// lanes, is checked once. The schedule answers for that: it uses vectors only where whole ones fit. `drops_copies`: a
+/// store that Halide writes twice, for vectors wholly inside and for others, is written once.
+std::unique_ptr<Halide::Internal::IRMutator> uniform_guards_pass(bool drops_copies);
 
 }  // namespace ashlar::dsl

@@ -13,6 +13,7 @@
 #include "runtime/environment.h"
 #include "runtime/launch_context.h"
 #include "runtime/opencl/halide_entries.h"
+#include "runtime/opencl/opencl_device.h"
 #include "runtime/stream_state.h"
 
 // Every function here may be called with a null user context: Halide cleans up at process exit, and so do we. Nothing
@@ -95,6 +96,12 @@ void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail:
 
 /// Nothing but what follows from the device: a program kept on disk was built with the same.
 const char* halide_opencl_get_build_options(void*) { return ""; }
+
+// As ashlar_cuda_shared_bytes().
+int ashlar_opencl_local_bytes() {
+  const LaunchContext* launch = ashlar::detail::active_launch;
+  return launch == nullptr ? 0 : ashlar::detail::opencl_local_bytes(launch->device.index);
+}
 
 int halide_acquire_cl_context(void* user_context, void** context, void** queue, bool) {
   *context = user_context ? context_of(user_context)->stream->native_context() : nullptr;

@@ -233,8 +233,9 @@ class RowBranches {
   std::vector<Branch> branches_;
 };
 
-// A row in shared memory: what every OpenCL device in use has beside the trees, and every CUDA one from sm_80 on.
-constexpr int kMostSharedOfOpenCl = 32 << 10, kMostSharedOfCuda = 64 << 10;
+// Rows in shared memory: at most so many bytes, to which the reductions' trees come. Every CUDA device has both from
+// sm_80 on; an OpenCL one has 32 KB for certain, and is asked where that isn't enough.
+constexpr int kMostSharedOfOpenCl = 32 << 10, kMostSharedOfCuda = 64 << 10, kLeastSharedOfOpenCl = 32 << 10;
 
 // Elements per access of a thread: 16 bytes of the widest row type.
 int row_vector(const RowStages& stages) {
@@ -261,6 +262,17 @@ int staged_bytes_of_column(const RowStages& stages) {
   return bytes;
 }
 
+// Of a block on the device of the call: runtime/halide_hooks.cpp has it.
+Expr most_shared_bytes() {
+  using Halide::Internal::Call;
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  const char* const name = is_cuda ? "ashlar_cuda_shared_bytes" : "ashlar_opencl_local_bytes";
+  return Call::make(Halide::Int(32), name, {}, Call::PureExtern);
+}
+
+// Beside the rows in shared memory: 8 bytes of each thread's share of a reduction, and of the tree above it.
+constexpr int kSharedBytesOfThread = 16;
+
 // Threads, vectors of each and rows in a block; shapes whose rows need more than `most_bytes` of shared memory are left
 // out.
 using BlockShapes = std::vector<std::tuple<int, int, int>>;
@@ -268,10 +280,14 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
   const RowStages& stages = branches.stages();
   const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
   const Expr aligned = rows_are_aligned(stages, vector);
+  const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
   for (const auto& [threads, steps, rows] : shapes) {
     const RowLayout layout{threads, steps, vector};
-    if (layout.columns() * rows * bytes_of_column > most_bytes) continue;
-    branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, rows, {steps, 0}), aligned);
+    const int bytes_of_rows = layout.columns() * rows * bytes_of_column;
+    if (bytes_of_rows > most_bytes) continue;
+    const int bytes = bytes_of_rows + threads * rows * kSharedBytesOfThread;
+    branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, rows, {steps, 0}),
+                 is_opencl && bytes > kLeastSharedOfOpenCl ? aligned && most_shared_bytes() >= bytes : aligned);
   }
 }
 
@@ -307,12 +323,6 @@ struct LongRows {
 // Two blocks on a multiprocessor of 228 KB, or one.
 constexpr LongRows kTwoBlocks{512, 104 << 10, 32}, kOneBlock{1024, 208 << 10, 16};
 
-// Of a block on the device of the call: runtime/halide_hooks.cpp has it.
-Expr most_shared_bytes() {
-  using Halide::Internal::Call;
-  return Call::make(Halide::Int(32), "ashlar_cuda_shared_bytes", {}, Call::PureExtern);
-}
-
 void add_long_rows(RowBranches& branches) {
   const RowStages& stages = branches.stages();
   const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
@@ -331,8 +341,7 @@ void add_long_rows(RowBranches& branches) {
     // 16-bit elements would take a register each.
     const int most = vector == 4 ? way.register_elements / (vector * inputs) : 0;
     const KeptSteps kept{shared, std::min(layout.steps - shared, most)};
-    // Beside the row: 8 bytes of each thread's share of a reduction, and of the tree above it.
-    const int bytes = shared * bytes_of_step + way.threads * 16;
+    const int bytes = shared * bytes_of_step + way.threads * kSharedBytesOfThread;
     branches.add(columns, StagedBlockRows(stages, branches.reductions(), layout, 1, kept),
                  aligned && most_shared_bytes() >= bytes);
   }

@@ -1,6 +1,7 @@
 #include "runtime/opencl/opencl_device.h"
 
 #include <algorithm>
+#include <climits>
 #include <vector>
 
 #include "runtime/environment.h"
@@ -17,6 +18,7 @@ using opencl::Api;
 struct Entry {
   cl_device_id device;
   cl_device_type type;
+  cl_ulong local_bytes;
 };
 
 std::vector<Entry> list_devices(const Api& api) {
@@ -31,10 +33,11 @@ std::vector<Entry> list_devices(const Api& api) {
     std::vector<cl_device_id> devices(count);
     if (api.get_device_ids(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_device_id device : devices) {
-      Entry entry{device, 0};
+      Entry entry{device, 0, 0};
       cl_bool available = CL_FALSE;
       api.get_device_info(device, CL_DEVICE_TYPE, sizeof(entry.type), &entry.type, nullptr);
       api.get_device_info(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, nullptr);
+      api.get_device_info(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(entry.local_bytes), &entry.local_bytes, nullptr);
       if (available) entries.push_back(entry);
     }
   }
@@ -209,6 +212,10 @@ std::string opencl_description(int index) {
 
 std::string opencl_vendor(int index) {
   return text_of(devices().at(static_cast<size_t>(index)).device, CL_DEVICE_VENDOR);
+}
+
+int opencl_local_bytes(int index) noexcept {
+  return static_cast<int>(std::min<cl_ulong>(devices()[static_cast<size_t>(index)].local_bytes, INT_MAX));
 }
 
 std::string opencl_driver(int index) {

@@ -14,5 +14,7 @@ DeviceState& open_opencl_device(int index);
 std::string opencl_description(int index);
 std::string opencl_driver(int index);
 std::string opencl_vendor(int index);
+/// Bytes of local memory that a work-group can have.
+int opencl_local_bytes(int index) noexcept;
 
 }  // namespace ashlar::detail

@@ -95,7 +95,9 @@ int ashlar_cuda_shared_bytes() {
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }
 
 /// Nothing but what follows from the device: a program kept on disk was built with the same.
-const char* halide_opencl_get_build_options(void*) { return ""; }
+const char* halide_opencl_get_build_options(void* user_context) {
+  return user_context ? ashlar::detail::opencl_build_options(context_of(user_context)->device.index) : "";
+}
 
 // As ashlar_cuda_shared_bytes().
 int ashlar_opencl_local_bytes() {

@@ -16,6 +16,23 @@ const std::map<std::string, std::string> kFunctions = {
     {"ashlar_f16_from_f32", "ushort$ @(float$ f) { ushort$ h; vstore_half$_rte(f, 0, (half*)&h); return h; }\n"},
 };
 
+// The same in one instruction for every two elements, where runtime/opencl says that the compiler knows it.
+std::string bf16_by_ptx(const std::string& name, int width) {
+  const std::string lanes = width == 1 ? "" : std::to_string(width);
+  std::string text = "ushort" + lanes + " " + name + "(float" + lanes + " f) { ";
+  if (width == 1) return text + "ushort h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n";
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string words;
+  for (int pair = 0; pair < width / 2; pair++) {
+    const std::string word = std::string("w") + kDigits[pair];
+    text += "uint " + word + "; asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(" + word + ") : \"f\"(f.s" +
+            kDigits[2 * pair + 1] + "), \"f\"(f.s" + kDigits[2 * pair] + ")); ";
+    words += (pair == 0 ? "" : ", ") + word;
+  }
+  const std::string pairs = width == 2 ? "" : std::to_string(width / 2);
+  return text + "return as_ushort" + lanes + "((uint" + pairs + ")(" + words + ")); }\n";
+}
+
 std::string replaced(std::string text, char what, const std::string& by) {
   for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, 1, by);
   return text;
@@ -46,7 +63,12 @@ std::string rewrite_opencl(const std::string& source) {
       const auto known = kFunctions.find(function);
       if (known == kFunctions.end()) throw std::runtime_error("no definition of " + function + " for OpenCL");
       const std::string own = width.empty() ? function : function + "_" + width;
-      definitions[own] = replaced(replaced(known->second, '$', width), '@', own);
+      std::string& definition = definitions[own];
+      definition = replaced(replaced(known->second, '$', width), '@', own);
+      if (function == "ashlar_bf16_from_f32") {
+        definition = "#ifdef ASHLAR_PTX_BF16\n" + bf16_by_ptx(own, width.empty() ? 1 : std::stoi(width)) + "#else\n" +
+                     definition + "#endif\n";
+      }
       line.replace(name, function.size(), own);
     }
     program += line + '\n';

@@ -21,6 +21,18 @@ TEST(OpenClSource, DefinesEachFunctionOnce) {
   EXPECT_EQ(program.find("vload_half4"), program.rfind("vload_half4")) << program;
 }
 
+TEST(OpenClSource, RoundsToBf16ByTheInstructionThatADeviceHas) {
+  const std::string program = rewrite_opencl("ushort2 _5 = ashlar_bf16_from_f32(_4);\n");
+  EXPECT_EQ(program.find("#ifdef ASHLAR_PTX_BF16\nushort2 ashlar_bf16_from_f32_2(float2 f) { uint w0; "
+                         "asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(w0) : \"f\"(f.s1), \"f\"(f.s0)); "
+                         "return as_ushort2((uint)(w0)); }\n#else\nushort2 ashlar_bf16_from_f32_2(float2 f) { uint2 u"),
+            0u)
+      << program;
+  EXPECT_NE(rewrite_opencl("ushort _5 = ashlar_bf16_from_f32(_4);\n").find("cvt.rn.bf16.f32"), std::string::npos);
+  EXPECT_NE(rewrite_opencl("ushort8 _5 = ashlar_bf16_from_f32(_4);\n").find("\"=r\"(w3) : \"f\"(f.s7), \"f\"(f.s6)"),
+            std::string::npos);
+}
+
 TEST(OpenClSource, RefusesAnUnknownFunction) {
   EXPECT_THROW(rewrite_opencl("float _1 = ashlar_unheard_of(_0);\n"), std::runtime_error);
 }

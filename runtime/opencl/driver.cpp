@@ -39,7 +39,8 @@ const Api* load_api() noexcept {
       load(a.release_event, "clReleaseEvent") && load(a.flush, "clFlush") && load(a.finish, "clFinish") &&
       load(a.create_program_with_source, "clCreateProgramWithSource") &&
       load(a.create_program_with_binary, "clCreateProgramWithBinary") && load(a.get_program_info, "clGetProgramInfo") &&
-      load(a.build_program, "clBuildProgram") && load(a.release_program, "clReleaseProgram") &&
+      load(a.build_program, "clBuildProgram") &&
+      load(a.get_program_build_info, "clGetProgramBuildInfo") && load(a.release_program, "clReleaseProgram") &&
       load(a.create_kernel, "clCreateKernel") && load(a.release_kernel, "clReleaseKernel") &&
       load(a.set_kernel_arg, "clSetKernelArg") && load(a.enqueue_nd_range_kernel, "clEnqueueNDRangeKernel");
   return complete ? &a : nullptr;

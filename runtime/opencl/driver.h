@@ -40,6 +40,7 @@ struct Api {
   decltype(&::clCreateProgramWithBinary) create_program_with_binary;
   decltype(&::clBuildProgram) build_program;
   decltype(&::clGetProgramInfo) get_program_info;
+  decltype(&::clGetProgramBuildInfo) get_program_build_info;
   decltype(&::clReleaseProgram) release_program;
   decltype(&::clCreateKernel) create_kernel;
   decltype(&::clReleaseKernel) release_kernel;

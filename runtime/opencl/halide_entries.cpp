@@ -11,6 +11,7 @@
 #include "runtime/launch_context.h"
 #include "runtime/opencl/driver.h"
 #include "runtime/opencl/program_cache.h"
+#include "runtime/opencl/split_program.h"
 
 namespace ashlar::detail::opencl {
 namespace {
@@ -48,37 +49,46 @@ thread_local struct {
   bool built = false;
 } created;
 
-cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
-                          cl_int* status) noexcept {
-  cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
-  if (program != nullptr) {
-    created = {program, sources[0], true};
-    *status = CL_SUCCESS;
-    return program;
-  }
+cl_program make_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
+                        cl_int* status) noexcept {
+  cl_program program = nullptr;
   if (fault::strikes(FaultSite::driver_call)) {
     *status = CL_OUT_OF_RESOURCES;
   } else {
     program = api()->create_program_with_source(context, pieces, sources, lengths, status);
   }
   note("clCreateProgramWithSource", *status);
-  created = {program, sources[0], false};
+  return program;
+}
+
+void count_loaded(bool from_cache) noexcept {
+  count(counter_cells(DeviceKind::opencl).modules_loaded);
+  if (from_cache) count(counter_cells(DeviceKind::opencl).cache_hits);
+  log(from_cache ? "took an OpenCL program from the cache" : "built an OpenCL program");
+}
+
+cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
+                          cl_int* status) noexcept {
+  *status = CL_SUCCESS;
+  if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+  cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
+  const bool is_built = program != nullptr;
+  if (!is_built) program = make_program(context, pieces, sources, lengths, status);
+  created = {program, sources[0], is_built};
   return program;
 }
 
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
+  if (SplitProgram* split = SplitProgram::of(program)) return split->set_options(devices[0], options), CL_SUCCESS;
   if (program == created.program && created.built) {
-    count(counter_cells(DeviceKind::opencl).modules_loaded);
-    count(counter_cells(DeviceKind::opencl).cache_hits);
-    log("took an OpenCL program from the cache");
+    count_loaded(true);
     return CL_SUCCESS;
   }
   const cl_int status =
       note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
   if (status == CL_SUCCESS) {
-    count(counter_cells(DeviceKind::opencl).modules_loaded);
-    log("built an OpenCL program");
+    count_loaded(false);
     if (program == created.program) store_program(program, created.source);
   } else if (active_launch != nullptr) {
     active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
@@ -86,7 +96,37 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
   return status;
 }
 
+/// One kernel's part of a SplitProgram.
+cl_program build_part(cl_context context, cl_device_id device, const char* source, const char* options,
+                      cl_int* status) noexcept {
+  cl_program program = load_program(context, source);
+  if (program != nullptr) {
+    count_loaded(true);
+    return program;
+  }
+  program = make_program(context, 1, &source, nullptr, status);
+  if (program == nullptr) return nullptr;
+  *status = note("clBuildProgram", call(api()->build_program, program, cl_uint{1},
+                                        static_cast<const cl_device_id*>(&device), options, nullptr, nullptr));
+  if (*status == CL_SUCCESS) {
+    count_loaded(false);
+    store_program(program, source);
+    return program;
+  }
+  if (active_launch != nullptr) {
+    char text[sizeof active_launch->error] = "";
+    api()->get_program_build_info(program, device, CL_PROGRAM_BUILD_LOG, sizeof text - 1, text, nullptr);
+    active_launch->record_error(text);
+  }
+  api()->release_program(program);
+  return nullptr;
+}
+
 cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) noexcept {
+  if (SplitProgram* split = SplitProgram::of(program)) {
+    program = split->program_of(name, build_part, status);
+    if (program == nullptr) return nullptr;
+  }
   cl_kernel kernel = nullptr;
   if (fault::strikes(FaultSite::driver_call)) {
     *status = CL_OUT_OF_RESOURCES;
@@ -154,6 +194,7 @@ cl_int refuse_copy(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_
 /// Halide releases programs only while the process ends, when the driver may already be gone. The process's end
 /// releases them as well; the list keeps them reachable, so that LeakSanitizer finds only programs that were forgotten.
 cl_int keep_program(cl_program program) noexcept {
+  if (SplitProgram::of(program) != nullptr) return CL_SUCCESS;
   static auto& kept = *new std::vector<cl_program>;
   try {
     kept.push_back(program);

@@ -6,20 +6,20 @@
 
 namespace ashlar::dsl {
 
-/// What a tuner may vary on CUDA; 0 is the family's own choice.
+/// What a tuner may vary on CUDA.
 struct RowTunables {
   /// Rows of up to 512 columns of 32 bits, 1024 of 16: vectors of a row in a lane before more lanes share the row, a
   /// lane's vectors under way, and warps in a block.
-  Tunable<int> lane_vectors{"lane_vectors", {0, 2, 4, 8}, On::cuda}, warp_vectors{"warp_vectors", {0, 2, 4}, On::cuda},
-      warps{"warps", {8, 4}, On::cuda};
-  /// Longer ones that fit into 64 KB: vectors of a row in a thread.
+  Tunable<int> lane_vectors{"lane_vectors", {2, 4, 8}, On::cuda}, warp_vectors{"warp_vectors", {2, 4}, On::cuda},
+      warps{"warps", {4, 8}, On::cuda};
+  /// Longer ones that fit into 64 KB: vectors of a row in a thread; 0 is the family's own choice, as below.
   Tunable<int> block_vectors{"block_vectors", {0, 2, 4, 8}, On::cuda};
   /// Still longer ones: blocks that share a multiprocessor, which decides how much of a row each can keep.
   Tunable<int> long_row_blocks{"long_row_blocks", {0, 1, 2}, On::cuda};
 
   RowTunables() {
     space_rule("short, longer and long rows have different schedules: only what one reads varies", [this] {
-      const bool is_short = lane_vectors.value() != 0 || warp_vectors.value() != 0 || warps.value() != 8;
+      const bool is_short = lane_vectors.value() != 2 || warp_vectors.value() != 2 || warps.value() != 4;
       return is_short + (block_vectors.value() != 0) + (long_row_blocks.value() != 0) <= 1;
     });
   }

@@ -294,14 +294,11 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
 // Threads to a row, vectors of each, warps in a block and rows one after the other, for rows of 32 columns on. A vector
 // holds 4 or 8.
 std::vector<std::tuple<int, int, int, int>> warp_shapes(const RowTunables& tunables, int vector) {
-  const int warps = tunables.warps, under_way = tunables.warp_vectors;
   std::vector<std::tuple<int, int, int, int>> shapes;
   for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
-    const int most = tunables.lane_vectors != 0 ? tunables.lane_vectors : vector == 8 ? 2 : vectors < 128 ? 8 : 4;
-    const int threads = std::clamp(vectors / most, std::min(32 / vector, vectors), rows::kWarp);
+    const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), rows::kWarp);
     const int steps = vectors / threads;
-    const int members = std::max(1, (under_way != 0 ? under_way : 4) / steps);
-    shapes.emplace_back(threads, steps, warps, under_way == 0 ? std::min(members, 2) : members);
+    shapes.emplace_back(threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps));
   }
   return shapes;
 }

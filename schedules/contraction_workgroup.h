@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedules/contraction.h"
+#include "schedules/lowering/tree.h"
 
 namespace ashlar::dsl {
 
@@ -89,12 +90,13 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
         .split(x, x, thread_x, threads_x)
         .split(y, y, thread_y, threads_y)
         .reorder(x, y, thread_x, thread_y, block_y, block_x, b)
-        .gpu_threads(thread_x, thread_y)
         .gpu_blocks(block_y, block_x, b);
+    GroupShape{}.over_threads(out, thread_x, thread_y);
   };
   plan.schedule_stages = [=](Func out) {
     Var x("x"), y("y"), thread_x("thread_x"), thread_y("thread_y"), lane("lane"), item("item"), k_low("k_low"),
         low("low");
+    const GroupShape group;
     Func totals = product, sums = chunk, left_tile = left, right_tile = right;
     const auto over_threads = [&](Stage s) {
       s.split(n, thread_x, x, tile.thread_columns).split(m, thread_y, y, tile.thread_rows);
@@ -102,11 +104,13 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
     totals.compute_at(out, block_y).store_in(Halide::MemoryType::GPUShared);
     totals.bound_extent(n, tile.columns).bound_extent(m, tile.rows).bound_extent(b, 1);
     over_threads(totals);
-    totals.reorder(x, y, thread_x, thread_y, b).vectorize(x).unroll(y).gpu_threads(thread_x, thread_y);
+    totals.reorder(x, y, thread_x, thread_y, b).vectorize(x).unroll(y);
+    group.over_threads(totals, thread_x, thread_y);
     over_threads(totals.update());
-    totals.update().reorder(x, y, thread_x, thread_y, chunks, b).vectorize(x).unroll(y).gpu_threads(thread_x, thread_y);
+    totals.update().reorder(x, y, thread_x, thread_y, chunks, b).vectorize(x).unroll(y);
 
-    sums.compute_at(totals, thread_x).store_in(Halide::MemoryType::Register);
+    sums.compute_at(totals, group.over_threads(totals.update(), thread_x, thread_y))
+        .store_in(Halide::MemoryType::Register);
     sums.bound_extent(n, tile.thread_columns).bound_extent(m, tile.thread_rows).vectorize(n).unroll(m);
     sums.update().reorder(n, m, k_inner, chunk_index, b).vectorize(n).unroll(m).unroll(k_inner, tile.unroll);
 
@@ -126,18 +130,21 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
     const auto copy_quads = [&](Stage s, const Var& inner, const Var& outer) {
       s.split(inner, inner, lane, 4).vectorize(lane).fuse(inner, outer, item);
       deal(s);
-      s.reorder(lane, item, thread_x, thread_y).unroll(item).gpu_threads(thread_x, thread_y);
+      s.reorder(lane, item, thread_x, thread_y).unroll(item);
+      group.over_threads(s, thread_x, thread_y);
     };
     const auto copy_quads_transposing = [&](Stage s, const Var& along) {  // 2 quads of k × 16 per 32 threads
       s.split(k, k, lane, 4).vectorize(lane).split(k, k, k_low, 2).split(along, along, low, 16);
       s.fuse(k_low, low, item).fuse(item, k, item).fuse(item, along, item);
       deal(s);
-      s.reorder(lane, item, thread_x, thread_y).unroll(item).gpu_threads(thread_x, thread_y);
+      s.reorder(lane, item, thread_x, thread_y).unroll(item);
+      group.over_threads(s, thread_x, thread_y);
     };
     const auto copy_single = [&](Stage s, const Var& inner, const Var& outer) {
       s.fuse(inner, outer, item);
       deal(s);
-      s.reorder(item, thread_x, thread_y).unroll(item).gpu_threads(thread_x, thread_y);
+      s.reorder(item, thread_x, thread_y).unroll(item);
+      group.over_threads(s, thread_x, thread_y);
     };
     if (loads == TileLoads::quads) {
       copy_quads_transposing(left_tile.specialize(can.left_along_k), m);

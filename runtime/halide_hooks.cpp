@@ -92,6 +92,12 @@ int ashlar_cuda_shared_bytes() {
   return launch == nullptr ? 0 : ashlar::detail::cuda_shared_bytes(launch->device.index);
 }
 
+// Asked where a kernel may run in clusters of thread blocks: schedules/lowering/cluster.h.
+int ashlar_cuda_clusters() {
+  const LaunchContext* launch = ashlar::detail::active_launch;
+  return launch != nullptr && ashlar::detail::cuda_has_clusters(launch->device.index) ? 1 : 0;
+}
+
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }
 
 /// Nothing but what follows from the device: a program kept on disk was built with the same.

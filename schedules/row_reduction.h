@@ -14,13 +14,13 @@ struct RowTunables {
       warps{"warps", {4, 8}, On::cuda};
   /// Longer ones that fit into 64 KB: vectors of a row in a thread; 0 is the family's own choice, as below.
   Tunable<int> block_vectors{"block_vectors", {0, 2, 4, 8}, On::cuda};
-  /// Still longer ones: blocks that share a multiprocessor, which decides how much of a row each can keep.
-  Tunable<int> long_row_blocks{"long_row_blocks", {0, 1, 2}, On::cuda};
+  /// Still longer ones: blocks of a cluster that share a row, where the device has clusters; 1 is none.
+  Tunable<int> long_row_cluster{"long_row_cluster", {0, 1, 2, 4, 8}, On::cuda};
 
   RowTunables() {
     space_rule("short, longer and long rows have different schedules: only what one reads varies", [this] {
       const bool is_short = lane_vectors.value() != 2 || warp_vectors.value() != 2 || warps.value() != 4;
-      return is_short + (block_vectors.value() != 0) + (long_row_blocks.value() != 0) <= 1;
+      return is_short + (block_vectors.value() != 0) + (long_row_cluster.value() != 0) <= 1;
     });
   }
 };

@@ -286,7 +286,7 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
     const int bytes_of_rows = layout.columns() * rows * bytes_of_column;
     if (bytes_of_rows > most_bytes) continue;
     const int bytes = bytes_of_rows + threads * rows * kSharedBytesOfThread;
-    branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, rows, {steps, 0}),
+    branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, {rows, 1}, {steps, 0}),
                  is_opencl && bytes > kLeastSharedOfOpenCl ? aligned && most_shared_bytes() >= bytes : aligned);
   }
 }
@@ -313,34 +313,42 @@ BlockShapes block_shapes(const RowTunables& tunables) {
   return shapes;
 }
 
-// How a block keeps a row that doesn't fit into 64 KB: in shared memory and in elements of each thread's registers.
-struct LongRows {
-  int threads, shared_bytes, register_elements;
-};
-// Two blocks on a multiprocessor of 228 KB, or one.
-constexpr LongRows kTwoBlocks{512, 104 << 10, 32}, kOneBlock{1024, 208 << 10, 16};
-
+// A row that doesn't fit into 64 KB: blocks of 512 threads that keep it in shared memory, of which two or three blocks
+// on a multiprocessor of 228 KB take their part, and in registers.
+constexpr int kLongThreads = 512, kLongShared = 104 << 10, kLongRegisters = 16, kMostRegisterSteps = 3;
 void add_long_rows(RowBranches& branches) {
   const RowStages& stages = branches.stages();
   const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
   const int inputs = static_cast<int>(inputs_to_stage(stages).size());
+  const int bytes_of_step = kLongThreads * vector * bytes_of_column;
   const Expr aligned = rows_are_aligned(stages, vector);
+  const auto layout_of = [&](int columns, int cluster) {
+    return RowLayout{kLongThreads * cluster, columns / (kLongThreads * cluster * vector), vector};
+  };
+  const auto kept_of = [&](const RowLayout& layout) {
+    const int registers = std::min({layout.steps - 1, kMostRegisterSteps, kLongRegisters / (4 * inputs)});
+    return KeptSteps{std::min(layout.steps - registers, kLongShared / bytes_of_step), registers};
+  };
+  const auto add = [&](int columns, int cluster, const Expr& runs) {
+    const RowLayout layout = layout_of(columns, cluster);
+    const KeptSteps kept = kept_of(layout);
+    const int bytes = kept.shared * bytes_of_step + kLongThreads * kSharedBytesOfThread;
+    branches.add(columns, StagedBlockRows(stages, branches.reductions(), layout, {1, cluster}, kept),
+                 aligned && runs && most_shared_bytes() >= bytes);
+  };
+  // The rest is measured on an H200. Vectors of a row in each thread of a cluster:
+  const int steps = inputs == 1 && branches.reductions().size() == 1 ? 4 : 8;
   for (int columns = 8192; columns <= 65536; columns *= 2) {
     if (columns * bytes_of_column <= kMostSharedOfCuda) continue;
-    const int kept_twice = kTwoBlocks.shared_bytes + kTwoBlocks.threads * kTwoBlocks.register_elements * 4;
-    // Measured on an H200: rows of 16 bits are quicker with two blocks even where a part has to be read again.
-    const bool fits_twice = vector == 8 || columns * bytes_of_column <= kept_twice;
-    const int blocks = stages.tunables.long_row_blocks;
-    const LongRows& way = blocks == 2 || (blocks == 0 && fits_twice) ? kTwoBlocks : kOneBlock;
-    const RowLayout layout{way.threads, columns / (way.threads * vector), vector};
-    const int bytes_of_step = way.threads * vector * bytes_of_column;
-    const int shared = std::min(layout.steps, way.shared_bytes / bytes_of_step);
-    // 16-bit elements would take a register each.
-    const int most = vector == 4 ? way.register_elements / (vector * inputs) : 0;
-    const KeptSteps kept{shared, std::min(layout.steps - shared, most)};
-    const int bytes = shared * bytes_of_step + way.threads * kSharedBytesOfThread;
-    branches.add(columns, StagedBlockRows(stages, branches.reductions(), layout, 1, kept),
-                 aligned && most_shared_bytes() >= bytes);
+    const RowLayout alone = layout_of(columns, 1);
+    const bool is_kept = kept_of(alone).shared + kept_of(alone).registers == alone.steps;
+    // Two reductions of 16 bits are arithmetic, which a cluster's meetings hold up.
+    const bool is_better_alone = vector == 8 && branches.reductions().size() > 1 && is_kept;
+    const int wanted = stages.tunables.long_row_cluster;
+    const int cluster = wanted != 0 ? wanted : is_better_alone ? 1 : columns / (kLongThreads * steps * vector);
+    if (cluster > 1) add(columns, cluster, has_clusters());
+    // Rows of 16 bits even where a part has to be read again.
+    if (is_kept || vector == 8) add(columns, 1, Halide::Internal::const_true());
   }
 }
 
@@ -367,7 +375,6 @@ void row_reduction(OpenCL, const RowStages& stages) {
 
 void row_reduction(Cuda, const RowStages& stages) {
   uniform_guards();
-  vector_accesses();
   RowBranches branches(stages);
   const std::vector<ReductionStage>& reductions = branches.reductions();
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
@@ -378,6 +385,7 @@ void row_reduction(Cuda, const RowStages& stages) {
       add_staged_block_rows(branches, kMostSharedOfCuda,
                             {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
     shared_rows(branches, 1024);
+    vector_accesses();
     return index_arithmetic();
   }
   if (is_staged) {
@@ -397,7 +405,8 @@ void row_reduction(Cuda, const RowStages& stages) {
   branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
-  index_arithmetic();  // after per_thread()
+  vector_accesses();  // after per_thread(), which takes vectors apart, and so is the next
+  index_arithmetic();
 }
 
 }  // namespace ashlar::dsl

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "schedules/lowering/cluster.h"
 #include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/staged_rows.h"
 #include "schedules/lowering/tree.h"
@@ -179,21 +180,33 @@ class StagedWarpRows {
   std::vector<std::vector<Func>> trees_;
 };
 
-// layout.threads threads for each row, `rows` rows in a block. The first steps of the layout are kept in shared memory,
-// the next in registers, and what is left is read again where it's needed, from the second-level cache with some luck.
+// The first steps of a layout are kept in shared memory, the next in registers, and what is left is read again where
+// it's needed, from the second-level cache with some luck.
 struct KeptSteps {
   int shared, registers;
 };
+// How rows lie on blocks: `rows` of them in one, or one in each cluster of `cluster` blocks.
+struct RowBlocks {
+  int rows, cluster;
+};
 
+// layout.threads threads for each row, those of a cluster's first block first. Every stage is a block's own; which part
+// of the row that is, its rank says.
 class StagedBlockRows {
  public:
   StagedBlockRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
-                  int rows, const KeptSteps& kept_steps)
-      : layout_(layout), rows_(rows), kept_steps_(kept_steps), reader_(stages) {
+                  const RowBlocks& blocks, const KeptSteps& kept_steps)
+      : layout_(layout),
+        blocks_(blocks),
+        threads_(layout.threads / blocks.cluster),
+        kept_steps_(kept_steps),
+        reader_(stages) {
     const Expr columns = reductions.at(0).extent();
     const Expr row = group_.read_row(stages.row, rows_of(stages));
+    const Expr thread =
+        blocks.cluster > 1 ? rank_in_cluster(member_, blocks.cluster) * threads_ + member_ : Expr(member_);
     const auto stage_from = [&](const Func& input, int first) {
-      return stage_rows(input, layout, columns, element_, member_, member_, step_, {stages.row}, row, first);
+      return stage_rows(input, layout, columns, element_, member_, thread, step_, {stages.row}, row, first);
     };
     const int registers_end = kept_steps.shared + kept_steps.registers;
     std::vector<Steps> parts{{0, kept_steps.shared}};
@@ -219,19 +232,19 @@ class StagedBlockRows {
         rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };
-      shares_.push_back(make_staged_share(stage, "_part", index, layout, member_, parts, reading));
+      shares_.push_back(make_staged_share(stage, "_part", index, layout, thread, parts, reading));
       Func kept(stage.name() + "_kept");
       kept(index) = shares_.back().func(member_, stages.row);
       kept_.push_back(kept);
-      trees_.push_back(make_tree(stage, kept, layout.threads, {stages.row}));
-      reader_.results.emplace_back(stage.name(), trees_.back().back());
+      trees_.push_back(make_tree(stage, kept, threads_, {stages.row}));
+      reader_.results.emplace_back(stage.name(), of_whole_row(stage, trees_.back().back(), stages.row));
     }
   }
 
   std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) const {
     const int vector = layout_.vector;
     const Expr column = stages.column;
-    const Expr thread = column / vector % layout_.threads, element = column % vector;
+    const Expr thread = column / vector % threads_, element = column % vector;
     const Expr step = column / (vector * layout_.threads) % layout_.steps;
     const auto [shared, registers] = kept_steps_;
     return rewritten(
@@ -253,7 +266,7 @@ class StagedBlockRows {
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     const int vector = layout_.vector;
-    out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf);
+    out.split(stages.row, block_, row_, blocks_.rows, TailStrategy::GuardWithIf);
     if (stages.out_has_columns) {
       out.split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
           .split(thread_, step_, thread_, layout_.threads * vector)
@@ -261,21 +274,30 @@ class StagedBlockRows {
           .reorder({element_, step_, whole_, thread_, row_, block_})
           .vectorize(element_)
           .unroll(step_);
+      if (blocks_.cluster > 1) out.split(thread_, rank_, thread_, threads_).reorder(thread_, row_, block_, rank_);
       const Var item = group_.over_threads(out, thread_, row_);
       for (const Var& v : {whole_, item}) out.partition(v, Partition::Never);
       if (!group_.is_line) out.partition(row_, Partition::Never);
     } else {
       out.gpu_threads(row_).partition(row_, Partition::Never);
     }
-    out.gpu_blocks(block_).partition(block_, Partition::Never);
+    out.partition(block_, Partition::Never);
+    if (blocks_.cluster > 1) {
+      std::vector<Func> totals;
+      for (const std::vector<Func>& tree : trees_) totals.push_back(tree.back());
+      out.gpu_blocks(block_, rank_);
+      across_cluster(totals, blocks_.cluster);
+    } else {
+      out.gpu_blocks(block_);
+    }
 
     const LoopLevel level(func, block_);
     const auto in_shared = [&](Func f) {
       f.compute_at(level).store_in(MemoryType::GPUShared);
-      group_.bound_rows(f, stages.row, rows_);
+      group_.bound_rows(f, stages.row, blocks_.rows);
     };
     const auto in_vectors = [&](Func f, int steps) {
-      f.bound(element_, 0, vector).bound(member_, 0, layout_.threads).bound(step_, 0, steps);
+      f.bound(element_, 0, vector).bound(member_, 0, threads_).bound(step_, 0, steps);
       f.reorder(element_, step_, member_, stages.row).vectorize(element_).unroll(step_);
       group_.over_threads(f, member_, stages.row);
     };
@@ -284,13 +306,13 @@ class StagedBlockRows {
       in_vectors(f, kept_steps_.shared);
     }
     for (Func f : in_registers_) {
-      f.compute_at(level).bound_storage(stages.row, rows_);
+      f.compute_at(level).bound_storage(stages.row, blocks_.rows);
       in_vectors(f, kept_steps_.registers);
       per_thread(f);
     }
     for (size_t i = 0; i < shares_.size(); i++) {
       in_shared(kept_[i]);
-      kept_[i].bound(member_, 0, layout_.threads);
+      kept_[i].bound(member_, 0, threads_);
       shares_[i].func.compute_at(kept_[i], group_.over_threads(kept_[i], member_, stages.row));
       for (size_t part = 0; part < shares_[i].each.size(); part++) {
         const Halide::RDom& each = shares_[i].each[part];
@@ -299,17 +321,28 @@ class StagedBlockRows {
       for (Func f : again_[i]) {
         f.compute_at(shares_[i].func, shares_[i].each.back().y).bound(element_, 0, vector).vectorize(element_);
       }
-      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, stages.row, rows_);
+      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, stages.row, blocks_.rows);
     }
   }
 
  private:
+  // The blocks' totals in the order of their ranks, so that each of them comes to the same bits.
+  Func of_whole_row(const ReductionStage& stage, const Func& total, const Var& row) const {
+    if (blocks_.cluster == 1) return total;
+    std::vector<Expr> totals;
+    for (int peer = 0; peer < blocks_.cluster; peer++) totals.push_back(of_peer(total, {row}, peer));
+    Func whole(stage.name() + "_of_cluster");
+    whole(row) = stage.combine(totals);
+    return whole;
+  }
+
   RowLayout layout_;
-  int rows_;
+  RowBlocks blocks_;
+  int threads_;  // of a block for a row
   KeptSteps kept_steps_;
   GroupShape group_;
   Var member_{"member"}, element_{"element"}, step_{"step"}, block_{"block"}, row_{"row_in_block"}, whole_{"whole"},
-      thread_{"thread"};
+      thread_{"thread"}, rank_{"rank"};
   StagedReader reader_;
   std::vector<Func> in_shared_, in_registers_;
   std::vector<std::vector<Func>> again_;  // of each reduction

@@ -11,7 +11,9 @@
 #include <stdexcept>
 
 #include "dsl/build/opencl_source.h"
+#include "dsl/build/ptx_clusters.h"
 #include "dsl/build/ptx_rewriter.h"
+#include "schedules/lowering/cluster.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -48,12 +50,12 @@ bool run_program(const std::vector<std::string>& command, const path& errors) {
 }
 
 /// PTX → machine code for one architecture. The assembler's report is added to `stem`.ptxas.
-std::string assemble(const DeviceTools& tools, const std::string& architecture, const path& stem) {
+std::string assemble(const DeviceTools& tools, const std::string& architecture, const path& source, const path& stem) {
   const path cubin = stem.string() + ".sm_" + architecture, report = stem.string() + ".ptxas";
-  const std::vector<std::string> command = {
-      tools.ptxas, "-v", "-arch=sm_" + architecture, stem.string() + ".ptx", "-o", cubin.string()};
+  const std::vector<std::string> command = {tools.ptxas,     "-v", "-arch=sm_" + architecture,
+                                            source.string(), "-o", cubin.string()};
   if (!run_program(command, report)) {
-    throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + stem.filename().string() + ".ptx failed:\n" +
+    throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + source.filename().string() + " failed:\n" +
                              read_file(report));
   }
   std::string code = read_file(cubin);
@@ -99,17 +101,8 @@ class FatbinLibrary {
   void* library_;
 };
 
-/// The architecture that PTX was written for, as its head says: ".target sm_80" gives "80".
-std::string architecture_of(const std::string& ptx) {
-  const std::string word = ".target sm_";
-  const size_t at = ptx.find(word);
-  if (at == std::string::npos) throw std::runtime_error("PTX without a .target");
-  const size_t begin = at + word.size();
-  return ptx.substr(begin, ptx.find_first_not_of("0123456789", begin) - begin);
-}
-
-std::string pack(const DeviceTools& tools, const std::string& ptx, const std::vector<std::string>& cubins,
-                 const std::string& name) {
+std::string pack(const DeviceTools& tools, const std::vector<std::string>& sources,
+                 const std::vector<std::string>& cubins, const std::string& name) {
   const FatbinLibrary library(tools.nvfatbin);
   // Small entries too: a kernel's machine code is a few kilobytes, and there are hundreds of kernels.
   const char* options[] = {"-64", "-cuda", "-host=linux", "-compress-all", "-compress-mode=size"};
@@ -119,9 +112,10 @@ std::string pack(const DeviceTools& tools, const std::string& ptx, const std::ve
     library.check(
         library.add_cubin(handle, cubins[i].data(), cubins[i].size(), tools.architectures[i].c_str(), name.c_str()));
   }
-  // c_str() and + 1: the terminating zero is part of the text.
-  library.check(
-      library.add_ptx(handle, ptx.c_str(), ptx.size() + 1, architecture_of(ptx).c_str(), name.c_str(), nullptr));
+  for (const std::string& text : sources) {  // c_str() and + 1: the terminating zero is part of the text
+    library.check(library.add_ptx(handle, text.c_str(), text.size() + 1, ptx::architecture_of(text).c_str(),
+                                  name.c_str(), nullptr));
+  }
   size_t bytes = 0;
   library.check(library.size(handle, &bytes));
   std::string container(bytes, '\0');
@@ -130,15 +124,28 @@ std::string pack(const DeviceTools& tools, const std::string& ptx, const std::ve
   return container;
 }
 
-/// Tells Halide's runtime the size of the code it is given.
+/// PTX for later GPUs: what was written for `original`'s architecture, and for sm_90 where that has clusters. The first
+/// is left out where machine code serves every GPU before sm_90, since that of 8.0, say, runs on all of 8.x.
+std::vector<std::string> sources_for_later(const DeviceTools& tools, const std::string& full,
+                                           const std::string& plain) {
+  if (full == plain) return {full};
+  const auto& all = tools.architectures;
+  for (int major = std::stoi(ptx::architecture_of(plain)) / 10; major < clusters::kArchitecture / 10; major++) {
+    if (std::find(all.begin(), all.end(), std::to_string(10 * major)) == all.end()) return {plain, full};
+  }
+  return {full};
+}
+
+/// Tells Halide's runtime the size of the code it is given, and code that has no clusters that there are none.
 class ReplaceCodeSize : public Halide::Internal::IRMutator {
  public:
-  explicit ReplaceCodeSize(size_t bytes) : bytes_(static_cast<int>(bytes)) {}
+  ReplaceCodeSize(size_t bytes, bool has_clusters) : bytes_(static_cast<int>(bytes)), has_clusters_(has_clusters) {}
   int replaced = 0;
 
  private:
   using IRMutator::visit;
   Halide::Expr visit(const Halide::Internal::Call* op) override {
+    if (op->name == kHasClusters && !has_clusters_) return 0;
     if (op->name != "halide_cuda_initialize_kernels" && op->name != "halide_opencl_initialize_kernels")
       return IRMutator::visit(op);
     std::vector<Halide::Expr> arguments = op->args;
@@ -146,7 +153,8 @@ class ReplaceCodeSize : public Halide::Internal::IRMutator {
     replaced++;
     return Halide::Internal::Call::make(op->type, op->name, arguments, op->call_type);
   }
-  int bytes_;
+  const int bytes_;
+  const bool has_clusters_;
 };
 
 /// Shared memory that kernels are given at their launch, which the assembler doesn't know of: a line for each where it
@@ -173,10 +181,11 @@ class SharedAtLaunch : public Halide::Internal::IRVisitor {
 };
 
 /// The module with other bytes in the buffer of that name. Functions refer to buffers by name.
-Halide::Module with_code(const Halide::Module& module, const std::string& buffer_name, const std::string& code) {
+Halide::Module with_code(const Halide::Module& module, const std::string& buffer_name, const std::string& code,
+                         bool has_clusters = false) {
   Halide::Module changed(module.name(), module.target(), module.get_metadata_name_map());
   changed.set_any_strict_float(module.any_strict_float());
-  ReplaceCodeSize replace_size(code.size());
+  ReplaceCodeSize replace_size(code.size(), has_clusters);
   for (Halide::Internal::LoweredFunc function : module.functions()) {
     function.body = replace_size.mutate(function.body);
     changed.append(function);
@@ -199,17 +208,23 @@ Halide::Module with_code(const Halide::Module& module, const std::string& buffer
 Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const path& stem) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
-  const std::string ptx = rewrite_ptx(static_cast<const char*>(source.data()));
-  write_file(stem.string() + ".ptx", ptx);
-  if (tools.ptxas.empty()) return with_code(module, source.name(), ptx + '\0');
+  const std::string original = static_cast<const char*>(source.data());
+  const std::string full = rewrite_ptx(original), plain = without_clusters(full, original);
+  const path full_file = stem.string() + ".ptx", plain_file = stem.string() + ".plain";
+  write_file(full_file, full);
+  if (tools.ptxas.empty()) return with_code(module, source.name(), plain + '\0');
+  write_file(plain_file, plain);
   std::vector<std::string> cubins;
   for (const std::string& architecture : tools.architectures) {
-    cubins.push_back(assemble(tools, architecture, stem));
+    const bool has_clusters = std::stoi(architecture) >= clusters::kArchitecture;
+    cubins.push_back(assemble(tools, architecture, has_clusters ? full_file : plain_file, stem));
   }
+  std::filesystem::remove(plain_file);
   SharedAtLaunch shared;
   for (const Halide::Internal::LoweredFunc& function : module.functions()) function.body.accept(&shared);
   std::ofstream(stem.string() + ".ptxas", std::ios::app) << shared.report;
-  return with_code(module, source.name(), pack(tools, ptx, cubins, module.name()));
+  return with_code(module, source.name(), pack(tools, sources_for_later(tools, full, plain), cubins, module.name()),
+                   true);
 }
 
 Halide::Module with_plain_source(const Halide::Module& module) {

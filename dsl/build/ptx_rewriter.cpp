@@ -1,7 +1,6 @@
 #include "dsl/build/ptx_rewriter.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <regex>
@@ -10,40 +9,18 @@
 #include <stdexcept>
 #include <vector>
 
+#include "dsl/build/ptx_clusters.h"
+
 namespace ashlar::dsl {
 namespace {
 
-using Lines = std::vector<std::string>;
+using ptx::code_of;
+using ptx::Lines;
+using ptx::Marker;
+using ptx::registers_of;
+using ptx::starts_with;
 
 const std::string kPrefix = "ashlar_marker_";
-
-bool starts_with(const std::string& text, const std::string& start) { return text.rfind(start, 0) == 0; }
-
-// A line without its comment and the blanks around it.
-std::string code_of(const std::string& line) {
-  const std::string code = line.substr(0, line.find("//"));
-  const size_t first = code.find_first_not_of(" \t\r");
-  return first == std::string::npos ? "" : code.substr(first, code.find_last_not_of(" \t\r") - first + 1);
-}
-
-// The registers of an instruction, in order. In PTX the first one is written, unless it is a store.
-std::vector<std::string> registers_of(const std::string& code) {
-  std::vector<std::string> found;
-  for (size_t at = code.find('%'); at != std::string::npos; at = code.find('%', at + 1)) {
-    size_t end = at + 1;
-    while (end < code.size() && std::isalnum(static_cast<unsigned char>(code[end])) != 0) end++;
-    found.push_back(code.substr(at, end - at));
-  }
-  return found;
-}
-
-struct Marker {
-  std::string kind;
-  std::vector<int> numbers;
-  std::vector<std::string> arguments;  // registers or constants
-  std::string result;                  // a register; only conversions are read
-  size_t first, last;                  // its lines, the braces included
-};
 
 // One .entry of the PTX: rewrites its lines in place.
 class KernelRewriter {
@@ -61,9 +38,19 @@ class KernelRewriter {
     find_addresses();
     check_order();
     for (const Marker& marker : markers_) replace(marker);
+    if (cluster_ > 0) {
+      const std::string unmoved = clusters::move_shared_memory(lines_, begin_, end_);
+      if (!unmoved.empty()) fail(begin_, "can't move an access in a cluster: " + unmoved);
+    }
     for (const size_t line : address_loads_) lines_[line].clear();
   }
-  std::optional<int> register_limit() const { return register_limit_; }
+  /// What stands between the kernel's parameters and its body.
+  std::string directives() const {
+    std::string all;
+    if (cluster_ > 0) all += clusters::directives(cluster_);
+    if (register_limit_) all += ".maxnreg " + std::to_string(*register_limit_) + "\n";
+    return all;
+  }
 
  private:
   [[noreturn]] void fail(size_t line, const std::string& what) const {
@@ -97,8 +84,9 @@ class KernelRewriter {
       }
     }
     static const std::map<std::string, std::pair<size_t, size_t>> kKinds{
-        {"copy", {3, 3}},      {"commit", {2, 0}}, {"wait", {2, 0}},  {"end", {2, 0}},
-        {"registers", {1, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}};
+        {"copy", {3, 3}},      {"commit", {2, 0}}, {"wait", {2, 0}},   {"end", {2, 0}},
+        {"registers", {1, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}, {"cluster", {2, 0}},
+        {"peers", {0, 0}},     {"give", {2, 2}},   {"meet", {1, 0}}};
     const auto known = kKinds.find(marker.kind);
     if (known == kKinds.end() || marker.numbers.size() != known->second.first ||
         marker.arguments.size() != known->second.second) {
@@ -121,7 +109,8 @@ class KernelRewriter {
   void check_complete() {
     std::map<int, std::set<int>> copies;
     std::map<int, int> commits;
-    int ends = 0;
+    std::set<int> gives, meets;
+    int ends = 0, waits_for_peers = 0;
     for (const Marker& m : markers_) {
       bool is_new = true;
       if (m.kind == "copy") is_new = copies[m.numbers[1]].insert(m.numbers[2]).second;
@@ -131,6 +120,14 @@ class KernelRewriter {
         is_new = !register_limit_;
         register_limit_ = m.numbers[0];
       }
+      if (m.kind == "cluster") {
+        is_new = cluster_ == 0;
+        cluster_ = m.numbers[0];
+        exchanges_ = m.numbers[1];
+      }
+      if (m.kind == "peers") is_new = waits_for_peers++ == 0;
+      if (m.kind == "give") is_new = gives.insert(m.numbers[0]).second;
+      if (m.kind == "meet") is_new = meets.insert(m.numbers[0]).second;
       if (m.kind == "end") {
         is_new = ends++ == 0;
         regions_ = m.numbers[0];
@@ -138,11 +135,15 @@ class KernelRewriter {
       }
       if (!is_new) fail(m.first, "marker " + m.kind + " was duplicated");
     }
-    if (copies.empty() && commits.empty() && waits_.empty() && ends == 0) return;
-    if (ends == 0) fail(begin_, "marker end was dropped");
     const auto numbered = [](const std::set<int>& all, int count) {
       return static_cast<int>(all.size()) == count && (count == 0 || (*all.begin() == 0 && *all.rbegin() == count - 1));
     };
+    if (!numbered(gives, exchanges_) || !numbered(meets, exchanges_) || waits_for_peers != (cluster_ > 0 ? 1 : 0)) {
+      fail(begin_, "a marker of a cluster was dropped");
+    }
+    if (copies.empty() && commits.empty() && waits_.empty() && ends == 0) return;
+    if (cluster_ > 0) fail(begin_, "asynchronous copies in a cluster");
+    if (ends == 0) fail(begin_, "marker end was dropped");
     if (!numbered(waits_, wait_count_)) fail(begin_, "a wait was dropped");
     for (int region = 0; region < regions_; region++) {
       if (commits.count(region) == 0) fail(begin_, "the commit of region " + std::to_string(region) + " was dropped");
@@ -200,8 +201,9 @@ class KernelRewriter {
   }
 
   // ---- the order of markers along every path ------------------------------------------------------------------
-  // What a path has come past last: nothing, a commit, a wait, the barrier after a wait, or the end.
-  enum Phase { kStart, kCommitted, kWaiting, kWaited, kEnded };
+  // What a path has come past last: nothing, a commit, a wait, the barrier after a wait, or the end; in a cluster its
+  // beginning, or what belongs before the given exchange.
+  enum Phase { kStart, kCommitted, kWaiting, kWaited, kEnded, kInCluster, kExchange };
   using State = std::pair<Phase, int>;
   using States = std::set<State>;
 
@@ -230,6 +232,19 @@ class KernelRewriter {
     if (marker.kind == "end") {
       require(marker.first, at, {{kWaited, wait_count_ - 1}}, "the end");
       return {{kEnded, 0}};
+    }
+    if (marker.kind == "cluster") {
+      require(marker.first, at, {{kStart, 0}}, "the beginning of a cluster");
+      return {{kInCluster, 0}};
+    }
+    if (marker.kind == "peers") {
+      require(marker.first, at, {{kInCluster, 0}}, "the wait for a cluster's beginning");
+      return {{kExchange, 0}};
+    }
+    if (marker.kind == "give") require(marker.first, at, {{kExchange, n[0]}}, "a gift to peers");
+    if (marker.kind == "meet") {
+      require(marker.first, at, {{kExchange, n[0]}}, "a meeting of a cluster");
+      return {{kExchange, n[0] + 1}};
     }
     return at;
   }
@@ -283,6 +298,7 @@ class KernelRewriter {
         } else if (code.find("bra") != std::string::npos || starts_with(code, "brx")) {
           fail(line, "can't follow " + code);
         } else if (code == "ret;") {
+          if (cluster_ > 0) require(line, at, {{kExchange, exchanges_}}, "the end of a block of a cluster");
           break;
         }
       }
@@ -303,9 +319,23 @@ class KernelRewriter {
       instruction = "cp.async.commit_group";
     } else if (marker.kind == "wait") {
       instruction = "cp.async.wait_group " + std::to_string(marker.numbers[1]);
+    } else if (marker.kind == "cluster") {
+      instruction = clusters::kArrive;
+    } else if (marker.kind == "peers") {
+      instruction = clusters::kWait;
+    } else if (marker.kind == "give") {
+      instruction = clusters::give(marker);
+    } else if (marker.kind == "meet") {  // takes the place of the block's barrier, which follows
+      size_t barrier = marker.last + 1;
+      while (barrier < end_ && code_of(lines_[barrier]).empty()) barrier++;
+      if (barrier == end_ || !starts_with(code_of(lines_[barrier]), "bar.sync")) {
+        fail(marker.first, "no barrier of the block follows a meeting of a cluster");
+      }
+      lines_[barrier].clear();
+      instruction = std::string(clusters::kArrive) + ";\n\t" + clusters::kWait;
     }
     for (size_t i = marker.first; i <= marker.last; i++) lines_[i].clear();
-    if (!instruction.empty()) lines_[marker.first] = "\t" + instruction + ";";
+    if (!instruction.empty()) lines_[marker.first] = "\t" + instruction + (instruction.back() == '}' ? "" : ";");
   }
 
   Lines& lines_;
@@ -315,7 +345,7 @@ class KernelRewriter {
   std::map<std::string, std::vector<size_t>> mentions_;  // the lines in which a register stands
   std::set<size_t> address_loads_;
   std::set<int> waits_;
-  int regions_ = 0, wait_count_ = 0;
+  int regions_ = 0, wait_count_ = 0, cluster_ = 0, exchanges_ = 0;  // a cluster's blocks and exchanges
   std::optional<int> register_limit_;
 };
 
@@ -350,7 +380,7 @@ std::string rewrite_ptx(const std::string& ptx) {
     if (close == lines.size()) throw std::runtime_error("PTX kernel " + name + ": no end");
     KernelRewriter kernel(lines, open + 1, close, name);
     kernel.run();
-    if (kernel.register_limit()) lines[open] = ".maxnreg " + std::to_string(*kernel.register_limit()) + "\n{";
+    lines[open] = kernel.directives() + "{";
     i = close;
   }
   std::string result;
@@ -358,7 +388,7 @@ std::string rewrite_ptx(const std::string& ptx) {
     if (!line.empty()) result += line + "\n";
   }
   if (result.find(kPrefix) != std::string::npos) throw std::runtime_error("PTX: a marker outside any kernel is left");
-  return result;
+  return clusters::for_their_gpus(result);
 }
 
 }  // namespace ashlar::dsl

@@ -205,6 +205,18 @@ int attribute_of(int index, int attribute) noexcept {
   return is_told ? value : 0;
 }
 
+constexpr int kMajor = 75;  // of the compute capability
+
+// What a driver said of each device, asked once; 0 is not yet.
+using KnownValues = std::array<std::atomic<int>, kMostDevices>;
+template <class Ask>
+int known_of(KnownValues& known, int index, Ask ask) noexcept {
+  std::atomic<int>& kept = known[static_cast<size_t>(index)];
+  int value = kept.load(std::memory_order_relaxed);
+  if (value == 0) kept.store(value = ask());
+  return value;
+}
+
 }  // namespace
 
 DeviceState& open_cuda_device(int index) { return *new CudaDevice(index); }
@@ -216,18 +228,21 @@ std::string cuda_description(int index) {
 }
 
 std::string cuda_capability(int index) {
-  constexpr int kMajor = 75, kMinor = 76;
+  constexpr int kMinor = 76;
   const int major = attribute_of(index, kMajor), minor = attribute_of(index, kMinor);
   return major > 0 ? std::to_string(major) + "." + std::to_string(minor) : "unknown";
 }
 
 int cuda_shared_bytes(int index) noexcept {
   constexpr int kMostOfBlock = 97, kOfEveryBlock = 48 << 10;  // the first has to be asked for (kernel_module.cpp)
-  static std::array<std::atomic<int>, kMostDevices> known{};
-  std::atomic<int>& bytes = known[static_cast<size_t>(index)];
-  int value = bytes.load(std::memory_order_relaxed);
-  if (value == 0) bytes.store(value = std::max(attribute_of(index, kMostOfBlock), kOfEveryBlock));
-  return value;
+  static KnownValues known{};
+  return known_of(known, index, [&] { return std::max(attribute_of(index, kMostOfBlock), kOfEveryBlock); });
+}
+
+bool cuda_has_clusters(int index) noexcept {
+  constexpr int kFirstMajor = 9;
+  static KnownValues known{};
+  return known_of(known, index, [&] { return std::max(attribute_of(index, kMajor), 1); }) >= kFirstMajor;
 }
 
 std::string cuda_driver() {

@@ -15,6 +15,8 @@ std::string cuda_description(int index);
 std::string cuda_capability(int index);
 /// Shared memory that one block may have.
 int cuda_shared_bytes(int index) noexcept;
+/// Whether blocks of a kernel may form clusters: from compute capability 9.0 on.
+bool cuda_has_clusters(int index) noexcept;
 /// "CUDA driver 13.0": the newest CUDA version that the driver serves.
 std::string cuda_driver();
 

@@ -138,7 +138,7 @@ Stmt write_out_guarded(const LetStmt* let) {
 // Guards that are the same for all lanes of a vector: one `if` around the whole store.
 class UniformGuards : public IRMutator {
  public:
-  explicit UniformGuards(bool drops_copies) : drops_copies_(drops_copies) {}
+  explicit UniformGuards(bool is_text) : is_text_(is_text) {}
 
  private:
   using IRMutator::visit;
@@ -159,17 +159,17 @@ class UniformGuards : public IRMutator {
     return statement;
   }
 
-  // Where all lanes are inside Halide writes the store without guards, and with them else: one of the two is enough
-  // where code is compiled at its first use.
+  // Where all lanes are inside Halide writes the store without guards, and with them else: one of the two is enough,
+  // the first for machine code, the second, which is shorter, where text is compiled at its first use.
   Stmt visit(const IfThenElse* branch) override {
-    if (!drops_copies_) return IRMutator::visit(branch);
     if (!branch->else_case.defined()) return IRMutator::visit(branch);
     const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
     const auto *plain = inside.as<Store>(), *guarded = other.as<Store>();
     const bool is_same = plain != nullptr && guarded != nullptr && !is_const_one(guarded->predicate) &&
                          plain->name == guarded->name && equal(plain->index, guarded->index) &&
                          equal(unguarded(plain->value), unguarded(guarded->value));
-    return is_same ? mutate(other) : IRMutator::visit(branch);
+    if (!is_same) return IRMutator::visit(branch);
+    return is_text_ ? mutate(other) : IfThenElse::make(branch->condition, mutate(branch->then_case));
   }
   Stmt visit(const LetStmt* let) override {
     const Stmt written_out = write_out_guarded(let);
@@ -182,7 +182,7 @@ class UniformGuards : public IRMutator {
                             Store::make(store->name, value, store->index, store->param,
                                         const_true(store->value.type().lanes()), store->alignment));
   }
-  bool drops_copies_;
+  bool is_text_;
 };
 
 // What the OpenCL back end can't write: a store under a guard that differs between a vector's lanes (done by a loop
@@ -237,9 +237,7 @@ std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainV
 
 std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }
 
-std::unique_ptr<IRMutator> uniform_guards_pass(bool drops_copies) {
-  return std::make_unique<UniformGuards>(drops_copies);
-}
+std::unique_ptr<IRMutator> uniform_guards_pass(bool is_text) { return std::make_unique<UniformGuards>(is_text); }
 
 void uniform_guards() {
   const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);

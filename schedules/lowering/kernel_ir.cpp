@@ -36,6 +36,31 @@ Stmt marker(const std::string& name, std::vector<Expr> arguments) {
   return Evaluate::make(Call::make(Halide::Int(32), name, arguments, Call::Extern));
 }
 
+Stmt EachKernel::visit(const For* op) { return op->for_type == ForType::GPUBlock ? kernel(op) : IRMutator::visit(op); }
+
+namespace {
+
+class StartKernel : public IRMutator {
+ public:
+  explicit StartKernel(Stmt first) : first_(std::move(first)) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    const Stmt inner = op->for_type == ForType::GPUThread ? mutate(op->body) : Stmt();
+    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
+    const Stmt body = placed_ ? inner : Block::make(first_, inner);
+    placed_ = true;
+    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api, body);
+  }
+  Stmt first_;
+  bool placed_ = false;
+};
+
+}  // namespace
+
+Stmt started_with(const Stmt& first, const Stmt& kernel) { return StartKernel(first).mutate(kernel); }
+
 void Bindings::push(const std::string& name, const Expr& value) {
   const bool is_opaque = value.as<Call>() != nullptr || !value.type().is_scalar();
   const Expr expanded = is_opaque ? Variable::make(value.type(), name) : expand(value);

@@ -21,6 +21,16 @@ Stmt make_barrier();
 /// A call that stands for an instruction in the PTX until dsl/build/ptx_rewriter.h puts that instruction there.
 Stmt marker(const std::string& name, std::vector<Expr> arguments = {});
 
+/// Applies kernel() to every kernel, that is, to every outermost loop over blocks.
+class EachKernel : public Halide::Internal::IRMutator {
+ protected:
+  using IRMutator::visit;
+  virtual Stmt kernel(const Stmt& loop) = 0;
+  Stmt visit(const Halide::Internal::For* op) override;
+};
+/// The kernel with `first` put first into its innermost loop over threads: there stands its code.
+Stmt started_with(const Stmt& first, const Stmt& kernel);
+
 /// Let bindings in scope, each written out in terms of loop variables and of what a call gave (a buffer's fields). They
 /// are pushed and popped in the order of the program.
 class Bindings {

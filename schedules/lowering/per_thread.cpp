@@ -162,15 +162,7 @@ class Renumber : public Accesses {
   std::map<int64_t, int> slots_;
 };
 
-// Applies `change` to every kernel, that is, to every outermost loop over blocks.
-class EachKernel : public IRMutator {
- protected:
-  using IRMutator::visit;
-  virtual Stmt kernel(const Stmt& loop) = 0;
-  Stmt visit(const For* op) override { return op->for_type == ForType::GPUBlock ? kernel(op) : IRMutator::visit(op); }
-};
-
-class PerThread : public EachKernel {
+class PerThread : public ir::EachKernel {
  public:
   explicit PerThread(std::string func) : func_(std::move(func)) {}
 
@@ -192,25 +184,7 @@ class PerThread : public EachKernel {
   const std::string func_;
 };
 
-// Puts a statement first into the innermost loop over threads: there stands the code of the kernel.
-class StartKernel : public IRMutator {
- public:
-  explicit StartKernel(Stmt first) : first_(std::move(first)) {}
-
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    const Stmt inner = op->for_type == ForType::GPUThread ? mutate(op->body) : Stmt();
-    if (op->for_type != ForType::GPUThread) return IRMutator::visit(op);
-    const Stmt body = placed_ ? inner : Block::make(first_, inner);
-    placed_ = true;
-    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api, body);
-  }
-  Stmt first_;
-  bool placed_ = false;
-};
-
-class LimitRegisters : public EachKernel {
+class LimitRegisters : public ir::EachKernel {
  public:
   LimitRegisters(std::string func, int registers) : func_(std::move(func)), registers_(registers) {}
 
@@ -228,7 +202,7 @@ class LimitRegisters : public EachKernel {
     computes.func = func_;
     loop.accept(&computes);
     if (!computes.found) return loop;
-    return StartKernel(ir::marker("ashlar_marker_registers_" + std::to_string(registers_))).mutate(loop);
+    return ir::started_with(ir::marker("ashlar_marker_registers_" + std::to_string(registers_)), loop);
   }
   const std::string func_;
   const int registers_;

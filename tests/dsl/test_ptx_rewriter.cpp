@@ -88,6 +88,50 @@ TEST(PtxRewriter, TurnsConversionsIntoInstructions) {
   expect_error(".visible .entry f(\n)\n{\n" + call("bf16x2", {"%r1"}) + "\tret;\n}\n", "unknown marker");
 }
 
+// Two blocks, one exchange.
+struct ClusterParts {
+  std::string begin = call("cluster_2_1"), wait = kBarrier + call("peers");
+  std::string give = "\t@%p1 bra \t$L__BB0_1;\n" + call("give_0_512", {"%r1", "%r2"}) + "$L__BB0_1:\n";
+  std::string meet = call("meet_0") + kBarrier + kRead;
+};
+std::string cluster_kernel(const ClusterParts& p) {
+  return ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f(\n\t.param .u64 x\n)\n{\n" + p.begin +
+         p.wait + p.give + p.meet + "\tret;\n}\n.visible .entry g(\n)\n{\n\tret;\n}\n";
+}
+
+TEST(PtxRewriter, TurnsMarkersOfAClusterIntoInstructions) {
+  const std::string original = cluster_kernel({}), ptx = rewrite_ptx(original);
+  for (const char* part :
+       {".version 8.0\n.target sm_90\n", ")\n.explicitcluster\n.reqnctapercluster 1, 2, 1\n{\n",
+        "mapa.shared::cluster.u32 %ashlar_place, %ashlar_place, %r2;\n"
+        "\tst.shared::cluster.b32 [%ashlar_place+512], %r1;",
+        ".extern .shared .align 16 .b8 ashlar_shared_memory[];\n", "mov.u64 %ashlar_base, ashlar_shared_memory;\n",
+        "add.s64 \t%ashlar_at, %rd1, %ashlar_base;\n\tld.shared.b32 \t%r80, [%ashlar_at];",
+        "\tbarrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;\n\tadd.s64"}) {
+    EXPECT_NE(ptx.find(part), std::string::npos) << part << " isn't in\n" << ptx;
+  }
+  EXPECT_EQ(ptx.find("ashlar_marker"), std::string::npos) << ptx;
+  const std::string plain = without_clusters(ptx, original);
+  EXPECT_NE(plain.find(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry f("), std::string::npos)
+      << plain;
+  EXPECT_NE(plain.find(")\n{\n\ttrap;\n}\n.visible .entry g(\n)\n{\n\tret;\n}\n"), std::string::npos) << plain;
+  EXPECT_EQ(without_clusters(rewrite_ptx(kernel({})), kernel({})), rewrite_ptx(kernel({})));
+}
+
+TEST(PtxRewriter, RefusesAClusterThatCouldHang) {
+  ClusterParts twice, late, lost, early, alone;
+  twice.meet += call("meet_0") + kBarrier;
+  expect_error(cluster_kernel(twice), "marker meet was duplicated");
+  std::swap(late.give, late.meet);
+  expect_error(cluster_kernel(late), "a gift to peers was moved");
+  lost.wait = kBarrier;
+  expect_error(cluster_kernel(lost), "a marker of a cluster was dropped");
+  early.wait += "\t@%p2 bra \t$L__BB0_2;\n\tret;\n$L__BB0_2:\n";
+  expect_error(cluster_kernel(early), "the end of a block of a cluster was moved");
+  alone.meet = call("meet_0") + "\tmov.b32 \t%r5, 0;\n" + kBarrier;
+  expect_error(cluster_kernel(alone), "no barrier of the block follows a meeting of a cluster");
+}
+
 TEST(PtxRewriter, RefusesAMarkerTwice) {
   Parts p;
   p.use += copy(16, 1, 0, 5);

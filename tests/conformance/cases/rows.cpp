@@ -73,10 +73,15 @@ void add_function(const Function& f) {
   }
   // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of
   // rows.
-  for (const int64_t n : {24, 40, 72, 136, 264, 520, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 16392, 24576, 32768,
-                          40000, 65536, 65544}) {
+  for (const int64_t n : {24,   40,    72,    136,   264,   520,   1032,  2048,  2056,  4096, 8192,
+                          8200, 16384, 16392, 24576, 32768, 32776, 40000, 65528, 65536, 65544}) {
     add_case(example(f, "aligned_rows_of_" + std::to_string(n), {{3, n}, {.low = -8, .high = 8}}));
   }
+  add_case(example(f, "odd_rows_of_65535", {{2, 65535}, {.low = -8, .high = 8}}));
+  // More rows than a GPU has at once.
+  Case many = example(f, "111_rows_of_33280", {{111, 33280}, {.low = -8, .high = 8}});
+  many.dtypes = {DType::f32};
+  add_case(many);
   for (const int64_t n : {32, 64, 128, 256}) {
     add_case(example(f, "257_rows_of_" + std::to_string(n), {{257, n}, {.low = -8, .high = 8}}));
   }
@@ -100,6 +105,7 @@ void add_function(const Function& f) {
   add_case(example(f, "integers", {{9, 130}, {Pattern::integers, -2, 2}}));
   add_case(example(f, "special", {{70, 3}, {Pattern::special}}));
   add_case(example(f, "special_long", {{9, 257}, {Pattern::special}}));
+  add_case(example(f, "special_very_long", {{3, 40000}, {Pattern::special}}));
 
   add_case(differentiable_example(f, "gradient_rows_of_1", {.shape = {5, 1}}));
   add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
@@ -149,7 +155,7 @@ Expected gradient_of(const HostTensor& dy, const HostTensor& y, bool is_log) {
 // Rows that are too long for differences.
 void add_gradients_of_long_rows() {
   for (const bool is_log : {false, true}) {
-    for (const int64_t n : {8192, 8200, 16384, 20000, 32768, 65536, 65544}) {
+    for (const int64_t n : {8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
       const Shape shape{2, n};
       add_case({.kernel = is_log ? "log_softmax_grad" : "softmax_grad",
                 .name = "rows_of_" + std::to_string(n),

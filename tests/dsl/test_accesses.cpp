@@ -51,16 +51,18 @@ TEST_F(Accesses, WritesOutLanesThatOnlyTheirNumberPicks) {
 }
 
 TEST_F(Accesses, KeepsOneOfTwoEqualStoresUnderAUniformGuard) {
-  const Stmt lowered = uniform_guards_pass(true)->mutate(twice());
-  EXPECT_EQ(stores_in(lowered), 1u) << lowered;
-  const auto* guarded = lowered.as<IfThenElse>();
-  ASSERT_NE(guarded, nullptr) << lowered;
-  EXPECT_FALSE(guarded->else_case.defined()) << lowered;
-  EXPECT_EQ(stores_in(uniform_guards_pass(false)->mutate(twice())), 2u);
+  for (const bool is_text : {true, false}) {
+    const Stmt lowered = uniform_guards_pass(is_text)->mutate(twice());
+    EXPECT_EQ(stores_in(lowered), 1u) << lowered;
+    const auto* guarded = lowered.as<IfThenElse>();
+    ASSERT_NE(guarded, nullptr) << lowered;
+    EXPECT_FALSE(guarded->else_case.defined()) << lowered;
+    EXPECT_EQ(equal(guarded->condition, i * 4 + 4 <= n), !is_text) << lowered;
+  }
 }
 
 TEST_F(Accesses, KeepsBothWhereTheyStoreSomethingElse) {
-  EXPECT_EQ(stores_in(uniform_guards_pass(true)->mutate(twice(2))), 2u);
+  for (const bool is_text : {true, false}) EXPECT_EQ(stores_in(uniform_guards_pass(is_text)->mutate(twice(2))), 2u);
 }
 
 }  // namespace

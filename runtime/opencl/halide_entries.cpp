@@ -194,7 +194,6 @@ cl_int refuse_copy(cl_command_queue, cl_mem, cl_mem, size_t, size_t, size_t, cl_
 /// Halide releases programs only while the process ends, when the driver may already be gone. The process's end
 /// releases them as well; the list keeps them reachable, so that LeakSanitizer finds only programs that were forgotten.
 cl_int keep_program(cl_program program) noexcept {
-  if (SplitProgram::of(program) != nullptr) return CL_SUCCESS;
   static auto& kept = *new std::vector<cl_program>;
   try {
     kept.push_back(program);

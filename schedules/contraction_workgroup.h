@@ -3,7 +3,7 @@
 #pragma once
 
 #include "schedules/contraction.h"
-#include "schedules/lowering/tree.h"
+#include "schedules/lowering/group_shape.h"
 
 namespace ashlar::dsl {
 

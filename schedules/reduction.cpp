@@ -149,13 +149,13 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
             const LoopLevel level(out, block);
             share.kept.bound(member, 0, threads);
             group.bound_rows(share.kept, row, rows);
-            group.share(share, level, member, row);
-            for (const Func& f : tree) group.schedule_tree(f, level, row, rows);
+            share_in_block(group, share, level, member, row);
+            for (const Func& f : tree) tree_in_block(group, f, level, row, rows);
           }};
 }
 
-// Loads that a thread of a long contiguous reduction has under way. Measured on an H200: a ranked one of f32 is quickest
-// with 2, of shorter types with 8.
+// Loads that a thread of a long contiguous reduction has under way. Measured on an H200: a ranked one of f32 is
+// quickest with 2, of shorter types with 8.
 int loads_under_way(const ReductionStage& stage, const Halide::Type& input) {
   if (stage.is_ranked()) return input.bytes() < 4 ? 8 : 2;
   return stage.is_idempotent() ? 8 : 4;
@@ -182,7 +182,7 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
                 .gpu_threads(thread);
             const LoopLevel level(out, block);
             share.kept.bound(member, 0, threads);
-            GroupShape{}.share(share, level, member, row);
+            share_in_block({}, share, level, member, row);
             for (Func f : tree) {
               f.compute_at(level).store_in(MemoryType::GPUShared);
               if (f.dimensions() == 3) f.gpu_threads(f.args()[0]);
@@ -234,7 +234,7 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
                 .gpu_blocks(block);
             group.over_threads(branch, thread, beside);
             share.kept.bound(each, 0, shape.each).bound(x, 0, shape.across).bound(member, 0, shape.along);
-            group.share(share, LoopLevel(out, block), x, member);
+            share_in_block(group, share, LoopLevel(out, block), x, member);
             const auto on_each = [&](auto&& f) {
               if (shape.vectors)
                 f.vectorize(each);

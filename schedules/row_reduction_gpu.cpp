@@ -115,8 +115,8 @@ class SharedRows {
       const Var row = share.func.args()[1];
       share.kept.bound(member_, 0, threads_);
       group_.bound_rows(share.kept, row, rows_);
-      group_.share(share, level, member_, row);
-      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, row, rows_);
+      share_in_block(group_, share, level, member_, row);
+      for (const Func& tree : trees_[i]) tree_in_block(group_, tree, level, row, rows_);
     }
   }
 

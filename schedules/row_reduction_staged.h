@@ -321,7 +321,7 @@ class StagedBlockRows {
       for (Func f : again_[i]) {
         f.compute_at(shares_[i].func, shares_[i].each.back().y).bound(element_, 0, vector).vectorize(element_);
       }
-      for (const Func& tree : trees_[i]) group_.schedule_tree(tree, level, stages.row, blocks_.rows);
+      for (const Func& tree : trees_[i]) tree_in_block(group_, tree, level, stages.row, blocks_.rows);
     }
   }
 

@@ -16,8 +16,7 @@ namespace ashlar::dsl {
 ///   cluster_C_E   .reqnctapercluster 1, C, 1 of the kernel, which has E exchanges; arrives at the cluster's barrier
 ///   peers         waits there: all blocks of the cluster have started
 ///   give_I_B      exchange I: st.shared::cluster of the first argument into the second, a block of the cluster, at
-///   byte
-///                 B + 4 · own rank
+///                 byte B + 4 · own rank
 ///   meet_I        the cluster's barrier in place of the block's, which follows
 ///   bf16          cvt.rn.bf16x2.f32 of the argument and 0: the low 16 bits of the result
 ///   bf16x2        cvt.rn.bf16x2.f32 of two arguments, the first in the low 16 bits

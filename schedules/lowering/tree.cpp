@@ -105,35 +105,16 @@ std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members,
   return tree;
 }
 
-Expr GroupShape::read_row(const Var& row, const Expr& rows) const {
-  return is_line ? Halide::min(row, rows - 1) : Expr(row);
-}
-
-Var GroupShape::over_threads(Halide::Stage stage, const Var& x, const Var& y) const {
-  if (!is_line) {
-    stage.gpu_threads(x, y);
-    return x;
-  }
-  const Var thread("thread_of_line");
-  stage.fuse(x, y, thread).gpu_threads(thread);
-  return thread;
-}
-
-void GroupShape::bound_rows(Func func, const Var& row, int rows) const {
-  func.bound_storage(row, rows);
-  if (is_line) func.bound_extent(row, rows);
-}
-
-void GroupShape::share(Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) const {
+void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) {
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared);
-  share.func.compute_at(share.kept, over_threads(share.kept, x, y));
+  share.func.compute_at(share.kept, group.over_threads(share.kept, x, y));
 }
 
-void GroupShape::schedule_tree(Func stage, const Halide::LoopLevel& level, const Var& row, int rows) const {
+void tree_in_block(const GroupShape& group, Func stage, const Halide::LoopLevel& level, const Var& row, int rows) {
   stage.compute_at(level).store_in(Halide::MemoryType::GPUShared);
-  bound_rows(stage, row, rows);
+  group.bound_rows(stage, row, rows);
   if (stage.dimensions() == 2)
-    over_threads(stage, stage.args()[0], row);
+    group.over_threads(stage, stage.args()[0], row);
   else
     stage.gpu_threads(row);
 }

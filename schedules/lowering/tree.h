@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/kernel.h"
+#include "schedules/lowering/group_shape.h"
 #include "schedules/lowering/rewrite.h"
 
 namespace ashlar::dsl {
@@ -23,22 +24,11 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
 std::vector<Halide::Func> make_tree(const ReductionStage& stage, Halide::Func func, int members,
                                     const std::vector<Halide::Var>& index);
 
-/// How the threads of a GPU's block are numbered where several of them reduce each of several rows: in two dimensions
-/// on CUDA. On OpenCL in one and always as many, and rows beyond the last repeat it, so that a driver compiles one
-/// kernel with little code: PoCL takes twice as long for two dimensions, and compiles anew for each size.
-struct GroupShape {
-  bool is_line = Descriptor::target.has_feature(Halide::Target::OpenCL);
-
-  /// The row that stages read for their row `row` of `rows`.
-  Halide::Expr read_row(const Halide::Var& row, const Halide::Expr& rows) const;
-  /// The innermost of the loops over threads (x, y).
-  Halide::Var over_threads(Halide::Stage stage, const Halide::Var& x, const Halide::Var& y) const;
-  /// For a stage that stores something for each of the block's `rows`.
-  void bound_rows(Halide::Func func, const Halide::Var& row, int rows) const;
-  /// One thread for each (x, y) sums up in a register, then stores `kept` in shared memory.
-  void share(Share& share, const Halide::LoopLevel& level, const Halide::Var& x, const Halide::Var& y) const;
-  /// A stage of make_tree() in shared memory.
-  void schedule_tree(Halide::Func stage, const Halide::LoopLevel& level, const Halide::Var& row, int rows) const;
-};
+/// On a GPU: one thread for each (x, y) of a block sums up in a register, then stores `kept` in shared memory.
+void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Halide::Var& x,
+                    const Halide::Var& y);
+/// A stage of make_tree() in shared memory, for each of the block's `rows`.
+void tree_in_block(const GroupShape& group, Halide::Func stage, const Halide::LoopLevel& level, const Halide::Var& row,
+                   int rows);
 
 }  // namespace ashlar::dsl

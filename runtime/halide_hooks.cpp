@@ -24,6 +24,12 @@ using ashlar::detail::LaunchContext;
 
 LaunchContext* context_of(void* user_context) noexcept { return static_cast<LaunchContext*>(user_context); }
 
+template <class Fact>
+int of_device_of_call(Fact fact) noexcept {
+  const LaunchContext* launch = ashlar::detail::active_launch;
+  return launch == nullptr ? 0 : static_cast<int>(fact(launch->device.index));
+}
+
 }  // namespace
 
 extern "C" {
@@ -86,29 +92,11 @@ int halide_cuda_run(void* user_context, void* state, const char* entry, int bloc
                          arguments, is_buffer, *context_of(user_context));
 }
 
-// Asked by kernels that keep as much in shared memory as the device has (schedules/row_reduction_gpu.cpp).
-int ashlar_cuda_shared_bytes() {
-  const LaunchContext* launch = ashlar::detail::active_launch;
-  return launch == nullptr ? 0 : ashlar::detail::cuda_shared_bytes(launch->device.index);
-}
-
-// Asked where a kernel may run in clusters of thread blocks: schedules/lowering/cluster.h.
-int ashlar_cuda_clusters() {
-  const LaunchContext* launch = ashlar::detail::active_launch;
-  return launch != nullptr && ashlar::detail::cuda_has_clusters(launch->device.index) ? 1 : 0;
-}
-
 void* halide_opencl_get_symbol(void*, const char* name) { return ashlar::detail::opencl::halide_entry(name); }
 
 /// Nothing but what follows from the device: a program kept on disk was built with the same.
 const char* halide_opencl_get_build_options(void* user_context) {
   return user_context ? ashlar::detail::opencl_build_options(context_of(user_context)->device.index) : "";
-}
-
-// As ashlar_cuda_shared_bytes().
-int ashlar_opencl_local_bytes() {
-  const LaunchContext* launch = ashlar::detail::active_launch;
-  return launch == nullptr ? 0 : ashlar::detail::opencl_local_bytes(launch->device.index);
 }
 
 int halide_acquire_cl_context(void* user_context, void** context, void** queue, bool) {
@@ -118,6 +106,11 @@ int halide_acquire_cl_context(void* user_context, void** context, void** queue, 
 }
 
 int halide_release_cl_context(void*) { return halide_error_code_success; }
+
+// What kernels ask about the device of their call: dsl/device_facts.h.
+int ashlar_cuda_shared_bytes() { return of_device_of_call(ashlar::detail::cuda_shared_bytes); }
+int ashlar_cuda_clusters() { return of_device_of_call(ashlar::detail::cuda_has_clusters); }
+int ashlar_opencl_local_bytes() { return of_device_of_call(ashlar::detail::opencl_local_bytes); }
 
 }  // extern "C"
 

@@ -1,3 +1,4 @@
+#include "dsl/device_facts.h"
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -262,12 +263,8 @@ int staged_bytes_of_column(const RowStages& stages) {
   return bytes;
 }
 
-// Of a block on the device of the call: runtime/halide_hooks.cpp has it.
 Expr most_shared_bytes() {
-  using Halide::Internal::Call;
-  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
-  const char* const name = is_cuda ? "ashlar_cuda_shared_bytes" : "ashlar_opencl_local_bytes";
-  return Call::make(Halide::Int(32), name, {}, Call::PureExtern);
+  return device_fact(Descriptor::target.has_feature(Halide::Target::CUDA) ? kCudaSharedBytes : kOpenClLocalBytes);
 }
 
 // Beside the rows in shared memory: 8 bytes of each thread's share of a reduction, and of the tree above it.

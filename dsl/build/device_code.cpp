@@ -13,7 +13,7 @@
 #include "dsl/build/opencl_source.h"
 #include "dsl/build/ptx_clusters.h"
 #include "dsl/build/ptx_rewriter.h"
-#include "schedules/lowering/cluster.h"
+#include "dsl/device_facts.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -145,7 +145,7 @@ class ReplaceCodeSize : public Halide::Internal::IRMutator {
  private:
   using IRMutator::visit;
   Halide::Expr visit(const Halide::Internal::Call* op) override {
-    if (op->name == kHasClusters && !has_clusters_) return 0;
+    if (op->name == kCudaClusters && !has_clusters_) return 0;
     if (op->name != "halide_cuda_initialize_kernels" && op->name != "halide_opencl_initialize_kernels")
       return IRMutator::visit(op);
     std::vector<Halide::Expr> arguments = op->args;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsl/descriptor.h"
+#include "dsl/device_facts.h"
 #include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
@@ -226,7 +227,7 @@ void across_cluster(const std::vector<Halide::Func>& totals, int blocks) {
   Descriptor::current->lowering_passes.emplace_back(across_cluster_pass(names, blocks));
 }
 
-Expr has_clusters() { return Call::make(Halide::Int(32), kHasClusters, {}, Call::PureExtern) != 0; }
+Expr has_clusters() { return device_fact(kCudaClusters) != 0; }
 
 std::unique_ptr<IRMutator> across_cluster_pass(const std::vector<std::string>& totals, int blocks) {
   return std::make_unique<AcrossCluster>(totals, blocks);

@@ -28,9 +28,8 @@ Halide::Expr of_peer(const Halide::Func& total, const std::vector<Halide::Expr>&
 /// block level into shared memory, 32 bits each, and read through of_peer() alone.
 void across_cluster(const std::vector<Halide::Func>& totals, int blocks);
 
-/// True on the device of the call where clusters run: runtime/halide_hooks.cpp has it.
+/// True on the device of the call where clusters run.
 Halide::Expr has_clusters();
-inline constexpr const char* kHasClusters = "ashlar_cuda_clusters";
 
 /// The lowering pass behind across_cluster(), by the totals' names. Throws Halide::CompileError, naming the total,
 /// unless its first reader follows a barrier of the block, in a kernel whose second dimension of blocks is `blocks`.

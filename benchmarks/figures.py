@@ -65,7 +65,7 @@ CUDA = (
     Figure("cuda", "matmul 8192×64×8192, 1000×999×1001, 4095×4097×4099, strict f32",
            (Reach("torch", 0.85, ("matmul/8192x64x8192/f32", "matmul/1000x999x1001/f32",
                                   "matmul/4095x4097x4099/f32")),)),
-    Figure("cuda", "matmul with bias and activation fused, batches of 1 to 64",
+    Figure("cuda", "matmul with bias and GELU fused, batches of 1 to 64",
            (Reach("torch eager", 2.0, ("matmul/linear_*x64x128/f32", "matmul/linear_*x1024x1024/f32",
                                        "matmul/linear_*x4096x4096/f32")),)),
     Figure("cuda", "the same where the weights' bytes are the limit",

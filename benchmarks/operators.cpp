@@ -100,9 +100,9 @@ Benchmark product(int64_t m, int64_t k, int64_t n, bool transpose_a, bool transp
 Benchmark layer(int64_t m, int64_t k, int64_t n) {
   const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
   return simple(
-      "matmul", "linear_relu_" + size, {{.shape = {m, k}}, {.shape = {n, k}}, {.shape = {n}}},
+      "matmul", "linear_gelu_" + size, {{.shape = {m, k}}, {.shape = {n, k}}, {.shape = {n}}},
       [](Tensors x) {
-        return std::vector{matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::relu})};
+        return std::vector{matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::gelu})};
       },
       2.0 * static_cast<double>(m * k * n));
 }

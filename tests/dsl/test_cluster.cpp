@@ -3,10 +3,10 @@
 // is for tests/conformance to show, on a GPU.
 #include <gtest/gtest.h>
 
-#include "dsl/build/instances.h"
 #include "dsl/build/ptx_rewriter.h"
 #include "dsl/kernel.h"
 #include "schedules/lowering/cluster.h"
+#include "tests/dsl/pipeline_text.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -81,21 +81,9 @@ class RowTimesSum : public Kernel<RowTimesSum> {
 // The PTX of the pipeline so changed, or the error's text.
 std::string ptx_of(const Change& change) {
   RowTimesSum::change = change;
-  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);  // other tests count on the host's
-  try {
-    const auto kernel = RowTimesSum::create(Halide::GeneratorContext(halide_target("cuda", 80)));
-    const Halide::Module module = kernel->build_module("f");
-    return static_cast<const char*>(module.get_device_code_buffer().data());
-  } catch (const Halide::Error& error) {
-    return error.what();
-  }
+  return ptx_or_error<RowTimesSum>();
 }
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
-  return found;
-}
 void expect_refusal(const Change& change, const std::string& total, const std::string& what) {
   const std::string error = ptx_of(change);
   EXPECT_EQ(error.find("across_cluster(" + total), 0u) << error.substr(0, 500);

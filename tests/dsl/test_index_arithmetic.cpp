@@ -5,6 +5,7 @@
 #include "dsl/build/instances.h"
 #include "dsl/kernel.h"
 #include "schedules/lowering/index_arithmetic.h"
+#include "tests/dsl/pipeline_text.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -31,12 +32,6 @@ class Permuted : public Kernel<Permuted> {
  private:
   Var i{"i"}, j{"j"}, k{"k"};
 };
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
-  return found;
-}
 
 std::string source_of(bool is_directed, bool divides_values = false) {
   Permuted::is_directed = is_directed;

@@ -8,6 +8,7 @@
 #include "schedules/elementwise.h"
 #include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/stage_async.h"
+#include "tests/dsl/pipeline_text.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -87,21 +88,9 @@ class ColumnSums : public Kernel<ColumnSums> {
 // The PTX of the pipeline so changed, or the error's text.
 std::string ptx_of(const Change& change, int capability = 80) {
   ColumnSums::change = change;
-  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);  // other tests count on the host's
-  try {
-    const auto kernel = ColumnSums::create(Halide::GeneratorContext(halide_target("cuda", capability)));
-    const Halide::Module module = kernel->build_module("f");
-    return static_cast<const char*>(module.get_device_code_buffer().data());
-  } catch (const Halide::Error& error) {
-    return error.what();
-  }
+  return ptx_or_error<ColumnSums>(capability);
 }
 
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
-  return found;
-}
 bool contains(const std::string& text, const std::string& part) { return count(text, part) > 0; }
 
 // Names of Funcs have a number behind them where a process builds several pipelines.

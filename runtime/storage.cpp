@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/error.h"
+#include "runtime/guard_bands.h"
 #include "runtime/stream_state.h"
 
 namespace ashlar::detail {
@@ -28,16 +29,23 @@ struct Storage::Made : Storage {
   Made() = default;
 };
 
+Storage::Storage() = default;
+
 std::shared_ptr<Storage> Storage::create(int64_t bytes, Device device) {
   if (bytes < 0) throw ValueError("Storage::create", std::to_string(bytes) + " bytes", "0 or more", "");
   StreamState& home = current_stream(device);
   std::shared_ptr<Storage> storage = std::make_shared<Made>();
-  const Block block = home.pool().allocate(bytes);
+  // What a graph's capture makes has no bands: their bytes would be copied at every replay.
+  const bool is_guarded = guard_bands_wanted() && home.recorder() == nullptr && bytes < kAddressSpace;
   storage->device_ = device;
   storage->bytes_ = bytes;
-  storage->block_bytes_ = block.bytes;
-  storage->handle_ = block.handle;
+  storage->block_ = home.pool().allocate(is_guarded ? bytes + 2 * kGuardBytes : bytes);
+  storage->handle_ = storage->block_.handle;
   storage->home_ = home.shared_from_this();
+  if (is_guarded) [[unlikely]] {
+    storage->guard_ = std::make_unique<GuardBands>(home, storage->block_.handle, bytes);
+    storage->handle_ = storage->guard_->handle();
+  }
   return storage;
 }
 
@@ -58,14 +66,15 @@ std::shared_ptr<Storage> Storage::borrow(void* pointer, int64_t bytes) {
 }
 
 Storage::~Storage() {
-  if (borrowed_ || handle_ == 0) return;
+  if (block_.handle == 0) return;
   if (shared_between_streams_) {
     if (writer_ && writer_ != home_) wait_or_synchronize(*home_, *writer_);
     for (const auto& reader : readers_) {
       if (reader != home_) wait_or_synchronize(*home_, *reader);
     }
   }
-  home_->pool().release({handle_, block_bytes_});
+  guard_.reset();
+  home_->pool().release(block_);
 }
 
 void Storage::prepare_read(StreamState& stream) { prepare(stream, false); }

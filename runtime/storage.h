@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/memory_pool.h"
 
 namespace ashlar::detail {
 
+class GuardBands;
 class StreamState;
 
 /// Bases are 256-byte aligned, so that a kernel may conclude alignment from a view's offset alone.
@@ -56,14 +58,15 @@ class Storage : public std::enable_shared_from_this<Storage> {
 
  private:
   struct Made;
-  Storage() = default;
+  Storage();
   void prepare(StreamState& stream, bool write);
 
   Device device_;
   int64_t begin_ = 0;
   int64_t bytes_ = 0;
-  int64_t block_bytes_ = 0;
+  Block block_;  ///< what the pool gave
   uint64_t handle_ = 0;
+  std::unique_ptr<GuardBands> guard_;  ///< only where a test asked for them
   bool borrowed_ = false;
   std::atomic<uint64_t> version_{0};
   std::shared_ptr<StreamState> home_;

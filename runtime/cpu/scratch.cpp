@@ -6,6 +6,7 @@
 
 #include "runtime/counter_cells.h"
 #include "runtime/fault.h"
+#include "runtime/guard_bands.h"
 #include "runtime/memory_pool.h"
 
 namespace ashlar::detail {
@@ -23,8 +24,12 @@ constexpr bool kKeeps = true;
 
 /// Stands in front of the memory handed out.
 struct alignas(kAlignment) Header {
-  int64_t bytes;  // of the whole block: header, memory, a readable tail
+  int64_t bytes;                         // of the whole block: header, memory, a readable tail
+  int64_t guarded_bytes;                 // of the memory when it was handed out between guard bands, else -1
+  uint16_t poison;                       // in these bands
+  alignas(64) unsigned char before[64];  // the band that ends where the memory begins
 };
+static_assert(sizeof(Header) == kAlignment);
 
 CounterCells& cells() { return counter_cells(DeviceKind::cpu); }
 
@@ -113,6 +118,26 @@ Shelf* own_shelf() noexcept {
   return &shelf;
 }
 
+/// Hands out `block`, between bands where a test wants them.
+void* guarded(Header* block, size_t bytes) noexcept {
+  block->guarded_bytes = guard_bands_wanted() ? static_cast<int64_t>(bytes) : -1;
+  if (block->guarded_bytes >= 0) {
+    block->poison = next_poison();
+    poison_bytes(block->before, sizeof block->before, block->poison);
+    poison_bytes(block + 1, static_cast<size_t>(block->bytes) - sizeof(Header), block->poison);
+  }
+  return block + 1;
+}
+
+void check_guards(const Header& block) noexcept {
+  if (block.guarded_bytes < 0) return;
+  const auto bytes = static_cast<size_t>(block.guarded_bytes);
+  check_band(block.before, sizeof block.before, block.poison, "before a CPU kernel's scratch memory");
+  check_band(reinterpret_cast<const char*>(&block + 1) + bytes,
+             static_cast<size_t>(block.bytes) - sizeof(Header) - bytes, block.poison,
+             "behind a CPU kernel's scratch memory");
+}
+
 }  // namespace
 
 void* allocate_scratch(size_t bytes) noexcept {
@@ -122,7 +147,7 @@ void* allocate_scratch(size_t bytes) noexcept {
   Header* block = shelf ? shelf->take(whole) : nullptr;
   if (block != nullptr) {
     count(cells().pool_hits);
-    return block + 1;
+    return guarded(block, bytes);
   }
   void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
   if (memory == nullptr) {
@@ -132,12 +157,13 @@ void* allocate_scratch(size_t bytes) noexcept {
   }
   count(cells().allocations);
   count(cells().pool_bytes, whole);
-  return new (memory) Header{whole} + 1;
+  return guarded(new (memory) Header{whole, -1, 0, {}}, bytes);
 }
 
 void free_scratch(void* pointer) noexcept {
   if (pointer == nullptr) return;
   Header* block = static_cast<Header*>(pointer) - 1;
+  check_guards(*block);
   Shelf* shelf = own_shelf();
   if (shelf == nullptr || !shelf->keep(block)) give_back(block);
 }

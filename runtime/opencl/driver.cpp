@@ -30,6 +30,7 @@ const Api* load_api() noexcept {
       load(a.get_context_info, "clGetContextInfo") && load(a.create_command_queue, "clCreateCommandQueue") &&
       load(a.release_command_queue, "clReleaseCommandQueue") && load(a.create_buffer, "clCreateBuffer") &&
       load(a.create_sub_buffer, "clCreateSubBuffer") && load(a.release_mem_object, "clReleaseMemObject") &&
+      load(a.get_mem_object_info, "clGetMemObjectInfo") &&
       load(a.enqueue_migrate_mem_objects, "clEnqueueMigrateMemObjects") &&
       load(a.enqueue_read_buffer, "clEnqueueReadBuffer") && load(a.enqueue_write_buffer, "clEnqueueWriteBuffer") &&
       load(a.enqueue_copy_buffer, "clEnqueueCopyBuffer") &&
@@ -39,10 +40,10 @@ const Api* load_api() noexcept {
       load(a.release_event, "clReleaseEvent") && load(a.flush, "clFlush") && load(a.finish, "clFinish") &&
       load(a.create_program_with_source, "clCreateProgramWithSource") &&
       load(a.create_program_with_binary, "clCreateProgramWithBinary") && load(a.get_program_info, "clGetProgramInfo") &&
-      load(a.build_program, "clBuildProgram") &&
-      load(a.get_program_build_info, "clGetProgramBuildInfo") && load(a.release_program, "clReleaseProgram") &&
-      load(a.create_kernel, "clCreateKernel") && load(a.release_kernel, "clReleaseKernel") &&
-      load(a.set_kernel_arg, "clSetKernelArg") && load(a.enqueue_nd_range_kernel, "clEnqueueNDRangeKernel");
+      load(a.build_program, "clBuildProgram") && load(a.get_program_build_info, "clGetProgramBuildInfo") &&
+      load(a.release_program, "clReleaseProgram") && load(a.create_kernel, "clCreateKernel") &&
+      load(a.release_kernel, "clReleaseKernel") && load(a.set_kernel_arg, "clSetKernelArg") &&
+      load(a.enqueue_nd_range_kernel, "clEnqueueNDRangeKernel");
   return complete ? &a : nullptr;
 }
 
@@ -53,6 +54,18 @@ void* symbol(const char* name) noexcept { return library() ? dlsym(library(), na
 const Api* api() noexcept {
   static const Api* const loaded = load_api();
   return loaded;
+}
+
+Place place_of(cl_mem buffer, size_t offset) noexcept {
+  const Api& cl = *api();
+  cl_mem whole = nullptr;
+  size_t origin = 0;
+  if (cl.get_mem_object_info(buffer, CL_MEM_ASSOCIATED_MEMOBJECT, sizeof whole, &whole, nullptr) != CL_SUCCESS ||
+      whole == nullptr ||
+      cl.get_mem_object_info(buffer, CL_MEM_OFFSET, sizeof origin, &origin, nullptr) != CL_SUCCESS) {
+    return {buffer, offset};
+  }
+  return {whole, origin + offset};
 }
 
 std::string_view name_of_status(cl_int status) noexcept {

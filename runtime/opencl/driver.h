@@ -26,6 +26,7 @@ struct Api {
   decltype(&::clCreateBuffer) create_buffer;
   decltype(&::clCreateSubBuffer) create_sub_buffer;
   decltype(&::clReleaseMemObject) release_mem_object;
+  decltype(&::clGetMemObjectInfo) get_mem_object_info;
   decltype(&::clEnqueueMigrateMemObjects) enqueue_migrate_mem_objects;
   decltype(&::clEnqueueReadBuffer) enqueue_read_buffer;
   decltype(&::clEnqueueWriteBuffer) enqueue_write_buffer;
@@ -52,6 +53,14 @@ struct Api {
 const Api* api() noexcept;
 /// Any entry point of the library by name; null when it isn't there.
 void* symbol(const char* name) noexcept;
+
+/// Where in which whole buffer a byte of `buffer` lies, which may be a part of another (guard_bands.h): OpenCL doesn't
+/// divide parts again, and PoCL 3.1 crashes when it copies rows between them.
+struct Place {
+  cl_mem buffer;
+  size_t offset;
+};
+Place place_of(cl_mem buffer, size_t offset) noexcept;
 
 /// "CL_OUT_OF_RESOURCES" and the like.
 std::string_view name_of_status(cl_int status) noexcept;

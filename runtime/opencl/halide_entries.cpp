@@ -145,11 +145,14 @@ cl_int release_kernel(cl_kernel kernel) noexcept {
 
 cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type, const void* region,
                          cl_int* status) noexcept {
+  cl_buffer_region wanted = *static_cast<const cl_buffer_region*>(region);
+  const Place begin = place_of(buffer, wanted.origin);
+  wanted.origin = begin.offset;
   cl_mem part = nullptr;
   if (fault::strikes(FaultSite::driver_call)) {
     *status = CL_OUT_OF_RESOURCES;
   } else {
-    part = api()->create_sub_buffer(buffer, flags, type, region, status);
+    part = api()->create_sub_buffer(begin.buffer, flags, type, &wanted, status);
   }
   note("clCreateSubBuffer", *status);
   return part;

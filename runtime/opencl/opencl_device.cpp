@@ -122,6 +122,17 @@ class OpenClDevice final : public DeviceState {
   }
 
   void release(uint64_t handle) noexcept override { api_.release_mem_object(as_buffer(handle)); }
+
+  uint64_t part_of(uint64_t handle, int64_t offset, int64_t bytes) override {
+    const cl_buffer_region region{static_cast<size_t>(offset), static_cast<size_t>(bytes)};
+    cl_int status = CL_OUT_OF_RESOURCES;
+    cl_mem part =
+        api_.create_sub_buffer(as_buffer(handle), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &status);
+    opencl::check("clCreateSubBuffer", status);
+    return reinterpret_cast<uint64_t>(part);
+  }
+  void release_part(uint64_t handle) noexcept override { api_.release_mem_object(as_buffer(handle)); }
+
   std::shared_ptr<StreamState> make_stream() override;
   int64_t output_alignment() const override { return output_alignment_; }
 
@@ -161,34 +172,38 @@ class OpenClStream final : public StreamState {
   }
 
   void write(uint64_t destination, int64_t offset, const void* source, int64_t bytes) override {
+    const opencl::Place to = at(destination, offset);
     opencl::check("clEnqueueWriteBuffer",
-                  opencl::call(api_.enqueue_write_buffer, queue_, as_buffer(destination), cl_bool{CL_TRUE},
-                               static_cast<size_t>(offset), static_cast<size_t>(bytes), source, 0u, nullptr, nullptr));
+                  opencl::call(api_.enqueue_write_buffer, queue_, to.buffer, cl_bool{CL_TRUE}, to.offset,
+                               static_cast<size_t>(bytes), source, 0u, nullptr, nullptr));
   }
 
   void read(void* destination, uint64_t source, int64_t offset, int64_t bytes) override {
-    opencl::check("clEnqueueReadBuffer", opencl::call(api_.enqueue_read_buffer, queue_, as_buffer(source),
-                                                      cl_bool{CL_TRUE}, static_cast<size_t>(offset),
-                                                      static_cast<size_t>(bytes), destination, 0u, nullptr, nullptr));
+    const opencl::Place from = at(source, offset);
+    opencl::check("clEnqueueReadBuffer",
+                  opencl::call(api_.enqueue_read_buffer, queue_, from.buffer, cl_bool{CL_TRUE}, from.offset,
+                               static_cast<size_t>(bytes), destination, 0u, nullptr, nullptr));
   }
 
   void copy(uint64_t destination, int64_t destination_offset, uint64_t source, int64_t source_offset,
             int64_t bytes) override {
+    const opencl::Place from = at(source, source_offset), to = at(destination, destination_offset);
     opencl::check("clEnqueueCopyBuffer",
-                  opencl::call(api_.enqueue_copy_buffer, queue_, as_buffer(source), as_buffer(destination),
-                               static_cast<size_t>(source_offset), static_cast<size_t>(destination_offset),
+                  opencl::call(api_.enqueue_copy_buffer, queue_, from.buffer, to.buffer, from.offset, to.offset,
                                static_cast<size_t>(bytes), 0u, nullptr, nullptr));
   }
 
   void copy_rows(uint64_t destination, int64_t destination_offset, int64_t destination_pitch, uint64_t source,
                  int64_t source_offset, int64_t source_pitch, int64_t row_bytes, int64_t rows) override {
     // {byte in row, row, slice}: an offset goes into the first of them whole, whatever the pitch.
-    const size_t from[3] = {static_cast<size_t>(source_offset), 0, 0};
-    const size_t to[3] = {static_cast<size_t>(destination_offset), 0, 0};
+    const opencl::Place source_place = at(source, source_offset);
+    const opencl::Place destination_place = at(destination, destination_offset);
+    const size_t from[3] = {source_place.offset, 0, 0};
+    const size_t to[3] = {destination_place.offset, 0, 0};
     const size_t region[3] = {static_cast<size_t>(row_bytes), static_cast<size_t>(rows), 1};
     opencl::check("clEnqueueCopyBufferRect",
-                  opencl::call(api_.enqueue_copy_buffer_rect, queue_, as_buffer(source), as_buffer(destination), from,
-                               to, region, static_cast<size_t>(source_pitch), size_t{0},
+                  opencl::call(api_.enqueue_copy_buffer_rect, queue_, source_place.buffer, destination_place.buffer,
+                               from, to, region, static_cast<size_t>(source_pitch), size_t{0},
                                static_cast<size_t>(destination_pitch), size_t{0}, 0u, nullptr, nullptr));
   }
 
@@ -196,6 +211,10 @@ class OpenClStream final : public StreamState {
   void* native_queue() const override { return queue_; }
 
  private:
+  static opencl::Place at(uint64_t handle, int64_t offset) {
+    return opencl::place_of(as_buffer(handle), static_cast<size_t>(offset));
+  }
+
   OpenClDevice& device_;
   const Api& api_;
   cl_command_queue queue_ = nullptr;

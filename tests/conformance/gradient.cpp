@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "autograd/backward.h"
+#include "tests/conformance/check.h"
 #include "tests/conformance/inputs.h"
 
 namespace ashlar::conformance {
@@ -41,9 +42,7 @@ std::vector<size_t> sampled_positions(size_t count, uint64_t seed) {
   return positions;
 }
 
-}  // namespace
-
-std::string check_gradient(const Case& item, DType dtype, Device device) {
+std::string check_differences(const Case& item, DType dtype, Device device) {
   const uint64_t seed = seed_of(item.kernel + "/" + item.name);
   std::vector<HostTensor> hosts;
   std::vector<Var> inputs;
@@ -95,6 +94,12 @@ std::string check_gradient(const Case& item, DType dtype, Device device) {
   }
   if (!wrong) return {};
   return std::to_string(wrong) + " gradient elements are wrong:" + report;
+}
+
+}  // namespace
+
+std::string check_gradient(const Case& item, DType dtype, Device device) {
+  return with_guard_bands([&] { return check_differences(item, dtype, device); });
 }
 
 }  // namespace ashlar::conformance

@@ -1,17 +1,21 @@
 // The harness itself: it must see what is wrong.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "autograd/node.h"
 #include "runtime/error.h"
+#include "runtime/forms/movement.h"
+#include "runtime/launch.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/compare.h"
 #include "tests/conformance/gradient.h"
 #include "tests/conformance/inputs.h"
 #include "tests/conformance/reference.h"
 #include "tests/conformance/report.h"
+#include "tests/runtime/host_kernel.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -144,6 +148,102 @@ TEST(Check, SeesWrongResultsChangedInputsAndChance) {
               return std::vector{Tensor::from(values, {7})};
             }),
             "");
+}
+
+TEST(Check, SeesAChangedInputOfAnySize) {
+  Case item = doubling({});
+  item.inputs = {{.shape = {200'003}, .layout = Layout::stepped}};
+  bool between = false;
+  item.call = [&between](Tensors x) {
+    HostTensor y = download(x[0]);
+    for (double& v : y.values) v *= 2;
+    // The last element, or the memory before it.
+    static_cast<float*>(x[0].data())[2 * 200'002 - (between ? 1 : 0)] = 5;
+    return std::vector{upload(y, Device::cpu())};
+  };
+  EXPECT_EQ(check_result(item, DType::f32, Device::cpu()), "input 0 was changed");
+  between = true;
+  EXPECT_EQ(check_result(item, DType::f32, Device::cpu()), "input 0 was changed");
+}
+
+TEST(Check, SeesThatAnInPlaceCallChangedWhatItOnlyReads) {
+  bool both = false;
+  Case item = doubling([&both](Tensors x) {
+    for (int i = 0; i < (both ? 2 : 1); ++i) {
+      auto* values = static_cast<float*>(x[i].data());
+      for (int at = 0; at < 7; ++at) values[at] *= 2;
+    }
+    return std::vector{x[0]};
+  });
+  item.inputs.push_back({.shape = {7}});
+  item.in_place = true;
+  EXPECT_EQ(check_result(item, DType::f32, Device::cpu()), "");
+  both = true;
+  EXPECT_EQ(check_result(item, DType::f32, Device::cpu()), "input 1 was changed");
+}
+
+// A compiled kernel that is told of an output larger than its storage writes beyond it.
+TEST(Check, SeesWritesBesideAnOutputOnEveryDevice) {
+  for (const Device device : Device::available()) {
+    const auto run = [device](int64_t before, int64_t behind) {
+      Case item = doubling([device, before, behind](Tensors) {
+        const Tensor y = Tensor::empty({7}, DType::f32, device);
+        const Tensor larger(y.storage(), {before + 28 + behind}, {1}, -before, DType::u8);
+        launch(kernels::fill, {.elements = {DType::u8}}, {}, std::array{Scalar(0)}, std::array{larger});
+        return std::vector{y};
+      });
+      item.reference = [](HostTensors x) { return std::vector{Expected{x[0].shape, std::vector<double>(7)}}; };
+      return check_result(item, DType::f32, device);
+    };
+    EXPECT_EQ(run(0, 0), "") << device.str();
+    EXPECT_NE(run(0, 1).find("bytes [0, 1) of the 4096 behind the last"), std::string::npos) << device.str();
+    EXPECT_NE(run(4096, 0).find("bytes [0, 4096) of the 4096 before the first"), std::string::npos) << device.str();
+  }
+}
+
+// y = 2x by way of a scratch buffer of 28 bytes, one of whose neighbours it writes where asked.
+int doubling_through_scratch(void** arguments) {
+  const auto floats = [arguments](int i) { return reinterpret_cast<float*>(testing::buffer_at(arguments, i).host); };
+  const float *x = floats(1), offset = *static_cast<const float*>(arguments[2]);
+  float *y = floats(3), *scratch = floats(4);
+  for (int i = 0; i < 7; ++i) scratch[i] = 2 * x[i];
+  for (int i = 0; i < 7; ++i) y[i] = scratch[i];
+  if (offset != 0) reinterpret_cast<char*>(scratch)[static_cast<int>(offset)] = 0;
+  return 0;
+}
+
+TEST(Check, SeesWritesBesideScratch) {
+  static constexpr Argument kArguments[] = {{"x", Argument::Role::input, 0, DType::f32, 1, -1},
+                                            {"offset", Argument::Role::scalar, -1, DType::f32, 0, -1},
+                                            {"y", Argument::Role::output, 0, DType::f32, 1, -1},
+                                            {"part", Argument::Role::scratch, 0, DType::f32, 1, -1}};
+  const auto shapes = [](const Shape* inputs, Shape* outputs) -> const char* {
+    outputs[0] = outputs[1] = inputs[0];
+    return nullptr;
+  };
+  const testing::HostKernel kernel("doubling", kArguments, doubling_through_scratch, shapes);
+  const auto run = [&kernel](int offset) {
+    return check_result(doubling([&kernel, offset](Tensors x) {
+                          const Tensor y = Tensor::empty({7});
+                          kernel({x[0]}, {Scalar(offset)}, {y});
+                          return std::vector{y};
+                        }),
+                        DType::f32, Device::cpu());
+  };
+  EXPECT_EQ(run(0), "");
+  EXPECT_NE(run(-1).find("bytes [4095, 4096) of the 4096 before the first"), std::string::npos) << run(-1);
+  EXPECT_NE(run(28).find("bytes [0, 1) of the 4096 behind the last"), std::string::npos) << run(28);
+}
+
+TEST(Check, SeesAnElementThatNobodyWrote) {
+  const std::string report = check_result(doubling([](Tensors x) {
+                                            const Tensor y = Tensor::empty({7});
+                                            const std::vector<float> values = twice(x[0]);
+                                            std::copy_n(values.data(), 6, static_cast<float*>(y.data()));
+                                            return std::vector{y};
+                                          }),
+                                          DType::f32, Device::cpu());
+  EXPECT_NE(report.find("1 of 7 elements are wrong"), std::string::npos) << report;
 }
 
 TEST(Gradient, SeesWrongOnes) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/storage.h"
+#include "runtime/transfer.h"
+
 namespace ashlar::conformance {
 namespace {
 
@@ -158,6 +161,21 @@ Tensor upload(const HostTensor& host, Device device) {
 HostTensor download(const Tensor& tensor) {
   return {tensor.shape(), with_storage(tensor.dtype(), [&](auto storage) { return storage.download(tensor); }),
           tensor.dtype()};
+}
+
+std::vector<std::byte> element_bytes(const Tensor& tensor) {
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.bytes()));
+  const Tensor dense = tensor.contiguous();
+  const int64_t offset = dense.offset() * size_of(dense.dtype());
+  detail::copy_to_host(bytes.data(), *dense.storage(), offset, dense.bytes());
+  return bytes;
+}
+
+std::vector<std::byte> storage_bytes(const Tensor& tensor) {
+  detail::Storage& storage = *tensor.storage();
+  std::vector<std::byte> bytes(static_cast<size_t>(storage.bytes() - storage.begin()));
+  detail::copy_to_host(bytes.data(), storage, storage.begin(), storage.bytes() - storage.begin());
+  return bytes;
 }
 
 }  // namespace ashlar::conformance

@@ -18,6 +18,10 @@ Tensor upload(const HostTensor& host, Device device);
 
 /// All elements of a tensor of any dtype, layout and device.
 HostTensor download(const Tensor& tensor);
+/// The same as they are stored, row-major.
+std::vector<std::byte> element_bytes(const Tensor& tensor);
+/// Every byte of a tensor's storage: its elements and what lies between them.
+std::vector<std::byte> storage_bytes(const Tensor& tensor);
 
 /// Calls visit(index, position) for every index of `shape` in row-major order, with position = Σ index[i]·strides[i].
 template <class Visit>

@@ -26,6 +26,8 @@
 
 namespace ashlar::conformance {
 
+class Random;
+
 /// How an input lies in its storage. What lies between its elements is NaN (or the integers' maximum).
 enum class Layout : uint8_t {
   dense,
@@ -37,11 +39,26 @@ enum class Layout : uint8_t {
   broadcast_last,   ///< stride 0 along the last axis
 };
 
+/// Where element [0, …, 0] lies in its storage and how far apart the others are, in elements.
+struct Placement {
+  Shape strides;
+  int64_t offset = 0;
+};
+
+/// An axis of an input of the same case.
+struct AxisOf {
+  int input;
+  int axis;
+};
+
 struct Input {
   Shape shape;
   Values values = {};
   Layout layout = Layout::dense;
-  std::optional<DType> dtype = {};  ///< where it isn't the test's
+  std::optional<DType> dtype = {};          ///< where it isn't the test's
+  std::optional<Placement> placement = {};  ///< instead of `layout`: any view
+  /// Values are indices into that axis, or lie around them: `values.high` follows its extent when sizes are drawn.
+  std::optional<AxisOf> index_of = {};
 };
 
 /// A dense row-major array of doubles, each representable in `dtype`.
@@ -89,7 +106,8 @@ struct Case {
 
   /// The public function. An in-place one returns what it has changed.
   std::function<std::vector<Tensor>(Tensors)> call = {};
-  /// The same in double, by straight loops. One Expected per tensor that `call` returns.
+  /// The same in double, by straight loops. One Expected per tensor that `call` returns. Throws what `call` must throw
+  /// where there's no result (a ShapeError for the largest of no elements).
   std::function<std::vector<Expected>(HostTensors)> reference = {};
   Tolerance tolerance = kExact;
   bool in_place = false;  ///< inputs may change
@@ -98,6 +116,12 @@ struct Case {
   std::function<Var(Vars)> differentiable = {};
   std::vector<int> differentiated{0};                                       ///< the inputs that get gradients
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
+
+  /// The random property test (`--draws`) redraws the sizes and layouts of every case (draw.h says how). True where
+  /// the functions above hold sizes: then these stay as they are.
+  bool fixed_shapes = false;
+  /// The same with ranks, axes or options drawn anew, for the same test; gets this case. Null: they stay.
+  std::function<Case(const Case&, Random&)> vary = {};
 
   /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.
   bool benchmark = false;

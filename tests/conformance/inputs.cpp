@@ -9,12 +9,6 @@
 namespace ashlar::conformance {
 namespace {
 
-// Where element [0, …, 0] lies and how far apart the others are, in elements.
-struct Placement {
-  Shape strides;
-  int64_t offset = 0;
-};
-
 Placement place(const Shape& shape, Layout layout) {
   Placement placement{dense_strides(shape)};
   const int last = shape.rank() - 1;
@@ -131,16 +125,19 @@ double poison(DType dtype) {
 Made make(const Input& input, DType dtype, Device device, uint64_t seed) {
   dtype = input.dtype.value_or(dtype);
   Made made{.host = {input.shape, {}, dtype}, .tensor = {}};
+  const Placement placement = input.placement ? *input.placement : place(input.shape, input.layout);
   if (input.shape.numel() == 0) {
     made.tensor = Tensor::empty(input.shape, dtype, device);
+    if (!input.placement) return made;
+    made.tensor = Tensor::empty({placement.offset + 1}, dtype, device)
+                      .as_strided(input.shape, placement.strides, placement.offset);
     return made;
   }
-  const Placement placement = place(input.shape, input.layout);
   int64_t stored_count = placement.offset + 1;
   for (int i = 0; i < input.shape.rank(); ++i) {
     if (placement.strides[i] > 0) stored_count += placement.strides[i] * (input.shape[i] - 1);
   }
-  const bool dense = input.layout == Layout::dense;
+  const bool dense = input.layout == Layout::dense && !input.placement;
   const std::vector<double> drawn = draw(input.values, stored_count, dtype, seed);
   std::vector<double> stored(drawn.size() + (dense ? 0 : 5), poison(dtype));
   made.host.values.reserve(static_cast<size_t>(input.shape.numel()));

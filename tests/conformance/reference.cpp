@@ -102,6 +102,8 @@ Expected row_wise(const HostTensor& x, int64_t axis,
 
 Expected contracted(const HostTensor& left, const HostTensor& right, bool transpose_a, bool transpose_b,
                     const HostTensor* bias, Activation activation) {
+  transpose_a = transpose_a && left.shape.rank() > 1;  // of a vector changes nothing
+  transpose_b = transpose_b && right.shape.rank() > 1;
   const HostTensor a = as_matrix(left, true);
   const HostTensor b = as_matrix(right, false);
   const Shape batch = broadcast("reference", batch_of(a.shape), batch_of(b.shape));

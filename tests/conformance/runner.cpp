@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <set>
 
 #include "runtime/error.h"
@@ -16,6 +17,7 @@
 #include "tests/conformance/check.h"
 #include "tests/conformance/coverage.h"
 #include "tests/conformance/gradient.h"
+#include "tests/conformance/property.h"
 #include "tests/conformance/report.h"
 
 namespace ashlar::conformance {
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using Kernels = std::span<const KernelInfo* const>;
 
 struct Options {
+  std::string program;
   std::vector<std::string> devices;
   std::vector<std::string> kernels;
   std::string shard;
@@ -34,6 +37,8 @@ struct Options {
   std::vector<std::string> from;
   bool vendor = false;
   bool list = false;
+  int64_t draws = 0;
+  std::optional<uint64_t> seed;
 };
 
 // One test of one case: its result, or its gradient.
@@ -262,6 +267,22 @@ void write_reports(const Options& options, const std::vector<DeviceRun>& runs) {
   if (!options.status.empty()) write_text(options.status, status_table(runs));
 }
 
+// Draws instead of cases. Without --seed no two runs draw the same.
+int run_property(const Options& options, Kernels kernels, const std::function<bool(const std::string&)>& wanted) {
+  PropertyRun run;
+  run.draws = options.draws;
+  run.seed = options.seed.value_or(std::random_device{}());
+  run.wanted = wanted;
+  run.settings = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
+    return settings_of(kernel, dtype, device, kernels);
+  };
+  run.program = options.program + (options.vendor ? " --vendor" : "");
+  set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
+  int failures = 0;
+  for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
+  return failures == 0 ? 0 : 1;
+}
+
 int run_all(const Options& options, Kernels kernels) {
   const Shard shard(options.shard, kernels);
   const auto has_vendor = [&](const std::string& kernel) {
@@ -271,6 +292,7 @@ int run_all(const Options& options, Kernels kernels) {
     return shard.has(kernel) && (!options.vendor || has_vendor(kernel)) &&
            (options.kernels.empty() || std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
   };
+  if (options.draws > 0) return run_property(options, kernels, wanted);
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
   std::vector<const KernelInfo*> covered;
@@ -326,6 +348,7 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   testing::GTEST_FLAG(brief) = true;
   testing::InitGoogleTest(&argc, argv);
   Options options;
+  options.program = argv[0];
   CLI::App app{"Runs every kernel's conformance cases and compares with references in double."};
   app.add_option("--devices", options.devices, "cpu, opencl[:i], cuda[:i], separated by commas; default: all there are")
       ->delimiter(',');
@@ -336,6 +359,9 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
+  app.add_option("--draws", options.draws, "So many random draws of sizes, layouts, options, … in place of the cases")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "Of the first draw (the next one's is one more); default: another each time");
   app.add_flag("--list", options.list, "List the cases and exit");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -4,6 +4,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -28,13 +29,28 @@ const Function kFunctions[] = {
     {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, false},
 };
 
+// Operands of any ranks; each axis is both operands', or stretched in one of them, or missing in front of one.
+Case with_other_broadcasting(const Case& like, Random& random) {
+  Case item = like;
+  const Shape full = symbols(static_cast<int>(random.pick<int64_t>({0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8})), random);
+  const bool same_shapes = random.chance(0.3);
+  for (Input& input : item.inputs) {
+    const double stretched = same_shapes ? 0 : random.pick({0.0, 0.0, 0.3, 0.6});
+    const int missing = same_shapes || random.chance(0.6) ? 0 : static_cast<int>(random.below(full.rank() + 1));
+    input.shape = {};
+    for (int i = missing; i < full.rank(); ++i) input.shape.push_back(random.chance(stretched) ? 1 : full[i]);
+  }
+  return item;
+}
+
 Case example(const Function& f, std::string name, Input a, Input b) {
   Case item{.kernel = f.name,
             .name = std::move(name),
             .inputs = {std::move(a), std::move(b)},
             .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1])}; },
             .reference = [&f](HostTensors x) { return std::vector{broadcasted(x[0], x[1], f.exact)}; },
-            .tolerance = ulps(f.ulps)};
+            .tolerance = ulps(f.ulps),
+            .vary = with_other_broadcasting};
   if (f.has_f64) item.dtypes.push_back(DType::f64);
   return item;
 }

@@ -4,6 +4,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -19,6 +20,8 @@ struct Fused {
   Activation activation = Activation::none;
   bool allow_tf32 = false;
 };
+
+Case any_product(const Case& like, Random& random);
 
 Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_values = {}) {
   std::vector<Input> inputs{std::move(a), std::move(b)};
@@ -42,7 +45,8 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
                 return std::vector{contracted(x[0], x[1], fused.transpose_a, fused.transpose_b,
                                               fused.bias ? &x[2] : nullptr, fused.activation)};
               },
-          .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms()};
+          .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms(),
+          .vary = any_product};
 }
 
 Case plain(int64_t m, int64_t k, int64_t n) {
@@ -67,6 +71,52 @@ Case linear_example(std::string name, Shape x, Shape weight, Activation activati
     return ad::matmul(v[0], v[1], {.transpose_b = true, .activation = activation}, v[2]);
   };
   item.differentiated = {0, 1, 2};
+  return item;
+}
+
+// Vectors, matrices and batches that broadcast, either way round, with any epilogue.
+Case any_product(const Case& like, Random& random) {
+  constexpr int64_t m = 2, k = 3, n = 4;  // symbols, as the batch's axes from 5 on
+  Fused fused{.transpose_a = random.chance(0.5), .transpose_b = random.chance(0.5), .bias = random.chance(0.4)};
+  fused.activation = random.pick({Activation::none, Activation::none, Activation::relu, Activation::gelu});
+  fused.allow_tf32 = !like.differentiable && random.chance(0.05);
+  Input a = like.inputs[0], b = like.inputs[1];
+  a.shape = b.shape = {};
+  const int64_t batch = random.pick<int64_t>({0, 0, 0, 1, 1, 2, 3});
+  const int64_t without_a = random.chance(0.6) ? 0 : random.between(0, batch);
+  const int64_t without_b = random.chance(0.6) ? 0 : random.between(0, batch);
+  for (int64_t i = 0; i < batch; ++i) {
+    const int64_t stretched = random.below(5);  // 0: in a, 1: in b
+    if (i >= without_a) a.shape.push_back(stretched == 0 ? 1 : 5 + i);
+    if (i >= without_b) b.shape.push_back(stretched == 1 ? 1 : 5 + i);
+  }
+  if (a.shape.empty() && random.chance(0.1)) {
+    a.shape = {k};
+  } else {
+    a.shape.push_back(fused.transpose_a ? k : m);
+    a.shape.push_back(fused.transpose_a ? m : k);
+  }
+  if (b.shape.empty() && random.chance(0.1)) {
+    b.shape = {k};
+    fused.bias = false;
+  } else {
+    b.shape.push_back(fused.transpose_b ? n : k);
+    b.shape.push_back(fused.transpose_b ? k : n);
+  }
+  constexpr const char* kActivations[] = {"", " relu", " gelu"};
+  const std::string name = std::string(fused.transpose_a ? "t" : "n") + (fused.transpose_b ? "t" : "n") +
+                           (fused.bias ? " bias" : "") + kActivations[static_cast<size_t>(fused.activation)] +
+                           (fused.allow_tf32 ? " tf32" : "");
+  Case item = example(name, a, b, fused, like.inputs.size() > 2 ? like.inputs[2].values : Values{});
+  if (fused.allow_tf32) item.dtypes = {DType::f32};
+  if (!like.differentiable) return item;
+  item.differentiable = [fused](Vars v) {
+    const MatmulOptions options{
+        .transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b, .activation = fused.activation};
+    return fused.bias ? ad::matmul(v[0], v[1], options, v[2]) : ad::matmul(v[0], v[1], options);
+  };
+  item.differentiated = {0, 1};
+  if (fused.bias) item.differentiated.push_back(2);
   return item;
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -33,15 +34,23 @@ Case copy_case(std::string name, Input input) {
           .inputs = {std::move(input)},
           .dtypes = kAllDTypes,
           .call = [](Tensors x) { return std::vector{x[0].clone()}; },
-          .reference = [](HostTensors x) { return std::vector{same_as(x[0])}; }};
+          .reference = [](HostTensors x) { return std::vector{same_as(x[0])}; },
+          .vary = any_rank};
 }
 
 Case permute_case(std::string name, Shape shape, Shape axes) {
   Case item = copy_case("permute_" + std::move(name), {.shape = shape});
   item.call = [axes](Tensors x) { return std::vector{x[0].permute(axes).contiguous()}; };
   item.reference = [axes](HostTensors x) { return std::vector{permuted(x[0], axes)}; };
+  item.vary = [](const Case&, Random& random) {
+    const int rank = static_cast<int>(random.pick<int64_t>({2, 2, 3, 3, 4, 4, 5, 6, 8}));
+    const Shape order = random.permutation(rank);
+    return permute_case(order.str(), symbols(rank, random), order);
+  };
   return item;
 }
+
+Case scatter_into_any_view(Random& random);
 
 // Writes the second input into a view of the first, of which everything else must stay as it was.
 Case scatter_case(std::string name, Shape whole, Shape part, std::function<Tensor(const Tensor&)> view) {
@@ -63,7 +72,46 @@ Case scatter_case(std::string name, Shape whole, Shape part, std::function<Tenso
     });
     return std::vector{y};
   };
+  item.fixed_shapes = true;  // those of the view
+  item.vary = [](const Case&, Random& random) { return scatter_into_any_view(random); };
   return item;
+}
+
+// A view made of slices, selections, turns and permutations, and a part that fits it.
+Case scatter_into_any_view(Random& random) {
+  Shape whole = Shape::filled(static_cast<int>(random.between(1, 5)), 0);
+  for (int64_t& size : whole) size = random.between(1, 12);
+  std::vector<std::function<Tensor(const Tensor&)>> steps;
+  std::string name;
+  Tensor part = Tensor::empty(whole, DType::u8);
+  for (int64_t left = random.between(1, 4); left > 0 && part.rank() > 0; --left) {
+    const int64_t axis = random.below(part.rank()), size = part.size(axis);
+    const int64_t first = random.below(size + 1), last = random.between(first, size), step = random.between(1, 3);
+    const Shape order = random.permutation(part.rank());
+    switch (random.below(4)) {
+      case 0:
+        steps.push_back([=](const Tensor& x) { return x.slice(axis, first, last, step); });
+        name += " slice(" + Shape{axis, first, last, step}.str() + ")";
+        break;
+      case 1:
+        if (size == 0) continue;
+        steps.push_back([=](const Tensor& x) { return x.select(axis, first % size); });
+        name += " select(" + Shape{axis, first % size}.str() + ")";
+        break;
+      case 2:
+        steps.push_back([=](const Tensor& x) { return x.flip(axis); });
+        name += " flip(" + std::to_string(axis) + ")";
+        break;
+      default:
+        steps.push_back([=](const Tensor& x) { return x.permute(order); });
+        name += " permute(" + order.str() + ")";
+    }
+    part = steps.back()(part);
+  }
+  return scatter_case(name, whole, part.shape(), [steps](Tensor x) {
+    for (const auto& step : steps) x = step(x);
+    return x;
+  });
 }
 
 void add_copies() {
@@ -96,6 +144,7 @@ void add_copies() {
   add_case(permute_case("3210_pairs", {36, 6, 10, 70}, {3, 2, 1, 0}));
   Case odd_start = copy_case("permute_10_odd_start", {.shape = {66, 68}, .layout = Layout::offset});
   odd_start.call = [](Tensors x) { return std::vector{x[0].transpose(0, 1).clone()}; };
+  odd_start.vary = {};
   odd_start.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
   add_case(odd_start);
   add_case(permute_case("rank8", {2, 3, 2, 1, 2, 3, 2, 2}, {7, 5, 3, 1, 0, 2, 4, 6}));
@@ -120,6 +169,10 @@ void add_copies() {
 
 // The input only says how large, of which type and where.
 Case fill_case(std::string name, Shape shape, double value) {
+  const auto vary = [](const Case& like, Random& random) {
+    const auto any = static_cast<double>(random.below(256));  // in the range of every type
+    return any_rank(fill_case("of " + std::to_string(any), like.inputs[0].shape, any), random);
+  };
   return {
       .kernel = "fill",
       .name = std::move(name),
@@ -131,7 +184,8 @@ Case fill_case(std::string name, Shape shape, double value) {
           [value](HostTensors x) {
             return std::vector{
                 Expected{x[0].shape, std::vector<double>(x[0].values.size(), rounded(value, x[0].dtype))}};
-          }};
+          },
+      .vary = vary};
 }
 
 void add_fills() {
@@ -140,10 +194,13 @@ void add_fills() {
   add_case(fill_case("zeros", {3, 5, 7}, 0));
   Case special = fill_case("nan", {33}, std::nan(""));
   special.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64};
+  special.vary = any_rank;
   add_case(special);
 
   Case view = fill_case("column", {9, 7}, 3);
   view.in_place = true;
+  view.fixed_shapes = true;
+  view.vary = {};
   view.call = [](Tensors x) {
     x[0].select(1, 2).fill_(3);
     return std::vector{x[0]};
@@ -174,7 +231,8 @@ Case cast_case(std::string name, Input input, DType to) {
                 Expected y = pointwise(x[0], [to](double v) { return rounded(v, to); });
                 y.dtype = to;
                 return std::vector{y};
-              }};
+              },
+          .vary = any_rank};
 }
 
 void add_casts() {

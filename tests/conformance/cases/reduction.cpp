@@ -4,7 +4,9 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/error.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -27,7 +29,12 @@ Reduced mean_of(const Group& x) {
   return {sum.value / n, sum.magnitude / n};
 }
 
+void check_not_empty(const Group& x) {
+  if (x.empty()) throw ShapeError("reference", "no elements", "one or more", "Skip the call");
+}
+
 Reduced maximum_of(const Group& x) {
+  check_not_empty(x);
   double largest = -std::numeric_limits<double>::infinity();
   for (double v : x) largest = max_of(largest, v);
   return {largest, 0};
@@ -35,6 +42,7 @@ Reduced maximum_of(const Group& x) {
 
 // The first of equals; a NaN counts as the largest, as in NumPy and PyTorch.
 Reduced position_of_maximum(const Group& x) {
+  check_not_empty(x);
   size_t best = 0;
   for (size_t i = 1; i < x.size() && !std::isnan(x[best]); ++i) {
     if (x[i] > x[best] || std::isnan(x[i])) best = i;
@@ -59,6 +67,8 @@ const Function kFunctions[] = {
     {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false},
 };
 
+Case with_other_axes(const Function& f, const Case& like, Random& random);
+
 Case example(const Function& f, std::string name, Input input, Axes axes = {}, bool keepdim = false) {
   Case item{.kernel = f.name,
             .name = std::move(name),
@@ -70,7 +80,8 @@ Case example(const Function& f, std::string name, Input input, Axes axes = {}, b
                   if (f.exact == position_of_maximum) y.dtype = DType::i64;
                   return std::vector{y};
                 },
-            .tolerance = f.tolerance};
+            .tolerance = f.tolerance,
+            .vary = [&f](const Case& like, Random& random) { return with_other_axes(f, like, random); }};
   if (f.has_f64) item.dtypes.push_back(DType::f64);
   return item;
 }
@@ -80,6 +91,22 @@ Case differentiable_example(const Function& f, std::string name, Input input, Ax
   Case item = example(f, std::move(name), std::move(input), axes, keepdim);
   if (f.record) item.differentiable = [&f, axes, keepdim](Vars x) { return f.record(x[0], axes, keepdim); };
   return item;
+}
+
+// Any rank, and any of the axes in any order, counted from either end.
+Case with_other_axes(const Function& f, const Case& like, Random& random) {
+  const int rank = static_cast<int>(random.pick<int64_t>({0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 8}));
+  const double share = random.pick({0.2, 0.5, 0.8});
+  Axes axes;
+  for (const int64_t axis : random.permutation(rank)) {
+    if (random.chance(share)) axes.push_back(random.chance(0.3) ? axis - rank : axis);
+  }
+  const bool keepdim = random.chance(0.5);
+  const std::string name = "over " + axes.str() + (keepdim ? " kept" : "");
+  Input input = like.inputs[0];
+  input.shape = symbols(rank, random);
+  return like.differentiable ? differentiable_example(f, name, input, axes, keepdim)
+                             : example(f, name, input, axes, keepdim);
 }
 
 void add_function(const Function& f) {

@@ -6,6 +6,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -48,18 +49,34 @@ struct Function {
 const Function kFunctions[] = {{"softmax", softmax, ad::softmax, softmax_row},
                                {"log_softmax", log_softmax, ad::log_softmax, log_softmax_row}};
 
+Case with_other_axis(const Function& f, const Case& like, Random& random);
+
 Case example(const Function& f, std::string name, Input input, int64_t axis = -1) {
   return {.kernel = f.name,
           .name = std::move(name),
           .inputs = {std::move(input)},
           .call = [&f, axis](Tensors x) { return std::vector{f.call(x[0], axis)}; },
           .reference = [&f, axis](HostTensors x) { return std::vector{row_wise(x[0], axis, f.exact)}; },
-          .tolerance = terms()};
+          .tolerance = terms(),
+          .vary = [&f](const Case& like, Random& random) { return with_other_axis(f, like, random); }};
 }
 
 Case differentiable_example(const Function& f, std::string name, Input input, int64_t axis = -1) {
   Case item = example(f, std::move(name), std::move(input), axis);
   item.differentiable = [&f, axis](Vars x) { return f.record(x[0], axis); };
+  return item;
+}
+
+// Any rank of 1 or more and any axis, counted from either end.
+Case with_other_axis(const Function& f, const Case& like, Random& random) {
+  const int rank = static_cast<int>(random.pick<int64_t>({1, 2, 2, 2, 3, 3, 4, 6, 8}));
+  const int64_t axis = random.chance(0.5) ? -1 : random.between(-rank, rank - 1);
+  Input input = like.inputs[0];
+  input.shape = symbols(rank, random);
+  const std::string name = "along " + std::to_string(axis);
+  Case item = like.differentiable ? differentiable_example(f, name, input, axis) : example(f, name, input, axis);
+  item.dtypes = like.dtypes;
+  item.gradient_dtypes = like.gradient_dtypes;
   return item;
 }
 

@@ -4,6 +4,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -64,7 +65,8 @@ Case example(const Function& f, std::string name, Input input) {
                 if (f.scale) y.magnitudes = pointwise(x[0], f.scale).values;
                 return std::vector{y};
               },
-          .tolerance = ulps(f.ulps)};
+          .tolerance = ulps(f.ulps),
+          .vary = any_rank};
 }
 
 Case with_gradient(const Function& f, Case item) {
@@ -125,7 +127,8 @@ Case affine_example(std::string name, Input input) {
                 return std::vector{y};
               },
           .tolerance = ulps(2),
-          .differentiable = [](Vars x) { return ad::affine(x[0], kScale, kShift); }};
+          .differentiable = [](Vars x) { return ad::affine(x[0], kScale, kShift); },
+          .vary = any_rank};
 }
 
 }  // namespace

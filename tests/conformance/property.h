@@ -1,0 +1,27 @@
+// The random property test: as many draws (draw.h) as asked for on one device, against the cases' references.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "runtime/device.h"
+#include "runtime/dtype.h"
+
+namespace ashlar::conformance {
+
+struct PropertyRun {
+  int64_t draws = 0;
+  uint64_t seed = 0;  ///< of the first draw; the next one's is one more
+  std::function<bool(const std::string& kernel)> wanted;
+  /// How many settings of tunables a kernel was compiled with for a dtype and a device, beside the default.
+  std::function<int(const std::string& kernel, DType dtype, DeviceKind device)> settings;
+  std::string program;  ///< the command line up to --devices, for the report of a failure
+};
+
+/// Runs `draws` draws of wanted kernels, kernel by kernel, on `device`, and prints what fails, made as small as it
+/// gets and with the command that repeats it. A draw depends on its own seed and the list of cases alone. Returns the
+/// number of failures; a kernel with several is given up.
+int run_draws(const PropertyRun& run, Device device);
+
+}  // namespace ashlar::conformance

@@ -94,7 +94,7 @@ bool is_replaceable(const char* operation, const path& file, const path& target,
 }
 
 std::string temporary_prefix(const path& target) {
-  return "." + target.filename().string().substr(0, kNameBytes) + ".part-";
+  return std::string(1, '.').append(target.filename().native(), 0, kNameBytes).append(".part-");
 }
 
 std::string random_digits() {

@@ -27,13 +27,17 @@ constexpr int kMostLinks = 40;      // as many as Linux follows
 constexpr size_t kNameBytes = 200;  // of the file's name in the temporary one, which may have 255
 constexpr size_t kRandomDigits = 16;
 
-[[noreturn]] void refuse(const char* operation, const path& file, const std::string& why) {
-  throw DataError(operation, file.string() + ": " + why, "a file that can be written",
-                  "Check the folder, its permissions and the free space");
+[[noreturn]] void refuse(const char* operation, const path& file, int error) {
+  throw WriteError(operation, file, std::generic_category().message(error));
 }
 
-[[noreturn]] void refuse(const char* operation, const path& file, int error) {
-  refuse(operation, file, std::generic_category().message(error));
+[[noreturn]] void unreadable(const char* operation, const path& file, const std::string& why) {
+  throw DataError(operation, file.string() + ", which can't be read: " + why, "a readable file",
+                  "Check the path and its permissions");
+}
+
+[[noreturn]] void unreadable(const char* operation, const path& file, int error) {
+  unreadable(operation, file, std::generic_category().message(error));
 }
 
 /// A file descriptor, closed at the end of the scope.
@@ -72,7 +76,8 @@ path behind_links(const char* operation, const path& file) {
       return target;
     }
     if (!S_ISLNK(status.st_mode)) return target;
-    if (is_planted(target, status)) refuse(operation, file, "a symbolic link of another user in a shared folder");
+    if (is_planted(target, status))
+      throw WriteError(operation, file, "a symbolic link of another user in a shared folder");
     std::error_code failure;
     const path next = std::filesystem::read_symlink(target, failure);
     if (failure) refuse(operation, file, failure.value());
@@ -88,7 +93,7 @@ bool is_replaceable(const char* operation, const path& file, const path& target,
     return false;
   }
   if (S_ISDIR(old.st_mode)) refuse(operation, file, EISDIR);
-  if (!S_ISREG(old.st_mode)) refuse(operation, file, "a device, pipe or socket");
+  if (!S_ISREG(old.st_mode)) throw WriteError(operation, file, "a device, pipe or socket");
   if (::faccessat(AT_FDCWD, target.c_str(), W_OK, AT_EACCESS) != 0) refuse(operation, file, errno);
   return true;
 }
@@ -115,13 +120,9 @@ uint64_t read_limit() { return detail::environment().read_limit; }
 
 std::vector<uint8_t> read_file(const char* operation, const path& file, uint64_t limit) {
   return with_host_memory(operation, file.string(), [&] {
-    const auto unreadable = [&] {
-      return DataError(operation, file.string() + ", which can't be read: " + std::generic_category().message(errno),
-                       "a readable file", "Check the path and its permissions");
-    };
     const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
-    if (!in.is_open() || ::fstat(in.number(), &status) != 0) throw unreadable();
+    if (!in.is_open() || ::fstat(in.number(), &status) != 0) unreadable(operation, file, errno);
     std::vector<uint8_t> bytes;
     const uint64_t known = S_ISREG(status.st_mode) ? static_cast<uint64_t>(status.st_size) : 0;  // 0 in /proc, too
     const size_t room = std::max<size_t>(known <= limit ? known + 1 : 0, kChunk);  // one more, to see the end
@@ -136,10 +137,34 @@ std::vector<uint8_t> read_file(const char* operation, const path& file, uint64_t
       const ssize_t count = ::read(in.number(), bytes.data() + before, bytes.size() - before);
       bytes.resize(before + static_cast<size_t>(std::max<ssize_t>(count, 0)));
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw unreadable();
+      if (count < 0) unreadable(operation, file, errno);
       if (count == 0) return bytes;
     }
   });
+}
+
+InputFile::InputFile(const char* operation, path file) : operation_(operation), file_(std::move(file)) {
+  // Without waiting for the writer of a pipe, which is refused anyway.
+  descriptor_ = ::open(file_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat status {};
+  if (descriptor_ < 0) unreadable(operation, file_, errno);
+  const bool is_regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_regular) ::close(descriptor_);
+  if (!is_regular) unreadable(operation, file_, "no regular file");
+  size_ = static_cast<uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read_at(uint64_t offset, std::span<uint8_t> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) unreadable(operation_, file_, errno);
+    if (count == 0) unreadable(operation_, file_, "it became shorter meanwhile");
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    offset += static_cast<uint64_t>(count);
+  }
 }
 
 AtomicFile::AtomicFile(const char* operation, const path& file)

@@ -12,6 +12,7 @@ namespace ashlar::detail {
 namespace {
 
 constexpr int kMostThreads = 256;
+constexpr uint64_t kReadLimit = uint64_t{2} << 30;
 
 std::string read(const char* name, const char* otherwise) {
   const char* text = std::getenv(name);
@@ -28,6 +29,11 @@ int usable_processors() {
 int thread_count() {
   const int asked = std::atoi(read("ASHLAR_THREADS", "0").c_str());
   return std::min(asked > 0 ? asked : usable_processors(), kMostThreads);
+}
+
+uint64_t read_limit() {
+  const unsigned long long chosen = std::strtoull(read("ASHLAR_READ_LIMIT", "0").c_str(), nullptr, 10);
+  return chosen > 0 ? chosen : kReadLimit;
 }
 
 std::string cache_folder() {
@@ -59,7 +65,8 @@ const Environment& environment() {
                                                       read("ASHLAR_CUBLASLT_LIBRARY", ""),
                                                       read("ASHLAR_VENDOR", "auto"),
                                                       cache_folder(),
-                                                      std::getenv("ASHLAR_CACHE") != nullptr};
+                                                      std::getenv("ASHLAR_CACHE") != nullptr,
+                                                      read_limit()};
   return values;
 }
 

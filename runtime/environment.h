@@ -7,10 +7,12 @@
 //   ASHLAR_VENDOR=never|always    the start value of vendor_policy(); default auto
 //   ASHLAR_CACHE=folder           where built OpenCL programs are kept; set but empty: nowhere. Default:
 //                                 $XDG_CACHE_HOME/ashlar, or ~/.cache/ashlar, for drivers without such a cache
+//   ASHLAR_READ_LIMIT=bytes       the longest file that the data readers of nn take; default 2 GiB
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 //   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,6 +29,7 @@ struct Environment {
   std::string vendor;
   std::string cache;  ///< a folder; empty: none
   bool cache_chosen;  ///< by ASHLAR_CACHE
+  uint64_t read_limit;
 };
 
 const Environment& environment();

@@ -1,12 +1,19 @@
 // safetensors: round trips, the exact bytes, and that nothing that breaks the format is accepted.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <string>
 
+#include "nn/data/file.h"
 #include "nn/safetensors.h"
 #include "runtime/error.h"
+#include "runtime/memory.h"
+#include "tests/nn/growth.h"
 #include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 
@@ -183,6 +190,148 @@ TEST(Safetensors, DamagedFilesNeverCrash) {
   }
   EXPECT_GT(accepted, 100);
   EXPECT_GT(refused, 5'000);
+}
+
+TEST(Safetensors, AZeroByteDoesNotEndTheHeader) {
+  std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  header += '\0';
+  EXPECT_THROW(parse(file_of(header + "left over", 8)), DataError);
+  EXPECT_THROW(parse(file_of(header, 8)), DataError);
+}
+
+TEST(Safetensors, MessagesStayShort) {
+  const std::string name(100'000, 'n'), digits(100'000, '7');
+  for (const std::string& header :
+       {"{\"" + name + "\":1}", "{\"" + name + "\":{\"dtype\":\"" + name + "\"}}", "{\"" + name,
+        "{\"x\":{\"shape\":[" + digits + "]}}", "{\"x\":{\"shape\":[" + digits + "e" + digits + "]}}",
+        "{\"__metadata__\":{\"" + name + "\":1}}",
+        "{\"__metadata__\":{\"" + name + "\":\"\",\"" + name + "\":\"\"}}"}) {
+    try {
+      parse(file_of(header, 0));
+      ADD_FAILURE() << header.substr(0, 100);
+    } catch (const DataError& error) {
+      EXPECT_LT(std::string(error.what()).size(), 600U) << error.what();
+    }
+  }
+}
+
+/// A valid file of so many tensors of one byte.
+std::vector<uint8_t> many_tensors(size_t count) {
+  std::string header = "{";
+  for (size_t i = 0; i < count; i++) {
+    header += (i ? ",\"" : "\"") + std::to_string(i) + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+              std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+  }
+  return file_of(header + "}", count);
+}
+
+std::string repeated(const std::string& text, size_t count) {
+  std::string all;
+  for (size_t i = 0; i < count; i++) all += text;
+  return all;
+}
+
+void parse_whatever_comes(const std::vector<uint8_t>& file) {
+  try {
+    parse(file);
+  } catch (const DataError&) {
+  }
+}
+
+TEST(Safetensors, TimeGrowsWithTheFile) {
+  EXPECT_LT(testing::time_growth(
+                4'000, 8, [](size_t n) { return many_tensors(n); }, parse),
+            3.0);
+  const auto metadata = [](size_t n) {
+    std::string text;
+    for (size_t i = 0; i < n; i++) text += (i ? ",\"" : "\"") + std::to_string(i) + "\":\"\"";
+    return file_of("{\"__metadata__\":{" + text + "}}", 0);
+  };
+  EXPECT_LT(testing::time_growth(10'000, 8, metadata, parse), 3.0);
+  for (const std::string piece : {"{},", "[", "{\"a\":", "\"a\":{},", "\\u0041"}) {
+    const auto make = [&](size_t n) { return file_of("{\"a\":[" + repeated(piece, n) + "{}]}", 0); };
+    EXPECT_LT(testing::time_growth(50'000, 8, make, parse_whatever_comes), 3.0) << piece;
+  }
+}
+
+TEST(Safetensors, WritingTakesTimeByTheTensor) {
+  const TemporaryFolder folder;
+  const auto make = [](size_t n) {
+    const Tensor one = Tensor::ones({1});
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (size_t i = 0; i < n; i++) tensors.emplace_back("layer." + std::to_string(i) + ".weight", one);
+    return tensors;
+  };
+  const auto write = [&](const auto& tensors) { write_safetensors(folder / "a", tensors); };
+  EXPECT_LT(testing::time_growth(2'000, 8, make, write), 3.0);
+}
+
+TEST(Safetensors, MemoryGrowsWithTheFile) {
+  if (!testing::can_measure_memory()) GTEST_SKIP() << "not under a sanitizer, nor without /proc/self/clear_refs";
+  constexpr size_t kBytes = 8'000'000;
+
+  for (const std::string piece : {"[", "{\"a\":", "{},", "x", "\\n"}) {
+    const std::vector<uint8_t> file = file_of("{\"" + repeated(piece, kBytes / piece.size()), 0);
+    const std::vector<uint8_t> list = file_of("{\"a\":[" + repeated(piece, kBytes / piece.size()), 0);
+    for (const auto& bytes : {file, list}) {
+      const auto grown = static_cast<double>(testing::peak_growth([&] { parse_whatever_comes(bytes); }));
+      EXPECT_LT(grown / kBytes, 10) << piece;
+    }
+  }
+  const std::vector<uint8_t> tensors = many_tensors(100'000);
+  const auto grown = static_cast<double>(testing::peak_growth([&] { parse(tensors); }));
+  EXPECT_LT(grown / static_cast<double>(tensors.size()), 20) << "a tensor of one byte takes 256 and its bookkeeping";
+}
+
+TEST(Safetensors, ReadingAndWritingHoldOneCopyOfATensorAtMost) {
+  if (!testing::can_measure_memory()) GTEST_SKIP() << "not under a sanitizer, nor without /proc/self/clear_refs";
+  const TemporaryFolder folder;
+  constexpr int64_t kSide = 1024, kBytes = kSide * kSide * 4;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (int i = 0; i < 8; i++) {
+    tensors.emplace_back(std::to_string(i), Tensor::full({kSide, kSide}, i).transpose(0, 1));
+  }
+  const Tensor warm = tensors[0].second.contiguous();  // threads and their stacks
+  EXPECT_LT(testing::peak_growth([&] { write_safetensors(folder / "a", tensors); }), 2 * kBytes + kBytes / 2);
+  tensors.clear();
+  trim_memory(Device::cpu());
+  EXPECT_LT(testing::peak_growth([&] { read_safetensors(folder / "a"); }), 9 * kBytes);
+}
+
+TEST(Safetensors, ASecondPlaceIsTried) {
+  const TemporaryFolder folder;
+  const std::filesystem::path missing = folder / "missing" / "a", other = folder / "b";
+  EXPECT_EQ(write_safetensors(folder / "a", some_tensors(), {}, other), folder / "a");
+  EXPECT_FALSE(std::filesystem::exists(other));
+  EXPECT_EQ(write_safetensors(missing, some_tensors(), {}, other), other);
+  EXPECT_EQ(read_bytes(other), read_bytes(folder / "a"));
+  for (const std::filesystem::path& second : {std::filesystem::path(), folder / "nowhere" / "b"}) {
+    try {
+      write_safetensors(missing, some_tensors(), {}, second);
+      ADD_FAILURE() << second;
+    } catch (const WriteError& error) {
+      const std::string said = error.what();
+      EXPECT_NE(said.find("still in memory"), std::string::npos) << said;
+      EXPECT_NE(said.find(missing.string()), std::string::npos) << said;
+      EXPECT_NE(said.find(second.string()), std::string::npos) << said;
+    }
+  }
+  EXPECT_THROW(write_safetensors(folder / "a", {{"x", Tensor()}}), ValueError);
+}
+
+TEST(Safetensors, ReadsPipes) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "a", some_tensors());
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::vector<uint8_t> bytes = read_bytes(folder / "a");
+    write_bytes(folder / "pipe", bytes);
+    ::_exit(0);
+  }
+  EXPECT_EQ(read_safetensors(folder / "pipe").tensors.size(), some_tensors().size());
+  ::waitpid(child, nullptr, 0);
+  EXPECT_THROW(InputFile("test", folder / "pipe"), DataError) << "and doesn't wait for a writer";
 }
 
 }  // namespace

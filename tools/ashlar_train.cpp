@@ -2,14 +2,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,6 +28,7 @@
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"
 #include "runtime/error.h"
+#include "tools/options.h"
 
 namespace {
 
@@ -36,7 +41,7 @@ struct Settings {
   int epochs = 8;
   int64_t batch = 128;
   std::vector<int64_t> hidden = {256, 128};
-  double learning_rate = 0;  // 0: the optimiser's default
+  std::optional<double> learning_rate;  // none: the optimiser's default
   std::string optimizer = "adam";
   uint64_t seed = 0;
   std::string metrics;
@@ -63,11 +68,13 @@ void add_options(CLI::App& command, Settings& settings) {
   command
       .add_option("--lr", settings.learning_rate,
                   "Learning rate at the start; it falls to 0 along a cosine [0.001; 0.05 for sgd]")
-      ->check(CLI::PositiveNumber);
+      ->check(tools::positive_number());
   command.add_option("--optimizer", settings.optimizer, "adam, adamw (weight decay 0.01) or sgd (momentum 0.9)")
       ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
       ->capture_default_str();
-  command.add_option("--seed", settings.seed, "Of the first weights and of the order of images")->capture_default_str();
+  command.add_option("--seed", settings.seed, "Of the first weights and of the order of images")
+      ->check(tools::whole_number())
+      ->capture_default_str();
   command.add_option("--metrics", settings.metrics, "Write a CSV file with a row for each epoch");
   command.add_option("--save", settings.save, "Write the trained weights as safetensors");
   command
@@ -92,12 +99,11 @@ void build_mlp(nn::Sequential& model, int64_t inputs, const std::vector<int64_t>
 }
 
 std::unique_ptr<nn::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {
-  const double given = settings.learning_rate;
   if (settings.optimizer == "sgd") {
-    return std::make_unique<nn::SGD>(model.parameters(),
-                                     nn::SgdOptions{.learning_rate = given > 0 ? given : 0.05, .momentum = 0.9});
+    return std::make_unique<nn::SGD>(
+        model.parameters(), nn::SgdOptions{.learning_rate = settings.learning_rate.value_or(0.05), .momentum = 0.9});
   }
-  const double learning_rate = given > 0 ? given : 0.001;
+  const double learning_rate = settings.learning_rate.value_or(0.001);
   if (settings.optimizer == "adamw") {
     return std::make_unique<nn::AdamW>(model.parameters(), nn::AdamOptions{.learning_rate = learning_rate});
   }
@@ -126,11 +132,89 @@ bool report_transfers(const nn::TransferReport& report, Device device) {
   return report.steps > 0 && report.is_clean();
 }
 
+/// Throws DataError unless weights can be written beside `file` and take its name: told before the training, not after.
+void check_save(const std::filesystem::path& file) {
+  const auto refuse = [&](const std::string& reason) {
+    throw DataError("--save", file.string() + ", " + reason, "a file in a folder that can be written",
+                    "Name another one");
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) refuse("which is a folder");
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, ignored)) refuse("whose folder isn't there");
+  std::string probe = (folder / ".ashlar-train-XXXXXX").string();
+  const int descriptor = mkstemp(probe.data());
+  if (descriptor < 0) refuse(std::string("in whose folder no file can be made: ") + std::strerror(errno));
+  close(descriptor);
+  unlink(probe.c_str());
+}
+
+/// The weights at `file`, or where that fails, for whatever reason, in the folder for temporary files: a training isn't
+/// lost for a full disk. False in the latter case, after saying so. Throws when neither works.
+bool save(const nn::Sequential& model, const std::filesystem::path& file) {
+  const auto write = [&](const std::filesystem::path& to) {
+    nn::write_safetensors(to, model.state_dict(), {{"format", "pt"}});
+  };
+  std::string failure;
+  try {
+    write(file);
+    std::cout << "weights in " << file.string() << "\n";
+    return true;
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  std::string second;
+  try {
+    const std::string name = "ashlar-train-" + std::to_string(getpid()) + ".safetensors";
+    second = (std::filesystem::temp_directory_path() / name).string();
+    write(second);
+  } catch (const std::exception& error) {
+    throw DataError("--save", failure + " And in the second place: " + error.what(),
+                    "a place for the weights, which are lost now",
+                    "Free some space, or set TMPDIR to a folder that has it, and train again");
+  }
+  std::cerr << "ashlar-train: " << failure << "\nashlar-train: the weights are in " << second << " instead"
+            << std::endl;
+  return false;
+}
+
+/// Metrics for as long as their file takes them: a training outlives a disk that is full.
+class Metrics {
+ public:
+  explicit Metrics(const std::string& file) {
+    if (!file.empty()) file_.emplace(file);
+  }
+  void write(const nn::EpochMetrics& metrics) {
+    if (!file_) return;
+    try {
+      file_->write(metrics);
+    } catch (const DataError& error) {
+      std::cerr << "\nashlar-train: " << error.what() << "\nashlar-train: training goes on without it" << std::endl;
+      file_.reset();
+      failed_ = true;
+    }
+  }
+  bool failed() const { return failed_; }
+
+ private:
+  std::optional<nn::MetricsFile> file_;
+  bool failed_ = false;
+};
+
+/// Throws ValueError when the numbers of an epoch say that nothing can be learnt from here on.
+void check_finite(const nn::EpochMetrics& epoch, const Settings& settings) {
+  if (std::isfinite(epoch.train.loss) && std::isfinite(epoch.test.loss)) return;
+  std::ostringstream came;
+  came << "a loss of " << epoch.train.loss << " in training and of " << epoch.test.loss << " in the test, in epoch "
+       << epoch.epoch << " of " << settings.epochs;
+  throw ValueError("training", came.str(), "a training that doesn't diverge", "Try a smaller --lr; nothing was saved");
+}
+
 int train_mlp(const Settings& settings) {
   const Device device = Device::parse(settings.device);
+  if (!settings.save.empty()) check_save(settings.save);
+  Metrics metrics(settings.metrics);
   const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
-  std::optional<nn::MetricsFile> metrics;
-  if (!settings.metrics.empty()) metrics.emplace(settings.metrics);
 
   nn::Sequential model;
   build_mlp(model, data.train.pixels(), settings.hidden, data.classes, settings.seed);
@@ -160,23 +244,21 @@ int train_mlp(const Settings& settings) {
     result.seconds = std::chrono::duration<double>(Clock::now() - epoch_start).count();
     result.samples_per_second = static_cast<double>(data.train.size()) / result.seconds;
     result.test = last = trainer.evaluate(test);
-    if (metrics) metrics->write(result);
+    metrics.write(result);
     progress.finish_epoch(epoch, result.train, result.samples_per_second,
                           "  test accuracy " + four_digits(result.test.accuracy));
+    check_finite(result, settings);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   std::cout << "trained in " << four_digits(seconds) << " s, test loss " << four_digits(last.loss) << "\n";
 
-  if (!settings.save.empty()) {
-    nn::write_safetensors(settings.save, model.state_dict(), {{"format", "pt"}});
-    std::cout << "weights in " << settings.save << "\n";
-  }
+  const bool all_written = (settings.save.empty() || save(model, settings.save)) && !metrics.failed();
   if (settings.check_transfers && !report_transfers(trainer.transfers(), device)) {
     std::cerr << "ashlar-train: a training step copied more than its batch\n";
     return 3;
   }
   std::cout << "test accuracy " << four_digits(last.accuracy) << std::endl;
-  return 0;
+  return all_written ? 0 : 1;
 }
 
 }  // namespace

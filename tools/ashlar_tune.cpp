@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/error.h"
+#include "tools/options.h"
 #include "tools/tune/apply.h"
 #include "tools/tune/bundle.h"
 #include "tools/tune/explain.h"
@@ -65,11 +66,11 @@ void add_run_options(CLI::App& command, Settings& settings) {
       ->capture_default_str();
   command.add_option("--seconds", settings.run.seconds, "For the whole run [no limit]");
   command.add_option("--timeout", settings.run.seconds_per_candidate, "Seconds until a candidate counts as hung")
-      ->check(CLI::PositiveNumber)
+      ->check(tools::positive_number())
       ->capture_default_str();
   command.add_option("--memory", settings.run.memory_gb, "GB of the device that tensors may take [no limit]");
   command.add_option("--slow", settings.run.slow, "A candidate so many times slower than the best is timed once only")
-      ->check(CLI::Range(1.0, 1000.0))
+      ->check(tools::number_between(1, 1000))
       ->capture_default_str();
   command.add_option("--finalists", settings.run.finalists, "Of each shape, timed side by side with the default")
       ->capture_default_str();

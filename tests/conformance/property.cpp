@@ -19,9 +19,9 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr int kMostFailures = 3;          // of one kernel
-constexpr int kMostAttempts = 200;        // to make a failure smaller
-constexpr double kMostSeconds = 10;       // for these
+constexpr int kMostFailures = 3;           // of one kernel
+constexpr int kMostAttempts = 200;         // to make a failure smaller
+constexpr double kMostSeconds = 10;        // for these
 constexpr int64_t kDifferences = 1 << 22;  // terms that one gradient's differences may work out
 
 using Clock = std::chrono::steady_clock;
@@ -235,10 +235,11 @@ int run_draws(const PropertyRun& run, Device device) {
     std::fflush(stdout);
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) std::signal(signal, SIG_DFL);
-  std::printf("%lld draws of %zu kernels on %s: %d failed, %d refused as they must be, %d gradients, up to %lld elements, "
-              "%.1f s\n",
-              static_cast<long long>(done), seeds.size(), device.str().c_str(), failures, refused, gradients,
-              static_cast<long long>(largest), seconds_since(start));
+  std::printf(
+      "%lld draws of %zu kernels on %s: %d failed, %d refused as they must be, %d gradients, up to %lld elements, "
+      "%.1f s\n",
+      static_cast<long long>(done), seeds.size(), device.str().c_str(), failures, refused, gradients,
+      static_cast<long long>(largest), seconds_since(start));
   return failures;
 }
 

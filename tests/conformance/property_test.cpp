@@ -19,7 +19,10 @@ Case of_two_shapes() {
           .name = "template",
           .inputs = {{.shape = {5, 1, 7}}, {.shape = {7, 9}}, {.shape = {5}, .values = {Pattern::integers, 0, 8}}},
           .call = [](Tensors x) { return std::vector{x[0]}; },
-          .reference = [](HostTensors x) { return std::vector{Expected{x[0].shape, x[0].values}}; },
+          .reference =
+              [](HostTensors x) {
+                return std::vector{Expected{x[0].shape, x[0].values}};
+              },
           .differentiable = [](Vars x) { return x[0]; }};
 }
 
@@ -55,7 +58,8 @@ TEST(Draw, EqualExtentsStayEqualAndSeedsRepeat) {
   EXPECT_GE(empty, kDraws / 100);
   EXPECT_GE(gradients, kDraws / 4);
   EXPECT_GE(views, kDraws);
-  for (const int64_t wanted : {0, 1, 2, 13, 31, 32, 33, 127, 129, 1023}) EXPECT_TRUE(extents.contains(wanted)) << wanted;
+  for (const int64_t wanted : {0, 1, 2, 13, 31, 32, 33, 127, 129, 1023})
+    EXPECT_TRUE(extents.contains(wanted)) << wanted;
 }
 
 TEST(Draw, FixedShapesStay) {

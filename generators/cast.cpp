@@ -2,6 +2,19 @@
 
 namespace ashlar::dsl {
 
+// x as f32, so that a shorter float made of it is the one nearest to x: rounding twice to nearest would go the wrong
+// way where the first rounding ends on a tie of the second. Rounded to odd (towards 0, with the last bit set where
+// something was lost; Boldo and Melquiond 2008) the value stays on its side of every tie.
+Value rounded_to_odd(const Value& x) {
+  const Expr value = x.expr(), nearest = Halide::cast<float>(value);
+  const Halide::Type wide = value.type().is_float() ? Halide::Float(64) : Halide::Int(64);
+  const Expr exact = Halide::cast(wide, value), back = Halide::cast(wide, nearest);
+  const Expr is_further = Halide::select(exact < 0, back<exact, back> exact);
+  const Expr bits = Halide::reinterpret<int32_t>(nearest);
+  const Expr odd = Halide::select(is_further, bits - 1, bits) | 1;
+  return Halide::reinterpret<float>(Halide::select(back == exact, bits, odd));
+}
+
 // y[i] = x[i] in another element type: to a float rounds to nearest even, to an integer truncates, to bool is x != 0
 template <ElementType From, ElementType To>
 class Cast : public Kernel<Cast<From, To>> {
@@ -15,10 +28,20 @@ class Cast : public Kernel<Cast<From, To>> {
     // Between the types of networks' values; the others are one instruction a vector, or rare.
     if (!is_value<From>() || !is_value<To>()) this->widest_on_cpu(CodeTarget::cpu);
   }
-  void algorithm() { y(i) = x(i); }
+  void algorithm() {
+    if constexpr (kRoundsTwice) {
+      y(i) = rounded_to_odd(x(i));
+    } else {
+      y(i) = x(i);
+    }
+  }
   void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
+  // Of more digits than f32 to fewer, which storing makes of f32.
+  static constexpr bool kRoundsTwice =
+      (std::is_same_v<From, f64> || std::is_same_v<From, i32> || std::is_same_v<From, i64>)&&(std::is_same_v<To, f16> ||
+                                                                                              std::is_same_v<To, bf16>);
   template <ElementType T>
   static constexpr bool is_value() {
     return std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;

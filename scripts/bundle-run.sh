@@ -3,6 +3,9 @@
 #   run.sh [DEVICE ...] [-- ARGUMENT ...]   every conformance case on these devices (default: cuda opencl); arguments go
 #                                           to ashlar-conformance. Writes summary.md beside this file, or into
 #                                           $ASHLAR_OUTPUT. Fails when a case fails or a device isn't there.
+#   run.sh draws N [DEVICE ...] [-- ARGUMENT ...]
+#                                           N random draws (sizes, layouts, axes, options, gradients) on each device in
+#                                           place of the cases; -- --seed S repeats some. Fails when a draw fails.
 #   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
 #   run.sh vendor                           the cases of kernels that a vendor's library can compute too, computed by it
 #   run.sh sanitize                         some small cases of every kernel on CUDA, under compute-sanitizer's memcheck
@@ -75,6 +78,16 @@ if [[ ${1:-} == sanitize ]]; then
   exit
 fi
 
+draws=0
+if [[ ${1:-} == draws ]]; then
+  draws=${2:-}
+  if ! [[ $draws =~ ^[1-9][0-9]*$ ]]; then
+    echo "run.sh draws N: how many? Got '$draws'" >&2
+    exit 2
+  fi
+  shift 2
+fi
+
 devices=()
 while [[ $# -gt 0 && $1 != -- ]]; do
   devices+=("$1")
@@ -82,6 +95,18 @@ while [[ $# -gt 0 && $1 != -- ]]; do
 done
 [[ $# == 0 ]] || shift
 [[ ${#devices[@]} -gt 0 ]] || devices=(cuda opencl)
+
+if ((draws > 0)); then
+  code=0
+  for device in "${devices[@]}"; do
+    timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --draws "$draws" "$@" 2>&1 |
+      tee "$output/draws-$device.log"
+    status=${PIPESTATUS[0]}
+    [[ $status == 0 ]] || code=1
+    echo "$device: exit code $status, kept in $output/draws-$device.log"
+  done
+  exit $code
+fi
 
 code=0
 results=()

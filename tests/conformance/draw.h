@@ -16,9 +16,9 @@ namespace ashlar::conformance {
 
 /// How an input lies in its storage, whatever its extents.
 struct View {
-  Shape order;         ///< the axes from the outermost in memory to the innermost
-  Shape steps;         ///< of each axis: 1 dense, n every n-th element, negative backwards, 0 the same element throughout
-  Shape gaps;          ///< of each axis: how much storage is left out after its end
+  Shape order;  ///< the axes from the outermost in memory to the innermost
+  Shape steps;  ///< of each axis: 1 dense, n every n-th element, negative backwards, 0 the same element throughout
+  Shape gaps;   ///< of each axis: how much storage is left out after its end
   int64_t offset = 0;  ///< elements before the first
 };
 
@@ -28,7 +28,8 @@ struct Draw {
   Case item;                   ///< what to run
   DType dtype = DType::f32;
   bool gradient = false;
-  int64_t setting = 0;  ///< modulo the number of the kernel's settings of tunables, plus one: which one runs; 0: dispatch
+  int64_t setting =
+      0;  ///< modulo the number of the kernel's settings of tunables, plus one: which one runs; 0: dispatch
 
   std::vector<int64_t> extents;            ///< of each symbol
   std::vector<std::vector<int>> symbols;   ///< of each input's axes: an index into `extents`, or −1: fixed

@@ -19,9 +19,9 @@
 namespace ashlar::conformance {
 namespace {
 
-constexpr int kMostFailures = 3;          // of one kernel
-constexpr int kMostAttempts = 200;        // to make a failure smaller
-constexpr double kMostSeconds = 10;       // for these
+constexpr int kMostFailures = 3;           // of one kernel
+constexpr int kMostAttempts = 200;         // to make a failure smaller
+constexpr double kMostSeconds = 10;        // for these
 constexpr int64_t kDifferences = 1 << 22;  // terms that one gradient's differences may work out
 
 using Clock = std::chrono::steady_clock;
@@ -214,7 +214,6 @@ int run_draws(const PropertyRun& run, Device device) {
 
   int failures = 0, refused = 0, gradients = 0;
   int64_t done = 0, largest = 0;
-  std::pair<double, std::string> slowest;
   for (const auto& [kernel, of_kernel] : seeds) {
     const Clock::time_point kernel_start = Clock::now();
     int failures_here = 0;
@@ -232,13 +231,15 @@ int run_draws(const PropertyRun& run, Device device) {
       break;
     }
     failures += failures_here;
-    slowest = std::max(slowest, {seconds_since(kernel_start), kernel});
+    std::printf("  %-18s %5zu draws %7.1f s\n", kernel.c_str(), of_kernel.size(), seconds_since(kernel_start));
+    std::fflush(stdout);
   }
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTERM}) std::signal(signal, SIG_DFL);
-  std::printf("%lld draws of %zu kernels on %s: %d failed, %d refused as they must be, %d gradients, up to %lld elements, "
-              "%.1f s (%s %.1f s)\n",
-              static_cast<long long>(done), seeds.size(), device.str().c_str(), failures, refused, gradients,
-              static_cast<long long>(largest), seconds_since(start), slowest.second.c_str(), slowest.first);
+  std::printf(
+      "%lld draws of %zu kernels on %s: %d failed, %d refused as they must be, %d gradients, up to %lld elements, "
+      "%.1f s\n",
+      static_cast<long long>(done), seeds.size(), device.str().c_str(), failures, refused, gradients,
+      static_cast<long long>(largest), seconds_since(start));
   return failures;
 }
 

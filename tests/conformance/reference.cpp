@@ -54,6 +54,23 @@ Shape broadcast_strides(const Shape& shape, const Shape& target) {
   return strides;
 }
 
+HostTensor with_axis_moved(const HostTensor& x, int64_t from, int64_t to) {
+  const int source = normalize_axis("reference", from, x.shape.rank());
+  const int target = normalize_axis("reference", to, x.shape.rank());
+  HostTensor y{x.shape, {}, x.dtype};
+  Shape strides = dense_strides(x.shape);
+  const auto move = [&](Shape& values) {
+    const int64_t moved = values[source];
+    values.erase(source);
+    values.insert(target, moved);
+  };
+  move(y.shape);
+  move(strides);
+  y.values.reserve(x.values.size());
+  for_each_index(y.shape, strides, [&](const Shape&, int64_t at) { y.values.push_back(x.values[at]); });
+  return y;
+}
+
 Expected reduced(const HostTensor& x, const Shape& axes, bool keepdim,
                  const std::function<Reduced(const std::vector<double>&)>& f) {
   const Shape strides = dense_strides(x.shape);

@@ -21,6 +21,9 @@ Expected pointwise(const HostTensor& x, const Others&... others, Function f) {
 /// Strides that read `shape` at indices of the broadcast shape `target`: 0 along stretched and missing axes.
 Shape broadcast_strides(const Shape& shape, const Shape& target);
 
+/// x with one of its axes at another place among them; both may count from the end.
+HostTensor with_axis_moved(const HostTensor& x, int64_t from, int64_t to);
+
 /// y = f(a, b) with NumPy's broadcasting.
 template <class Function>
 Expected broadcasted(const HostTensor& a, const HostTensor& b, Function f) {

@@ -6,19 +6,21 @@
 #include "ashlar/ops.h"
 #include "runtime/error.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
 namespace {
 
 // NaN where the label is no class. The terms: max − x_label, the logarithm, and 1 for the error of its sum.
-Expected exact(HostTensors x) {
-  const int64_t rows = x[0].shape[0];
-  const int64_t classes = x[0].shape[1];
+Expected exact(HostTensors x, int64_t axis) {
+  const HostTensor scores = with_axis_moved(x[0], axis, -1);
+  const int64_t rows = x[1].shape.numel();
+  const int64_t classes = scores.shape.back();
   if (rows > 0 && classes == 0) throw ShapeError("cross_entropy", "no classes", "one or more", "Skip the call");
-  Expected loss{{rows}, {}, {}, DType::f32};
+  Expected loss{x[1].shape, {}, {}, DType::f32};
   for (int64_t r = 0; r < rows; ++r) {
-    const double* logits = x[0].values.data() + r * classes;
+    const double* logits = scores.values.data() + r * classes;
     const double label = x[1].values[r];
     double largest = -std::numeric_limits<double>::infinity();
     for (int64_t k = 0; k < classes; ++k) largest = max_of(largest, logits[k]);
@@ -32,24 +34,46 @@ Expected exact(HostTensors x) {
   return loss;
 }
 
-Case example(std::string name, Input logits, double low_label, double high_label) {
-  const int64_t rows = logits.shape[0];
+Case with_other_axis(const Case& like, Random& random);
+
+Case example(std::string name, Input logits, double low_label, double high_label, int64_t axis = -1) {
+  const int classes = normalize_axis("example", axis, logits.shape.rank());
+  Shape rows = logits.shape;
+  rows.erase(classes);
   return {.kernel = "cross_entropy",
           .name = std::move(name),
           .inputs = {std::move(logits),
-                     {.shape = {rows},
+                     {.shape = rows,
                       .values = {Pattern::integers, low_label, high_label},
                       .dtype = DType::i64,
-                      .index_of = AxisOf{0, 1}}},
-          .call = [](Tensors x) { return std::vector{cross_entropy(x[0], x[1])}; },
-          .reference = [](HostTensors x) { return std::vector{exact(x)}; },
-          .tolerance = terms()};
+                      .index_of = AxisOf{0, classes}}},
+          .call = [axis](Tensors x) { return std::vector{cross_entropy(x[0], x[1], axis)}; },
+          .reference = [axis](HostTensors x) { return std::vector{exact(x, axis)}; },
+          .tolerance = terms(),
+          .vary = with_other_axis};
 }
 
 Case differentiable_example(std::string name, Input logits) {
   const auto classes = static_cast<double>(logits.shape[1]);
   Case item = example(std::move(name), std::move(logits), 0, classes - 1);
   item.differentiable = [](Vars x) { return ad::cross_entropy(x[0], x[1].value()); };
+  return item;
+}
+
+// Logits of any rank, with the classes along any axis.
+Case with_other_axis(const Case& like, Random& random) {
+  const int rank = static_cast<int>(random.pick<int64_t>({1, 2, 2, 2, 3, 3, 4, 6}));
+  const int64_t axis = random.chance(0.5) ? -1 : random.between(-rank, rank - 1);
+  Input logits = like.inputs[0];
+  logits.shape = symbols(rank, random);
+  const auto extent = [](const Case& item) { return item.inputs[0].shape[item.inputs[1].index_of->axis]; };
+  const Values& labels = like.inputs[1].values;
+  Case item = example("along " + std::to_string(axis), logits, labels.low, labels.high, axis);
+  item.inputs[1].values.high += static_cast<double>(extent(item) - extent(like));
+  item.gradient_dtypes = like.gradient_dtypes;
+  if (like.differentiable) {
+    item.differentiable = [axis](Vars x) { return ad::cross_entropy(x[0], x[1].value(), axis); };
+  }
   return item;
 }
 

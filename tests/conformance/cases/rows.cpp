@@ -148,9 +148,9 @@ void add_function(const Function& f) {
 }
 
 // softmax: dx_i = y_i (dy_i − Σ_k dy_k y_k);  log_softmax: dx_i = dy_i − e^y_i Σ_k dy_k
-Expected gradient_of(const HostTensor& dy, const HostTensor& y, bool is_log) {
-  Expected dx;
-  dx.shape = dy.shape;
+Expected gradient_of(const HostTensor& dy_in_place, const HostTensor& y_in_place, bool is_log, int64_t axis) {
+  const HostTensor dy = with_axis_moved(dy_in_place, axis, -1), y = with_axis_moved(y_in_place, axis, -1);
+  HostTensor dx{dy.shape, {}}, magnitudes{dy.shape, {}};
   const auto columns = static_cast<size_t>(dy.shape.back());
   for (size_t first = 0; first < dy.values.size(); first += columns) {
     double sum = 0, magnitude = 0;
@@ -162,27 +162,36 @@ Expected gradient_of(const HostTensor& dy, const HostTensor& y, bool is_log) {
     for (size_t i = first; i < first + columns; ++i) {
       const double factor = is_log ? std::exp(y.values[i]) : y.values[i];
       dx.values.push_back(is_log ? dy.values[i] - factor * sum : factor * (dy.values[i] - sum));
-      dx.magnitudes.push_back(is_log ? std::abs(dy.values[i]) + factor * magnitude
-                                     : std::abs(factor) * (std::abs(dy.values[i]) + magnitude));
+      magnitudes.values.push_back(is_log ? std::abs(dy.values[i]) + factor * magnitude
+                                         : std::abs(factor) * (std::abs(dy.values[i]) + magnitude));
     }
   }
-  return dx;
+  return {dy_in_place.shape, with_axis_moved(dx, -1, axis).values, with_axis_moved(magnitudes, -1, axis).values};
+}
+
+Case gradient_example(bool is_log, std::string name, const Shape& shape, int64_t axis = -1) {
+  return {.kernel = is_log ? "log_softmax_grad" : "softmax_grad",
+          .name = std::move(name),
+          .inputs = {{.shape = shape}, {shape, {.low = is_log ? -12.0 : 0.0, .high = is_log ? -8.0 : 0.1}}},
+          .call =
+              [is_log, axis](Tensors x) {
+                return std::vector{is_log ? log_softmax_grad(x[0], x[1], axis) : softmax_grad(x[0], x[1], axis)};
+              },
+          .reference = [is_log, axis](HostTensors x) { return std::vector{gradient_of(x[0], x[1], is_log, axis)}; },
+          .tolerance = terms(),
+          .vary =
+              [is_log](const Case&, Random& random) {
+                const int rank = static_cast<int>(random.pick<int64_t>({1, 2, 2, 3, 4, 8}));
+                const int64_t other = random.between(-rank, rank - 1);
+                return gradient_example(is_log, "along " + std::to_string(other), symbols(rank, random), other);
+              }};
 }
 
 // Rows that are too long for differences.
 void add_gradients_of_long_rows() {
   for (const bool is_log : {false, true}) {
     for (const int64_t n : {8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
-      const Shape shape{2, n};
-      add_case({.kernel = is_log ? "log_softmax_grad" : "softmax_grad",
-                .name = "rows_of_" + std::to_string(n),
-                .inputs = {{.shape = shape}, {shape, {.low = is_log ? -12.0 : 0.0, .high = is_log ? -8.0 : 0.1}}},
-                .call =
-                    [is_log](Tensors x) {
-                      return std::vector{is_log ? log_softmax_grad(x[0], x[1], -1) : softmax_grad(x[0], x[1], -1)};
-                    },
-                .reference = [is_log](HostTensors x) { return std::vector{gradient_of(x[0], x[1], is_log)}; },
-                .tolerance = terms()});
+      add_case(gradient_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
   }
 }

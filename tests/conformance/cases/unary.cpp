@@ -112,23 +112,28 @@ void add_function(const Function& f) {
   add_case(bench);
 }
 
-constexpr double kScale = 0.75;
-constexpr double kShift = -1.5;
-
-Case affine_example(std::string name, Input input) {
+Case affine_example(std::string name, Input input, double scale = 0.75, double shift = -1.5) {
   return {.kernel = "affine",
           .name = std::move(name),
           .inputs = {std::move(input)},
-          .call = [](Tensors x) { return std::vector{affine(x[0], kScale, kShift)}; },
+          .call = [scale, shift](Tensors x) { return std::vector{affine(x[0], scale, shift)}; },
           .reference =
-              [](HostTensors x) {
-                Expected y = pointwise(x[0], [](double v) { return kScale * v + kShift; });
-                y.magnitudes = pointwise(x[0], [](double v) { return std::abs(kScale * v) + std::abs(kShift); }).values;
+              [scale, shift](HostTensors x) {
+                Expected y = pointwise(x[0], [&](double v) { return scale * v + shift; });
+                y.magnitudes = pointwise(x[0], [&](double v) { return std::abs(scale * v) + std::abs(shift); }).values;
                 return std::vector{y};
               },
           .tolerance = ulps(2),
-          .differentiable = [](Vars x) { return ad::affine(x[0], kScale, kShift); },
-          .vary = any_rank};
+          .differentiable = [scale, shift](Vars x) { return ad::affine(x[0], scale, shift); },
+          .vary =
+              [](const Case& like, Random& random) {
+                const double any_scale = static_cast<double>(random.between(-12, 12)) / 4;
+                const double any_shift = static_cast<double>(random.between(-12, 12)) / 4;
+                Case item = affine_example("by " + std::to_string(any_scale) + " and " + std::to_string(any_shift),
+                                           like.inputs[0], any_scale, any_shift);
+                if (!like.differentiable) item.differentiable = {};
+                return any_rank(item, random);
+              }};
 }
 
 }  // namespace

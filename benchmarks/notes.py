@@ -64,7 +64,7 @@ def of_run(report, what):
 
 
 def written(value, what):
-    if what in ("GB/s", "GFLOP/s"):
+    if what in ("GB/s", "GFLOP/s") or value >= 1000:
         return f"{value:.0f}"
     return f"{value:.3g}" if what.partition(" ")[0] in ("ms", "us", "host_us") else f"{value:.2f}"
 

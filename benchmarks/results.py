@@ -74,6 +74,11 @@ def read(path):
     return report
 
 
+def without_host(device):
+    """The device's own part of a description."""
+    return {k: v for k, v in device.items() if not k.startswith("cpu")} if isinstance(device, dict) else device
+
+
 class Session:
     """The file of one target while it is measured: written after each row, so that what a stopped run has isn't lost."""
 
@@ -85,10 +90,12 @@ class Session:
         if resume and os.path.exists(self.path):
             before = read(self.path)
             for what in ("format", "device", "versions"):
-                if before.get(what) != self.report[what]:
+                if without_host(before.get(what)) != without_host(self.report[what]):
                     raise WrongFile(f"--resume: {self.path} was measured with {what} {before.get(what)}, this is "
                                     f"{self.report[what]}; move it away or measure without --resume")
-            for what in ("bandwidths", "seconds"):
+            if head["device"].get("cpu") not in before["device"].get("cpu", "").split(" and "):
+                before["device"]["cpu"] += f" and {head['device']['cpu']}"  # machines lent by the minute differ in it
+            for what in ("device", "bandwidths", "seconds"):
                 self.report[what] = before[what]
             self.report["dates"] = before["dates"] + [now]
             self.report["load"] = max(before["load"], head["load"])

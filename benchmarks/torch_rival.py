@@ -143,8 +143,8 @@ class TorchRival:
     def graphs(self, calls):
         """Each call as a CUDA graph's replay, which returns what the captured call did."""
         found = []
+        side = torch.cuda.Stream()
         for call in calls:
-            side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(3):
@@ -204,8 +204,8 @@ class TorchRival:
                               lambda program: [functools.partial(program.func, *x) for x in sets],
                               graph_name=name + " graph" if graphs else None, **options)
         compiled("torch compiled")
-        if self.on_gpu and benchmark.kernel == "matmul":
-            if AUTOTUNED.match(f"matmul/{benchmark.name}"):
+        if self.on_gpu and benchmark.kernel in ("matmul", "matmul_cublaslt"):
+            if AUTOTUNED.match(f"{benchmark.kernel}/{benchmark.name}"):
                 compiled("torch autotuned", autotune=True)
             else:
                 self.missing["torch autotuned"] = ELSEWHERE

@@ -218,7 +218,7 @@ class Notes(unittest.TestCase):
 
 
 class Sessions(unittest.TestCase):
-    HEAD = {"target": "cpu", "device": {"description": "a CPU"}, "versions": {"Ashlar": "1"}, "load": 1.0,
+    HEAD = {"target": "cuda", "device": {"description": "a GPU", "cpu": "a CPU"}, "versions": {"Ashlar": "1"}, "load": 1.0,
             "expected": ["add/a/f32", "add/b/f32"]}
 
     def test_a_stopped_run_goes_on(self):
@@ -229,7 +229,8 @@ class Sessions(unittest.TestCase):
             wrong = {**row("b", 1.0), "wrong": "it broke"}
             del wrong["ms"]
             first.add(wrong, 9)
-            second = results.Session(folder, {**self.HEAD, "load": 0.5}, resume=True)
+            second = results.Session(folder, {**self.HEAD, "load": 0.5, "device": {**self.HEAD["device"], "cpu": "B"}}, True)
+            self.assertEqual(second.report["device"], {"description": "a GPU", "cpu": "a CPU and B"})
             self.assertEqual(second.done, {"add/a/f32"})
             self.assertEqual(second.missing(), ["add/b/f32"])
             second.add_bandwidth(2e10)

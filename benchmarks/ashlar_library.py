@@ -16,6 +16,7 @@ class Benchmark:
     bytes: float            # 0: inputs and outputs, each once
     checked_call: int
     operations: int
+    stateful: bool          # calls differ: one set of inputs, no graph around it
     key: str = field(init=False)
 
     def __post_init__(self):
@@ -34,7 +35,8 @@ class Library:
         self.c = ctypes.CDLL(path)
         for name, result in (("error", ctypes.c_char_p), ("device", ctypes.c_char_p), ("list", ctypes.c_char_p),
                              ("make", ctypes.c_void_p), ("tensors", ctypes.c_char_p), ("call", ctypes.c_int),
-                             ("write", ctypes.c_int), ("read", ctypes.c_int), ("synchronize", ctypes.c_int),
+                             ("capture", ctypes.c_int), ("replay", ctypes.c_int), ("write", ctypes.c_int),
+                             ("read", ctypes.c_int), ("replicate", ctypes.c_int), ("synchronize", ctypes.c_int),
                              ("time", ctypes.c_double), ("free", None)):
             getattr(self.c, "ashlar_bench_" + name).restype = result
         self.device = device
@@ -48,35 +50,49 @@ class Library:
     def benchmarks(self):
         listed = json.loads(self.checked(self.c.ashlar_bench_list()))
         return [Benchmark(i, b["kernel"], b["name"], dtype, b["inputs"], b["flops"], b["bytes"], b["checked_call"],
-                          b["operations"])
+                          b["operations"], b["stateful"])
                 for i, b in enumerate(listed) for dtype in b["dtypes"]]
 
 
-class Run:
-    """A benchmark with its tensors on the device. `arrays` makes views of the inputs (see rivals)."""
+CALLS, SUBMITTING, REPLAYS = range(3)  # AshlarBenchTiming
 
-    def __init__(self, library, benchmark):
-        self.library, self.benchmark = library, benchmark
+
+class Run:
+    """A benchmark with sets of its inputs on the device. Calls that are timed take the sets in turn."""
+
+    def __init__(self, library, benchmark, sets=1):
+        self.library, self.benchmark, self.sets = library, benchmark, sets
         self.c = library.c
         handle = library.checked(self.c.ashlar_bench_make(benchmark.index, benchmark.dtype.encode(),
-                                                          library.device.encode()))
+                                                          library.device.encode(), sets))
         self.handle = ctypes.c_void_p(handle)
 
-    def call(self):
-        return self.library.checked(self.c.ashlar_bench_call(self.handle))
+    def call(self, set_=0):
+        return self.library.checked(self.c.ashlar_bench_call(self.handle, set_))
 
-    def tensors(self, which):
-        """[{"shape", "dtype", "address" unless on OpenCL}] of "inputs" or "outputs"."""
-        return json.loads(self.library.checked(self.c.ashlar_bench_tensors(self.handle)))[which]
+    def capture(self):
+        """A graph for each set; replay() and seconds(…, REPLAYS) run them."""
+        self.library.checked(self.c.ashlar_bench_capture(self.handle))
+
+    def replay(self, set_=0):
+        return self.library.checked(self.c.ashlar_bench_replay(self.handle, set_))
+
+    def tensors(self, which, set_=0):
+        """[{"shape", "dtype", "address" unless on OpenCL}] of a set's "inputs" or the last call's "outputs"."""
+        return json.loads(self.library.checked(self.c.ashlar_bench_tensors(self.handle, set_)))[which]
 
     def write(self, i, address):
+        """An input of the first set; replicate() brings it to the others."""
         self.library.checked(self.c.ashlar_bench_write(self.handle, i, ctypes.c_void_p(address)))
+
+    def replicate(self):
+        self.library.checked(self.c.ashlar_bench_replicate(self.handle))
 
     def read(self, i, address):
         self.library.checked(self.c.ashlar_bench_read(self.handle, i, ctypes.c_void_p(address)))
 
-    def seconds(self, calls, submit_only=False):
-        return self.library.checked(self.c.ashlar_bench_time(self.handle, ctypes.c_int64(calls), int(submit_only)))
+    def seconds(self, calls, what=CALLS):
+        return self.library.checked(self.c.ashlar_bench_time(self.handle, ctypes.c_int64(calls), what))
 
     def close(self):
         self.c.ashlar_bench_free(self.handle)

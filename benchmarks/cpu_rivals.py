@@ -1,13 +1,16 @@
-"""Rivals on the CPU, f32 only: OpenBLAS (NumPy's own), ONNX Runtime and JAX; NumPy in double as judge of numbers.
+"""Rivals on the CPU, f32 only: OpenBLAS (NumPy's own), ONNX Runtime, JAX and PyTorch; NumPy in double judges numbers.
 
 OpenBLAS takes its AVX2 kernels on processors with AVX-512 that it doesn't know, so that there it is measured a second time,
 told to take those for AVX-512.
 """
+import contextlib
 import ctypes
+import gc
 import glob
 import os
 import re
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -16,125 +19,14 @@ import time
 # still more than what lies between two calls of a batch.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 import numpy as np  # noqa: E402
-from scipy.special import erf  # noqa: E402
 
-NUMPY_DTYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32, "u8": np.uint8}
-ADAM = {"rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+from exact import ADAM, DTYPES, axes_of, axis_of, exact_values, is_float, transposes_of  # noqa: E402
+from timing import Contender  # noqa: E402
 
-
-# ---- exact values -----------------------------------------------------------------------------------------------------
-def gelu(x):
-    return x * 0.5 * (1 + erf(x / np.sqrt(2)))
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # cblas.h
+DTYPE_NAMES = {np.dtype(dtype).name: name for name, dtype in DTYPES.items()}
 
 
-def softmax(x):
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-def log_softmax(x):
-    shifted = x - x.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-
-
-def cross_entropy(logits, labels):
-    """Mean loss and its gradient."""
-    rows = np.arange(len(labels))
-    gradient = softmax(logits)
-    loss = -log_softmax(logits)[rows, labels].mean()
-    gradient[rows, labels] -= 1
-    return loss, gradient / len(labels)
-
-
-def adam_step(state, parameters, gradients, t):
-    for i, (w, g) in enumerate(zip(parameters, gradients)):
-        m, v = state[i]
-        m += (1 - ADAM["beta1"]) * (g - m)
-        v += (1 - ADAM["beta2"]) * (g * g - v)
-        w -= ADAM["rate"] * (m / (1 - ADAM["beta1"] ** t)) / (np.sqrt(v / (1 - ADAM["beta2"] ** t)) + ADAM["eps"])
-
-
-def mlp_losses(steps, pixels, labels, *layers):
-    """The loss before each of the first Adam steps."""
-    parameters = [layer.copy() for layer in layers]
-    state = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
-    losses = []
-    for t in range(1, steps + 1):
-        activations = [pixels]
-        for weight, bias in zip(parameters[::2], parameters[1::2]):
-            activations.append(np.maximum(activations[-1] @ weight.T + bias, 0))
-        activations[-1] = activations[-2] @ parameters[-2].T + parameters[-1]
-        loss, gradient = cross_entropy(activations[-1], labels)
-        losses.append(loss)
-        gradients = []
-        for i in range(len(parameters) // 2 - 1, -1, -1):
-            gradients = [gradient.T @ activations[i], gradient.sum(axis=0)] + gradients
-            gradient = (gradient @ parameters[2 * i]) * (activations[i] > 0)
-        adam_step(state, parameters, gradients, t)
-    return losses
-
-
-UNARY = {"neg": np.negative, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
-         "tanh": np.tanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0), "gelu": gelu,
-         "silu": lambda x: x / (1 + np.exp(-x))}
-BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
-          "minimum": np.minimum}
-REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "argmax": np.argmax}
-ROWS = {"softmax": softmax, "log_softmax": log_softmax,
-        "softmax_grad": lambda dy, y: y * (dy - (dy * y).sum(axis=-1, keepdims=True)),
-        "log_softmax_grad": lambda dy, y: dy - np.exp(y) * dy.sum(axis=-1, keepdims=True)}
-
-
-def axis_of(name):
-    return {"rows": 1, "columns": 0, "all": None}[name.split("_")[0]]
-
-
-def axes_of(name):
-    order = re.match(r"permute_([0-9]+)_", name)
-    return [int(axis) for axis in order.group(1)] if order else [1, 0]
-
-
-def transposes_of(name):
-    found = re.match(r"([nt])([nt])_", name)
-    return tuple(letter == "t" for letter in found.groups()) if found else (False, False)
-
-
-def exact_values(benchmark, x):
-    """[(value, magnitude)], or None. `x`: inputs, floats as double."""
-    kernel, name = benchmark.kernel, benchmark.name
-    if kernel in UNARY or kernel in BINARY:
-        values = [(UNARY.get(kernel) or BINARY[kernel])(*x)]
-    elif kernel in REDUCTIONS:
-        values = [REDUCTIONS[kernel](x[0], axis=axis_of(name))]
-        if kernel in ("sum", "mean"):
-            return [(values[0], REDUCTIONS[kernel](np.abs(x[0]), axis=axis_of(name)))]
-    elif kernel in ROWS:
-        values = [ROWS[kernel](*x)]
-    elif kernel == "copy":
-        values = [x[0].transpose(axes_of(name)) if name.startswith("permute") else x[0]]
-    elif kernel == "matmul" and name.startswith("linear"):
-        values = [np.maximum(x[0] @ x[1].T + (x[2] if len(x) > 2 else 0), 0)]
-    elif kernel == "matmul":
-        a, b = (m.T if t else m for m, t in zip(x, transposes_of(name)))
-        values = [a @ b]
-    elif kernel == "fused_chain":
-        values = [gelu(x[0] + x[1]) * x[2]]
-    elif kernel == "cross_entropy" and name.startswith("training"):
-        values = list(cross_entropy(*x))
-    elif kernel == "mlp_step":
-        values = [mlp_losses(benchmark.checked_call, *x)[-1]]
-    elif kernel == "adam":
-        parameters = [x[0][0].copy(), x[0][-1].copy()]
-        state = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]
-        adam_step(state, parameters, [x[1][0], x[1][-1]], 1)
-        values = parameters
-    else:
-        return None
-    values = [np.asarray(v) for v in values]
-    return [(v, np.max(np.abs(v)) if v.dtype.kind == "f" else np.float64(1)) for v in values]
-
-
-# ---- rivals -----------------------------------------------------------------------------------------------------------
 class OpenBlas:
     """cblas_sgemm of the OpenBLAS inside NumPy's wheel; with `core`, of a second copy that is told to take its kernels."""
 
@@ -165,20 +57,40 @@ class OpenBlas:
             found["OpenBLAS SkylakeX"] = cls("SkylakeX")
         return found
 
-    def gemm(self, benchmark, inputs):
+    def calls(self, benchmark, sets):
+        """{what beside the library's name: calls of the sets}: the product and, for a vector, its own routine."""
         transposed = transposes_of(benchmark.name)
-        (m, k), (_, n) = (x.shape[::-1] if t else x.shape for x, t in zip(inputs, transposed))
+        (m, k), (_, n) = (x.shape[::-1] if t else x.shape for x, t in zip(sets[0], transposed))
+        found = {"": [self.gemm(m, k, n, transposed, *x) for x in sets]}
+        if 1 in (m, n) and not any(transposed):
+            found[" sgemv"] = [self.gemv(x[1], x[0], True) if m == 1 else self.gemv(x[0], x[1], False) for x in sets]
+        return found
+
+    def gemm(self, m, k, n, transposed, a, b):
         y = np.empty((m, n), np.float32)
-        row_major, plain, flipped = 101, 111, 112
         big = ctypes.c_int64
-        address = [ctypes.c_void_p(array.ctypes.data) for array in (*inputs, y)]
-        arguments = (row_major, *(flipped if t else plain for t in transposed), big(m), big(n), big(k),
-                     ctypes.c_float(1), address[0], big(inputs[0].shape[1]), address[1], big(inputs[1].shape[1]),
-                     ctypes.c_float(0), address[2], big(n))
+        at_a, at_b, at_y = (ctypes.c_void_p(array.ctypes.data) for array in (a, b, y))
+        arguments = (ROW_MAJOR, *(TRANSPOSED if t else PLAIN for t in transposed), big(m), big(n), big(k),
+                     ctypes.c_float(1), at_a, big(a.shape[1]), at_b, big(b.shape[1]), ctypes.c_float(0), at_y, big(n))
         call = self.c.scipy_cblas_sgemm64_
 
-        def run(_kept=(inputs, y)):
+        def run(_kept=(a, b)):
             call(*arguments)
+            return y
+        return run
+
+    def gemv(self, matrix, vector, transposed):
+        y = np.empty((1, matrix.shape[1]) if transposed else (matrix.shape[0], 1), np.float32)
+        big = ctypes.c_int64
+        at_matrix, at_vector, at_y = (ctypes.c_void_p(array.ctypes.data) for array in (matrix, vector, y))
+        arguments = (ROW_MAJOR, TRANSPOSED if transposed else PLAIN, big(matrix.shape[0]), big(matrix.shape[1]),
+                     ctypes.c_float(1), at_matrix, big(matrix.shape[1]), at_vector, big(1), ctypes.c_float(0), at_y,
+                     big(1))
+        call = self.c.scipy_cblas_sgemv64_
+
+        def run(_kept=(matrix, vector)):
+            call(*arguments)
+            return y
         return run
 
 
@@ -212,7 +124,7 @@ class OnnxRuntime:
         if kernel == "copy" and name.startswith("permute"):
             return [one("Transpose", names, ["y"], perm=axes_of(name))]
         if kernel == "matmul" and name.startswith("linear"):
-            return [one("Gemm", names, ["s"], transB=1), one("Relu", ["s"], ["y"])]
+            return [one("Gemm", names, ["s"], transB=1), one("Gelu" if "_gelu_" in name else "Relu", ["s"], ["y"])]
         if kernel == "matmul":
             a, b = transposes_of(name)
             return [one("Gemm", names, ["y"], transA=int(a), transB=int(b))]
@@ -220,26 +132,33 @@ class OnnxRuntime:
             return [one("Add", ["x0", "x1"], ["s"]), one("Gelu", ["s"], ["g"]), one("Mul", ["g", "x2"], ["y"])]
         return None
 
-    def call(self, benchmark, inputs, output):
+    def calls(self, benchmark, sets, shape, dtype):
         from onnx import TensorProto, helper
-        nodes = self.nodes(benchmark, [x.shape for x in inputs])
+        nodes = self.nodes(benchmark, [x.shape for x in sets[0]])
         if nodes is None:
             return None
-        kind = TensorProto.INT64 if output.dtype == np.int64 else TensorProto.FLOAT
+        kind = TensorProto.INT64 if dtype == np.int64 else TensorProto.FLOAT
         graph = helper.make_graph(
             nodes, "benchmark",
-            [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, x.shape) for i, x in enumerate(inputs)],
-            [helper.make_tensor_value_info("y", kind, output.shape)])
+            [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, x.shape) for i, x in enumerate(sets[0])],
+            [helper.make_tensor_value_info("y", kind, shape)])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
         options = self.ort.SessionOptions()
         options.intra_op_num_threads = self.threads
         session = self.ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        binding = session.io_binding()
-        for i, x in enumerate(inputs):
-            binding.bind_cpu_input(f"x{i}", x)
-        target = self.ort.OrtValue.ortvalue_from_numpy(np.empty_like(output))
-        binding.bind_ortvalue_output("y", target)
-        return lambda: session.run_with_iobinding(binding)
+
+        def bound(inputs):
+            binding = session.io_binding()
+            for i, x in enumerate(inputs):
+                binding.bind_cpu_input(f"x{i}", x)
+            target = self.ort.OrtValue.ortvalue_from_numpy(np.empty(shape, dtype))
+            binding.bind_ortvalue_output("y", target)
+
+            def run():
+                session.run_with_iobinding(binding)
+                return target
+            return run
+        return [bound(inputs) for inputs in sets]
 
 
 class Jax:
@@ -248,21 +167,23 @@ class Jax:
         import jax
         self.jax, self.version = jax, jax.__version__
 
-    def call(self, benchmark, inputs):
+    def calls(self, benchmark, sets):
         jax, jnp = self.jax, self.jax.numpy
-        x = [jax.device_put(array) for array in inputs]
 
         def mean_loss(logits, labels):
             return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1).mean()
         if benchmark.kernel == "fused_chain":
-            chain = jax.jit(lambda a, b, c: jax.nn.gelu(a + b, approximate=False) * c)
-            return lambda: chain(*x).block_until_ready()
-        if benchmark.kernel == "cross_entropy" and benchmark.name.startswith("training"):
-            both = jax.jit(jax.value_and_grad(mean_loss))
-            return lambda: both(*x)[1].block_until_ready()
-        if benchmark.kernel == "mlp_step":
-            return self.mlp_step(mean_loss, x)
-        return None
+            function = jax.jit(lambda a, b, c: jax.nn.gelu(a + b, approximate=False) * c)
+        elif benchmark.kernel == "cross_entropy" and benchmark.name.startswith("training"):
+            function = jax.jit(jax.value_and_grad(mean_loss))
+        elif benchmark.kernel == "mlp_step":
+            return [self.mlp_step(mean_loss, [jax.device_put(array) for array in sets[0]])]
+        else:
+            return None
+
+        def bound(x):
+            return lambda: jax.block_until_ready(function(*x))
+        return [bound([jax.device_put(array) for array in x]) for x in sets]
 
     def mlp_step(self, mean_loss, x):
         jax, jnp = self.jax, self.jax.numpy
@@ -290,90 +211,168 @@ class Jax:
 
         def call():
             state[0], loss = step(state[0])
-            loss.block_until_ready()
+            return loss.block_until_ready()
         return call
 
 
-class CpuRivals:
-    """Contenders among OpenBLAS, ONNX Runtime and JAX, by name."""
-    name = "cpu"
+@contextlib.contextmanager
+def quiet():
+    """Nothing to standard error, from C++ neither."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
-    def __init__(self, against, threads):
+
+def debian_torch(options, threads):
+    """PyTorch of whichever Python has one: this, else Debian's package, whose modules run here too but for the passage to
+    NumPy, which nothing here needs."""
+    with quiet():
+        sys.path.append("/usr/lib/python3/dist-packages")
+        try:
+            import torch
+            from torch_rival import TorchRival
+        except ImportError as error:
+            raise RuntimeError(f"no PyTorch for Python {sys.version.split()[0]} ({error}): install Debian's python3-torch, "
+                               "as ./dev bench does, or leave pytorch out of --against") from error
+        finally:
+            sys.path.remove("/usr/lib/python3/dist-packages")
+        torch.set_num_threads(threads)
+        rival = TorchRival("cpu", options)
+    blas = re.search(r"/([\w-]*blas[\w-]*)/libblas", open("/proc/self/maps", encoding="utf-8").read())
+    rival.version = torch.__version__ + (f" ({blas.group(1)})" if blas else "")
+    return rival
+
+
+class CpuRivals:
+    """Contenders among OpenBLAS, ONNX Runtime, JAX and PyTorch, by name; with none of them only the judge of numbers."""
+
+    def __init__(self, against, threads, options):
         self.random = np.random.default_rng(1)
         self.threads = threads
+        self.torch = debian_torch(options, threads) if "pytorch" in against else None
         self.openblas = OpenBlas.all() if "openblas" in against else {}
         self.onnxruntime = OnnxRuntime(threads) if "onnxruntime" in against else None
         self.jax = Jax() if "jax" in against else None
         self.versions = {"NumPy": np.__version__}
-        for label, rival in (*self.openblas.items(), ("ONNX Runtime", self.onnxruntime), ("JAX", self.jax)):
+        for label, rival in (*self.openblas.items(), ("ONNX Runtime", self.onnxruntime), ("JAX", self.jax),
+                             ("PyTorch", self.torch)):
             if rival:
                 self.versions[label] = rival.version
 
+    def cache_bytes(self):
+        """Of the processor's last cache, as Linux tells; None where it doesn't."""
+        found = {}
+        for folder in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*"):
+            try:
+                level, size = (open(os.path.join(folder, name), encoding="utf-8").read().strip()
+                               for name in ("level", "size"))
+            except OSError:
+                continue
+            found[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1], 0)
+        return found[max(found)] if found else None
+
     def wrap(self, described):
-        dtype = np.dtype(NUMPY_DTYPES[described["dtype"]])
+        dtype = np.dtype(DTYPES[described["dtype"]])
         count = int(np.prod(described["shape"], dtype=np.int64))
         memory = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(described["address"])
         return np.frombuffer(memory, dtype).reshape(described["shape"])
 
     def inputs(self, run):
-        filled = []
-        for spec, described in zip(run.benchmark.inputs, run.tensors("inputs")):
-            x = self.wrap(described)
-            if x.dtype.kind == "f":
-                x[...] = self.random.random(x.shape, x.dtype) * (spec["high"] - spec["low"]) + spec["low"]
+        """Fills the run's sets of inputs with the same random numbers; returns for each set arrays of the same."""
+        first = []
+        for i, (spec, described) in enumerate(zip(run.benchmark.inputs, run.tensors("inputs"))):
+            shape, dtype = described["shape"], np.dtype(DTYPES[described["dtype"]])
+            x = self.wrap(described) if "address" in described else np.empty(shape, dtype)
+            if is_float(x):
+                x[...] = self.random.random(shape, np.float32) * (spec["high"] - spec["low"]) + spec["low"]
             else:
-                x[...] = self.random.integers(int(spec["low"]), int(spec["high"]) + 1, x.shape)
-            filled.append(x.copy())  # rivals get their own: some benchmarks work in place
-        return filled
+                x[...] = self.random.integers(int(spec["low"]), int(spec["high"]) + 1, shape)
+            if "address" not in described:
+                run.write(i, x.ctypes.data)
+            first.append(x)
+        run.replicate()
+        return [first] + [[self.wrap(d) if "address" in d else x.copy() for d, x in zip(run.tensors("inputs", i), first)]
+                          for i in range(1, run.sets)]
+
+    def give(self, inputs, run):
+        """Writes a set of inputs into a run on another device."""
+        for i, x in enumerate(inputs):
+            run.write(i, x.ctypes.data)
+        run.replicate()
 
     def outputs(self, run):
-        return [self.wrap(described) for described in run.tensors("outputs")]
+        found = []
+        for i, described in enumerate(run.tensors("outputs")):
+            if "address" in described:
+                found.append(self.wrap(described))
+            else:
+                found.append(np.empty(described["shape"], DTYPES[described["dtype"]]))
+                run.read(i, found[-1].ctypes.data)
+        return found
 
     def exact(self, benchmark, inputs):
-        return exact_values(benchmark, [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs])
+        return exact_values(benchmark, [x.astype(np.float64) if is_float(x) else x for x in inputs])
+
+    def numbers(self, y):
+        """An array of what a rival returned."""
+        if hasattr(y, "element_size"):  # PyTorch's, which may be unable to give it to this NumPy
+            y = y.detach().contiguous()
+            return self.wrap({"shape": y.shape, "address": y.data_ptr(), "dtype": DTYPE_NAMES[str(y.dtype)[6:]]}).copy()
+        return y.numpy() if hasattr(y, "numpy") else np.asarray(y)
 
     def error(self, ours, exact):
+        """The largest error of an output, relative to its magnitude; of indices, how many are others."""
         worst = 0.0
-        for y, (value, magnitude) in zip(ours, exact):
+        for y, (value, magnitude) in zip(ours if isinstance(ours, (list, tuple)) else [ours], exact):
+            y = self.numbers(y)
             if y.shape != value.shape:
                 return float("inf")
-            if y.dtype.kind != "f":
-                worst = max(worst, float((y != value).any()))
+            if not is_float(y):
+                worst = max(worst, float((y != value).mean()))
             else:
-                difference = np.abs(y - value) / np.maximum(magnitude, 1e-30)
+                difference = np.abs(y.astype(np.float64) - value) / np.maximum(magnitude, 1e-30)
                 worst = max(worst, float(np.nan_to_num(difference, nan=np.inf).max()))
         return worst
 
     def synchronize(self):
         pass
 
-    @staticmethod
-    def timer(call):
-        def seconds(calls):
-            start = time.perf_counter()
-            for _ in range(calls):
-                call()
-            return time.perf_counter() - start
-        return seconds
+    def clean(self):
+        gc.collect()
 
-    def contenders(self, benchmark, inputs):
-        calls = {}
+    def contenders(self, benchmark, sets, short):
+        """({name: Contender}, {name: why there is none})"""
+        calls, found, missing = {}, {}, {}
+        if not (self.openblas or self.onnxruntime or self.jax or self.torch):
+            return {}, {"rival": "measured alone (--against numpy)"}
         if benchmark.kernel == "matmul" and not benchmark.name.startswith("linear"):
-            calls.update({name: library.gemm(benchmark, inputs) for name, library in self.openblas.items()})
+            for name, library in self.openblas.items():
+                calls.update({name + what: of_sets for what, of_sets in library.calls(benchmark, sets).items()})
         exact = None
         if self.onnxruntime and benchmark.kernel not in ("mlp_step", "adam", "cross_entropy"):
-            exact = self.exact(benchmark, inputs)
+            exact = self.exact(benchmark, sets[0])
         if exact:
             value = exact[0][0]
-            output = np.empty(value.shape, np.float32 if value.dtype.kind == "f" else value.dtype)
-            calls["ONNX Runtime"] = self.onnxruntime.call(benchmark, inputs, output)
+            dtype = np.float32 if value.dtype.kind == "f" else value.dtype
+            calls["ONNX Runtime"] = self.onnxruntime.calls(benchmark, sets, value.shape, dtype)
         if self.jax:
-            calls["JAX"] = self.jax.call(benchmark, inputs)
-        return {name: self.timer(call) for name, call in calls.items() if call}
+            calls["JAX"] = self.jax.calls(benchmark, sets)
+        if self.torch:
+            tensors = [[self.torch.wrap({"shape": x.shape, "dtype": DTYPE_NAMES[x.dtype.name], "address": x.ctypes.data})
+                        for x in inputs] for inputs in sets]
+            found, missing = self.torch.contenders(benchmark, tensors, short)
+        return {**{name: Contender(of_sets) for name, of_sets in calls.items() if of_sets}, **found}, missing
 
     def bandwidth(self):
-        """Bytes per second of a copy of 64M floats by all threads, read and written."""
-        source = self.random.random(1 << 26, np.float32)
+        """Bytes per second of a copy by all threads, read and written: of 64M floats or twice the cache, if that's more."""
+        source = np.ones(max(1 << 26, 2 * (self.cache_bytes() or 0) // 4), np.float32)
         target = np.empty_like(source)
         parts = [slice(i * len(source) // self.threads, (i + 1) * len(source) // self.threads)
                  for i in range(self.threads)]

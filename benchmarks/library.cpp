@@ -7,6 +7,7 @@
 
 #include "benchmarks/benchmark.h"
 #include "runtime/error.h"
+#include "runtime/graph.h"
 #include "runtime/memory.h"
 #include "runtime/storage.h"
 #include "runtime/stream.h"
@@ -16,11 +17,21 @@ using namespace ashlar;
 using nlohmann::json;
 
 struct AshlarRun {
+  struct Set {
+    std::vector<Tensor> inputs;
+    std::vector<Tensor> outputs;   // of the last timed call, so that the next set's go elsewhere
+    std::vector<Tensor> captured;  // what the graph writes
+    Graph graph;
+  };
   Device device;
   bench::Call call;
-  std::vector<Tensor> inputs;
-  std::vector<Tensor> outputs;
+  bool stateful = false;
+  std::vector<Set> sets;
+  size_t next = 0;              // the set of the next timed call
+  std::vector<Tensor> outputs;  // of the last call to be read
   std::string description;
+
+  Set& at(int set) { return sets.at(static_cast<size_t>(set)); }
 };
 
 namespace {
@@ -55,7 +66,8 @@ json describe(const bench::Benchmark& benchmark) {
               {"inputs", json::array()},
               {"dtypes", json::array()},
               {"checked_call", benchmark.checked_call},
-              {"operations", benchmark.operations}};
+              {"operations", benchmark.operations},
+              {"stateful", benchmark.stateful}};
   for (const bench::Input& input : benchmark.inputs) result["inputs"].push_back(describe(input));
   for (const DType dtype : benchmark.dtypes) result["dtypes"].push_back(name_of(dtype));
   return result;
@@ -103,36 +115,66 @@ const char* ashlar_bench_list() {
   });
 }
 
-AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* device_name) {
+AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* device_name, int sets) {
   return guarded<AshlarRun*>(nullptr, [&] {
     const bench::Benchmark& benchmark = bench::all_benchmarks().at(static_cast<size_t>(index));
     const DType dtype = parse_dtype(dtype_name);
+    if (sets < 1 || (benchmark.stateful && sets > 1)) {
+      throw ValueError("ashlar_bench_make", std::to_string(sets) + " sets of inputs",
+                       benchmark.stateful ? "1: the benchmark keeps state" : "at least 1", "Ask for one set");
+    }
     auto run = std::make_unique<AshlarRun>();
     run->device = Device::parse(device_name);
-    for (const bench::Input& input : benchmark.inputs) {
-      if (input.layout != conformance::Layout::dense) {
-        throw ValueError("ashlar_bench_make", benchmark.kernel + "/" + benchmark.name, "dense inputs",
-                         "Take a view in the benchmark's function");
+    run->stateful = benchmark.stateful;
+    run->sets.resize(static_cast<size_t>(sets));
+    for (AshlarRun::Set& set : run->sets) {
+      for (const bench::Input& input : benchmark.inputs) {
+        if (input.layout != conformance::Layout::dense) {
+          throw ValueError("ashlar_bench_make", benchmark.kernel + "/" + benchmark.name, "dense inputs",
+                           "Take a view in the benchmark's function");
+        }
+        set.inputs.push_back(Tensor::empty(input.shape, input.dtype.value_or(dtype), run->device));
       }
-      run->inputs.push_back(Tensor::empty(input.shape, input.dtype.value_or(dtype), run->device));
     }
     run->call = benchmark.make();
     return run.release();
   });
 }
 
-int ashlar_bench_call(AshlarRun* run) {
+int ashlar_bench_call(AshlarRun* run, int set) {
   return guarded(-1, [&] {
-    run->outputs = run->call(run->inputs);
+    run->outputs = run->call(run->at(set).inputs);
     Stream::current(run->device).synchronize();
     return static_cast<int>(run->outputs.size());
   });
 }
 
-const char* ashlar_bench_tensors(AshlarRun* run) {
+int ashlar_bench_capture(AshlarRun* run) {
+  return guarded(-1, [&] {
+    if (run->stateful) {
+      throw ValueError("ashlar_bench_capture", "a benchmark with state", "one whose calls are all the same",
+                       "Time its calls; those that repeat work capture it themselves");
+    }
+    for (AshlarRun::Set& set : run->sets) {
+      set.graph = capture(run->device, [&] { set.captured = run->call(set.inputs); });
+    }
+    return 0;
+  });
+}
+
+int ashlar_bench_replay(AshlarRun* run, int set) {
+  return guarded(-1, [&] {
+    run->at(set).graph.replay();
+    Stream::current(run->device).synchronize();
+    run->outputs = run->at(set).captured;
+    return static_cast<int>(run->outputs.size());
+  });
+}
+
+const char* ashlar_bench_tensors(AshlarRun* run, int set) {
   return guarded<const char*>(nullptr, [&] {
     json result{{"inputs", json::array()}, {"outputs", json::array()}};
-    for (const Tensor& input : run->inputs) result["inputs"].push_back(describe(input));
+    for (const Tensor& input : run->at(set).inputs) result["inputs"].push_back(describe(input));
     for (const Tensor& output : run->outputs) result["outputs"].push_back(describe(output));
     run->description = result.dump();
     return run->description.c_str();
@@ -141,7 +183,7 @@ const char* ashlar_bench_tensors(AshlarRun* run) {
 
 int ashlar_bench_write(AshlarRun* run, int input, const void* from) {
   return guarded(-1, [&] {
-    const Tensor& to = run->inputs.at(static_cast<size_t>(input));
+    const Tensor& to = run->at(0).inputs.at(static_cast<size_t>(input));
     detail::copy_from_host(*to.storage(), to.offset() * size_of(to.dtype()), from, to.bytes());
     return 0;
   });
@@ -155,6 +197,17 @@ int ashlar_bench_read(AshlarRun* run, int output, void* to) {
   });
 }
 
+int ashlar_bench_replicate(AshlarRun* run) {
+  return guarded(-1, [&] {
+    const std::vector<Tensor>& from = run->sets.front().inputs;
+    for (size_t set = 1; set < run->sets.size(); ++set) {
+      for (size_t i = 0; i < from.size(); ++i) run->sets[set].inputs[i].copy_(from[i]);
+    }
+    Stream::current(run->device).synchronize();
+    return 0;
+  });
+}
+
 int ashlar_bench_synchronize(AshlarRun* run) {
   return guarded(-1, [&] {
     Stream::current(run->device).synchronize();
@@ -162,15 +215,23 @@ int ashlar_bench_synchronize(AshlarRun* run) {
   });
 }
 
-double ashlar_bench_time(AshlarRun* run, int64_t calls, int submit_only) {
+double ashlar_bench_time(AshlarRun* run, int64_t calls, AshlarBenchTiming what) {
   using Clock = std::chrono::steady_clock;
   return guarded(-1.0, [&] {
     const Stream stream = Stream::current(run->device);
     const Clock::time_point start = Clock::now();
-    for (int64_t i = 0; i < calls; ++i) run->call(run->inputs);
+    for (int64_t i = 0; i < calls; ++i) {
+      AshlarRun::Set& set = run->sets[run->next];
+      run->next = run->next + 1 == run->sets.size() ? 0 : run->next + 1;
+      if (what == ashlar_bench_replays) {
+        set.graph.replay();
+      } else {
+        set.outputs = run->call(set.inputs);
+      }
+    }
     Clock::time_point end = Clock::now();
     stream.synchronize();
-    if (submit_only == 0) end = Clock::now();
+    if (what != ashlar_bench_submitting) end = Clock::now();
     return std::chrono::duration<double>(end - start).count();
   });
 }

@@ -12,21 +12,31 @@ struct AshlarRun;
 const char* ashlar_bench_error();
 /// The device's description, driver and the library's numbers of threads, as JSON. Opens the device.
 const char* ashlar_bench_device(const char* device);
-/// All benchmarks as JSON: kernel, name, dtypes, flops, bytes, inputs with shape, dtype and range of values.
+/// All benchmarks as JSON: kernel, name, dtypes, flops, bytes, stateful, inputs with shape, dtype and range of values.
 const char* ashlar_bench_list();
 
-/// Makes the inputs of the index-th benchmark in one dtype, uninitialised.
-AshlarRun* ashlar_bench_make(int index, const char* dtype, const char* device);
-/// Calls once and keeps the outputs; returns how many there are, or -1.
-int ashlar_bench_call(AshlarRun* run);
-/// {"inputs": [...], "outputs": [...]} of the last call as JSON: shape, dtype and, on CPU and CUDA, the address.
-const char* ashlar_bench_tensors(AshlarRun* run);
-/// Copies an input from, or an output to, dense host memory.
+/// Makes `sets` sets of inputs of the index-th benchmark in one dtype, uninitialised. Calls that are timed take the
+/// sets in turn and keep each set's last outputs, so that enough sets leave nothing of a call in a cache for the next.
+AshlarRun* ashlar_bench_make(int index, const char* dtype, const char* device, int sets);
+/// Calls once with one set and keeps the outputs; returns how many there are, or -1.
+int ashlar_bench_call(AshlarRun* run, int set);
+/// Captures a call with each set as a graph of its own. Not for benchmarks with state, whose calls differ.
+int ashlar_bench_capture(AshlarRun* run);
+/// As ashlar_bench_call, by the set's graph.
+int ashlar_bench_replay(AshlarRun* run, int set);
+/// {"inputs": [...], "outputs": [...]} as JSON: a set's inputs and the outputs of the last call; shape, dtype and, on
+/// CPU and CUDA, the address.
+const char* ashlar_bench_tensors(AshlarRun* run, int set);
+/// Copies an input of the first set from, or an output of the last call to, dense host memory.
 int ashlar_bench_write(AshlarRun* run, int input, const void* from);
 int ashlar_bench_read(AshlarRun* run, int output, void* to);
+/// Copies the first set into the others.
+int ashlar_bench_replicate(AshlarRun* run);
 /// Waits until all submitted work is done.
 int ashlar_bench_synchronize(AshlarRun* run);
-/// Seconds for `calls` calls: until all is done, or with `submit_only` until the last has returned. -1 on an error.
-double ashlar_bench_time(AshlarRun* run, int64_t calls, int submit_only);
+
+enum AshlarBenchTiming { ashlar_bench_calls, ashlar_bench_submitting, ashlar_bench_replays };
+/// Seconds for `calls` calls or replays until all is done, or for submitting the calls. -1 on an error.
+double ashlar_bench_time(AshlarRun* run, int64_t calls, AshlarBenchTiming what);
 void ashlar_bench_free(AshlarRun* run);
 }

@@ -1,6 +1,8 @@
 """The report's plots, as SVG that depends on the measurements alone: no date, no random names, text as text."""
 import matplotlib
 
+from results import key, ours, ratio, rivals_of
+
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 
@@ -18,13 +20,9 @@ def save(figure, path):
         file.write("\n".join(lines) + "\n")
 
 
-def rivals_of(row):
-    return {name: ms for name, ms in row["ms"].items() if name != "ashlar"}
-
-
 def ratios(rows, _bandwidth, title, path):
     """A bar for each benchmark: the quickest rival's time over ours."""
-    shown = [(f"{row['kernel']} {row['name']} {row['dtype']}", min(rivals_of(row).values()) / row["ms"]["ashlar"])
+    shown = [(key(row).replace("/", " "), ratio(row))
              for row in rows if rivals_of(row)]
     figure, axes = plt.subplots(figsize=(7, 0.6 + 0.17 * max(1, len(shown))))
     values = [value for _, value in shown]
@@ -47,7 +45,7 @@ def roofline(rows, bandwidth, title, path):
     for row in rows:
         operations = row["flops"] or sum(count(shape) for shape in row["shapes"])
         intensity = operations / row["bytes"]
-        points["ours"].append((intensity, operations / row["ms"]["ashlar"] / 1e6))
+        points["ours"].append((intensity, operations / ours(row)[1] / 1e6))
         if rivals_of(row):
             points["theirs"].append((intensity, operations / min(rivals_of(row).values()) / 1e6))
     peak = max((rate for _, rate in points["ours"] + points["theirs"]), default=1)

@@ -66,7 +66,8 @@ Benchmark adam(int64_t count, int64_t size, std::string name) {
   Benchmark benchmark{.kernel = "adam",
                       .name = std::move(name),
                       .inputs = {{.shape = {count, size}}, {.shape = {count, size}}},
-                      .make = make};
+                      .make = make,
+                      .stateful = true};
   // Reads parameter, gradient and both moments, writes all but the gradient.
   benchmark.bytes = 7.0 * 4.0 * static_cast<double>(count * size);
   return benchmark;
@@ -135,7 +136,8 @@ Benchmark captured_chain(int length, const Input& input) {
           .name = "chain_of_" + std::to_string(length),
           .inputs = {input},
           .make = make,
-          .operations = length};
+          .operations = length,
+          .stateful = true};
 }
 
 Benchmark mlp_training(int64_t batch) {
@@ -154,7 +156,8 @@ Benchmark mlp_training(int64_t batch) {
           .inputs = std::move(inputs),
           .make = [] { return [step = std::make_shared<MlpStep>()](Tensors x) { return (*step)(x); }; },
           .flops = 2.0 * static_cast<double>(batch) * (3 * parameters - first),
-          .checked_call = 5};
+          .checked_call = 5,
+          .stateful = true};
 }
 
 }  // namespace

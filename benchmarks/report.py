@@ -3,88 +3,32 @@
 
     report.py docs/results/benchmarks/*.json --out docs/benchmarks.md [--notes docs/results/benchmarks/notes.md]
 
-One file for each run; several runs of one device (see --part of measure.py) are shown together. Notes are sections of
-Markdown, "## cuda" and so on, which stand behind the tables of their device.
+One file for each target (results.py). Notes are sections of Markdown, "## cuda" and so on, which stand behind the tables of
+their target and take their numbers from the measurements (notes.py).
 """
 import argparse
-import json
 import os
-import re
 import sys
 
 import figures
+import notes
 import plots
+import results
+from verdicts import asked, verdict
 
 TITLES = {"cpu": "On the CPU", "cuda": "CUDA", "opencl": "OpenCL"}
 
 
-def contender_ms(row, of):
-    """The quickest contender whose name begins with `of`."""
-    times = [ms for name, ms in row["ms"].items() if name != "ashlar" and name.startswith(of)]
-    return min(times) if times else None
-
-
-def quickest(row):
-    """(name, ms) of the quickest rival, or None."""
-    rivals = {name: ms for name, ms in row["ms"].items() if name != "ashlar"}
-    return min(rivals.items(), key=lambda item: item[1]) if rivals else None
-
-
-def key(row):
-    return f"{row['kernel']}/{row['name']}/{row['dtype']}"
-
-
-class Runs:
-    """All measurements of one target."""
-
-    def __init__(self, target, reports):
-        self.target, self.reports = target, reports
-        self.rows = {}
-        for report in reports:
-            for row in report["rows"]:
-                self.rows[key(row)] = {**row, "bandwidth": report["bandwidth"]}
-        self.right = [row for row in self.rows.values() if "ms" in row]
-
-    def value(self, row, of, others):
-        """What a Reach speaks of, or None where it wasn't measured."""
-        if "ms" not in row:
-            return None
-        ours = row["ms"]["ashlar"]
-        if of == "bandwidth":
-            return row["bytes"] / (ours / 1e3) / row["bandwidth"]
-        if of == "us":
-            return ours * 1e3
-        if of == "host_us":
-            return row.get("host_us")
-        if of in others:  # the same benchmark on another target
-            other = others[of].rows.get(key(row), {})
-            return other["ms"]["ashlar"] / ours if "ms" in other else None
-        theirs = contender_ms(row, of)
-        return theirs / ours if theirs else None
-
-
-def figure_rows(runs, others):
-    """(work, what is asked, worst, where, how many of how many reach it) for each Reach."""
+def figure_rows(report):
+    """(work, what is asked, worst, where, verdict) for each Reach."""
     for figure in figures.ALL:
-        if figure.target != runs.target:
-            continue
-        for reach in figure.reaches:
-            at_most = reach.of in ("us", "host_us")
-            values = [(runs.value(row, reach.of, others), key(row)) for row in runs.rows.values() if reach.matches(row)]
-            wrong = [where for value, where in values if value is None and "wrong" in runs.rows[where]]
-            values = [v for v in values if v[0] is not None]
-            asked = f"≤ {reach.value:g} µs" if at_most else f"≥ {reach.value:g} × {reach.of}"
-            if not values:
-                yield figure.work, asked, "", "not measured", "wrong numbers" if wrong else "–"
-                continue
-            worst, where = (max if at_most else min)(values)
-            good = sum(v <= reach.value if at_most else v >= reach.value for v, _ in values)
-            verdict = "**reached**" if good == len(values) and not wrong else f"missed: {good} of {len(values)} reach it"
-            yield figure.work, asked, f"{worst:.2f}", where, verdict
+        if figure.target == report["target"]:
+            for reach in figure.reaches:
+                yield figure.work, asked(reach), *verdict(reach, report)
 
 
 def rate(row):
-    seconds = row["ms"]["ashlar"] / 1e3
+    seconds = results.ours(row)[1] / 1e3
     if row["flops"]:
         return f"{row['flops'] / seconds / 1e9:.0f} GFLOP/s"
     return f"{row['bytes'] / seconds / 1e9:.0f} GB/s"
@@ -94,61 +38,95 @@ def table(header, lines):
     return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(l) + " |" for l in lines]
 
 
-def number(ms):
-    return f"{ms:.4f}" if ms < 1 else f"{ms:.2f}"
+def number(ms, spread):
+    """Median and half the distance from the 10th to the 90th percentile."""
+    half = (spread[1] - spread[0]) / 2 / ms
+    return (f"{ms:.4f}" if ms < 1 else f"{ms:.2f}") + (f" ±{half:.0%}" if half >= 0.01 else "")
 
 
-def section(runs, others, folder, out):
-    first = runs.reports[0]
-    device = first["device"]
-    lines = [f"## {TITLES[runs.target]}: {device['description']}", ""]
-    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
-    bandwidth = max(report["bandwidth"] for report in runs.reports)
-    dates = sorted({report["date"] for report in runs.reports})
-    lines += [f"Driver: {device['driver']}. Host: {device['cpu']}, {first['threads']} threads. Versions: {versions}. "
-              f"Copy bandwidth in the run: {bandwidth / 1e9:.0f} GB/s. {', '.join(dates)}; load of the host at the start "
-              f"{max(report['load'] for report in runs.reports):.1f}.", ""]
-    lines += table(("work", "asked", "worst", "where", ""), figure_rows(runs, others))
+def times(row, names):
+    return ", ".join((f"{name} " if name != "ashlar" else "") + number(row["ms"][name], results.spread(row, name))
+                     for name in names)
+
+
+def sizes_of(row):
+    shapes = row.get("shapes", [])
+    return ", ".join("×".join(map(str, shape)) or "1" for shape in shapes[:3]) + (", …" if len(shapes) > 3 else "")
+
+
+def details(report):
+    """The table of all rows, and below it why rivals are missing."""
+    reasons = {}
+    beside = sorted({target for row in report["rows"] for target in row.get("beside", {})}) \
+        if report["target"] == "opencl" else []
+    lines = []
+    for row in report["rows"]:
+        head = [row["kernel"], row["name"], row["dtype"], sizes_of(row)]
+        if "ms" not in row:
+            lines.append(head + [""] * (5 + len(beside)) + [row["wrong"]])
+            continue
+        theirs = [times(row, results.rivals_of(row))] if results.rivals_of(row) else []
+        for name, why in row.get("not", {}).items():
+            theirs.append(f"no {name} ({reasons.setdefault(why, len(reasons) + 1)})")
+        ratio = results.ratio(row)
+        others = [row.get("beside", {}).get(target) for target in beside]
+        lines.append(head + [str(row.get("sets", "")), times(row, [n for n in row["ms"] if results.is_ours(n)])
+                             .replace("ashlar ", ""), rate(row), f"{results.share(row, report['bandwidth']):.2f}"]
+                     + [number(*min((ms, other["spread"][name]) for name, ms in other["ms"].items())) if other else ""
+                        for other in others]
+                     + [", ".join(theirs), f"{ratio:.2f}" if ratio else ""])
+    header = ("kernel", "benchmark", "dtype", "inputs", "sets", "ms", "rate", "of copy",
+              *(f"{TITLES[target]}, ms" for target in beside), "rivals, ms", "ratio")
+    below = [f"{i}. {why}" for why, i in reasons.items()]
+    return table(header, lines) + (["", "Why there is no such rival:", ""] + below if below else [])
+
+
+def section(report, folder, out):
+    device = report["device"]
+    lines = [f"## {TITLES[report['target']]}: {device['description']}", ""]
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    bandwidth = report["bandwidth"]
+    dates = report.get("dates") or [report["date"]]
+    cache = f" Last cache: {report['cache_bytes'] / 2**20:.0f} MB." if report.get("cache_bytes") else ""
+    lines += [f"Driver: {device['driver']}. Host: {device['cpu']}, {report['threads']} threads. Versions: {versions}. "
+              f"Copy bandwidth in the run: {bandwidth / 1e9:.0f} GB/s.{cache} {', '.join(dates)}; load of the host at the "
+              f"start {report['load']:.1f}.", ""]
+    lines += table(("work", "asked", "worst", "where", ""), figure_rows(report))
+    right = [row for row in report["rows"] if "ms" in row]
     for kind, draw in (("ratios", plots.ratios), ("roofline", plots.roofline)):
-        path = os.path.join(folder, f"{runs.target}-{kind}.svg")
-        draw(runs.right, bandwidth, f"{device['description']}", path)
+        path = os.path.join(folder, f"{report['target']}-{kind}.svg")
+        draw(right, bandwidth, f"{device['description']}", path)
         lines += ["", f"![{kind} on {device['description']}]({os.path.relpath(path, os.path.dirname(out))})"]
     lines += ["", "Every measured benchmark; the ratio is the quickest rival's time over ours, above 1 Ashlar is faster.", ""]
-    details = []
-    for row in runs.rows.values():
-        sizes = ", ".join("×".join(map(str, shape)) or "1" for shape in row.get("shapes", [])[:3])
-        if len(row.get("shapes", [])) > 3:
-            sizes += ", …"
-        if "ms" not in row:
-            details.append((row["kernel"], row["name"], row["dtype"], sizes, "", "", "", "", row["wrong"]))
-            continue
-        best = quickest(row)
-        details.append((row["kernel"], row["name"], row["dtype"], sizes, number(row["ms"]["ashlar"]), rate(row),
-                        f"{row['bytes'] / (row['ms']['ashlar'] / 1e3) / row['bandwidth']:.2f}",
-                        ", ".join(f"{name} {number(ms)}" for name, ms in row["ms"].items() if name != "ashlar"),
-                        f"{best[1] / row['ms']['ashlar']:.2f}" if best else ""))
-    lines += table(("kernel", "benchmark", "dtype", "inputs", "ms", "rate", "of copy", "rivals, ms", "ratio"), details)
-    return lines
-
-
-def read_notes(path):
-    """{target: Markdown}"""
-    if not path:
-        return {}
-    with open(path, encoding="utf-8") as file:
-        parts = re.split(r"^## (\w+)\n", file.read(), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], (text.strip() for text in parts[2::2])))
+    return lines + details(report)
 
 
 INTRODUCTION = """# Benchmarks
 
-Written by `./dev bench` from the measurements in [results/benchmarks](results/benchmarks); don't edit. Each benchmark ran
-beside its rivals in one process, on the same random inputs: first one call, whose numbers are compared with the same in
-double, then rounds in which every contender runs a batch of calls that ends in a synchronisation; times are medians over
-the rounds. fp32 is strict: no TF32. "bandwidth" is a copy of 64M floats in the same run, bytes read and written counted;
-"torch" is the quickest of PyTorch eager, compiled and as a CUDA graph. Repeat: `./dev bench`, `./dev bench --device cuda`
-where compiler and GPU share a machine, else [on a GPU machine](how-to/run-on-a-gpu.md). `benchmarks/regression.py OLD NEW`
-fails when a ratio fell by more than 10 %.
+Written by `./dev bench` from the measurements in [results/benchmarks](results/benchmarks); don't edit. Repeat:
+`./dev bench`, `./dev bench --device cuda,opencl` where compiler and GPU share a machine, else
+[on a GPU machine](how-to/run-on-a-gpu.md). `benchmarks/regression.py OLD NEW` fails when a ratio fell by more than 10 %
+and by more than the spreads explain.
+
+## Method
+
+- **Side by side.** Each benchmark and its rivals run in one process on the same random inputs: first calls, whose numbers
+  are compared with the same in double, ours and the rivals'; then rounds in which every contender runs one call that isn't
+  timed and a batch of calls that ends in a synchronisation. OpenCL's rows run in the rounds of CUDA's. Rivals are
+  [benchmarks/torch_rival.py](../benchmarks/torch_rival.py) on a GPU and
+  [benchmarks/cpu_rivals.py](../benchmarks/cpu_rivals.py) on the CPU.
+- **Medians** over the rounds. ±3 % is half the distance from the 10th to the 90th percentile; below 1 % it isn't written.
+- **Inputs rotate.** Where memory is the limit (under 64 flops a byte, from 1 MB), "sets" copies of the inputs hold at
+  least twice the last cache together; calls and graphs take them in turn and keep each set's outputs, so that nothing of a
+  call is in a cache when its set comes round again. Smaller inputs, products limited by arithmetic and programs that keep
+  state (training steps, Adam) have one set.
+- **"torch"** is the quickest of PyTorch: eager; compiled (`torch.compile`); autotuned (its mode "max-autotune", tried on
+  products that are skinny or small and two large ones); and "graph", each of these replayed as a CUDA graph, for calls
+  under 0.1 ms, which a launch can limit. Ours is captured in a graph there too ("graph"), and the quicker of ours counts.
+  A row says which rival it hasn't, and why.
+- **fp32 is strict**: no TF32. "bandwidth" and "of copy" refer to a copy of 64M floats in the same run (of twice the last
+  cache where that is larger), bytes read and written counted.
+- **A figure is reached** only when each of its benchmarks was measured and has right numbers.
 """
 
 
@@ -158,27 +136,24 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--notes")
     options = parser.parse_args()
-    by_target = {}
-    for path in sorted(options.results):
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
-        if "bandwidth" not in report:
-            sys.exit(f"report: {path} is of a run that didn't end; measure again")
-        by_target.setdefault(report["target"], []).append(report)
-    runs = {target: Runs(target, reports) for target, reports in by_target.items()}
+    try:
+        reports = {report["target"]: report for report in map(results.read, options.results)}
+        texts = notes.read(options.notes)
+        texts = {target: notes.filled(text, reports) for target, text in texts.items() if target in reports}
+    except (results.WrongFile, notes.WrongNote) as problem:
+        sys.exit(f"report: {problem}")
     folder = os.path.splitext(options.out)[0]
     os.makedirs(folder, exist_ok=True)
-    notes = read_notes(options.notes)
     lines = INTRODUCTION.splitlines()
     for target in ("cuda", "opencl", "cpu"):
-        if target in runs:
-            lines += [""] + section(runs[target], runs, folder, options.out)
-            if target in notes:
+        if target in reports:
+            lines += [""] + section(reports[target], folder, options.out)
+            if target in texts:
                 lines += ["", f"### What limits {TITLES[target]}" if target != "cpu" else "### What limits the CPU", "",
-                          notes[target]]
+                          texts[target]]
     with open(options.out, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
-    print(f"report: {options.out}, {sum(len(r.rows) for r in runs.values())} benchmarks")
+    print(f"report: {options.out}, {sum(len(report['rows']) for report in reports.values())} benchmarks")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
-# run.sh --device cuda --json cuda.json [ARGUMENT ...]: this bundle's measure.py, against PyTorch unless --against says else.
+# run.sh --device cuda,opencl --results FOLDER [ARGUMENT ...]: this bundle's measure.py, against PyTorch unless --against says
+# else. The same with --resume goes on where an earlier run stopped.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-library=${TMPDIR:-/tmp}/libashlar_bench.so
-[[ $library -nt $here/lib/libashlar_bench.so.gz ]] || gunzip -c "$here/lib/libashlar_bench.so.gz" > "$library"
+library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.gz" | cut -c1-12).so
+if [[ ! -e $library ]]; then
+  gunzip -c "$here/lib/libashlar_bench.so.gz" > "$library.part"
+  mv "$library.part" "$library"
+fi
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-$here/opencl-vendors/}"
 exec python3 "$here/measure.py" --library "$library" "$@"

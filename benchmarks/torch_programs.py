@@ -1,0 +1,144 @@
+"""The benchmarks of operators.cpp and programs.cpp as PyTorch's users write them: what each computes."""
+import re
+
+import torch
+import torch.nn.functional as F
+
+UNARY = {"neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
+         "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
+BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
+          "minimum": torch.minimum, "equal": torch.eq}
+REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "argmax": torch.argmax}
+ADAM = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8}
+
+
+def same(function):
+    return function
+
+
+def has_gradient(benchmark):
+    return benchmark.kernel == "cross_entropy" and benchmark.name.startswith("training")
+
+
+def operation(benchmark, change=same):
+    """A function of the inputs that returns the benchmark's outputs, or None where there is no counterpart. `change`
+    (torch.compile, say) is applied to it, or to that part of it which its users would give to it."""
+    if benchmark.kernel == "matmul_cublaslt":
+        return matmul_in_mode(benchmark.name, change)
+    if has_gradient(benchmark):
+        return with_gradient(change(F.cross_entropy))
+    plain = plain_operation(benchmark)
+    return plain and change(plain)
+
+
+def plain_operation(benchmark):
+    kernel, name = benchmark.kernel, benchmark.name
+    if kernel in UNARY:
+        return lambda x: (UNARY[kernel](x),)
+    if kernel in BINARY:
+        return lambda a, b: (BINARY[kernel](a, b),)
+    if kernel in REDUCTIONS:
+        axis = {"rows": {"dim": 1}, "columns": {"dim": 0}, "all": {}}[name.split("_")[0]]
+        return lambda x: (REDUCTIONS[kernel](x, **axis),)
+    if kernel in ("softmax", "log_softmax"):
+        return lambda x: (getattr(torch, kernel)(x, dim=-1),)
+    if kernel in ("softmax_grad", "log_softmax_grad"):
+        backward = torch.ops.aten._softmax_backward_data if kernel == "softmax_grad" \
+            else torch.ops.aten._log_softmax_backward_data
+        return lambda dy, y: (backward(dy, y, -1, y.dtype),)
+    if kernel == "matmul":
+        return matmul(name)
+    if kernel == "copy":
+        if not name.startswith("permute"):
+            return lambda x: (x.clone(),)
+        order = re.match(r"permute_([0-9]+)_", name)
+        axes = [int(axis) for axis in order.group(1)] if order else [1, 0]
+        return lambda x: (x.permute(axes).contiguous(),)
+    if kernel == "cast":
+        return lambda x: (x.to(torch.float16),)
+    if kernel == "graph":
+        return lambda x: (chain_of(int(name.split("_")[-1]), x),)
+    if kernel == "fused_chain":
+        return lambda a, b, c: (F.gelu(a + b) * c,)
+    return None
+
+
+def chain_of(length, x):
+    for _ in range(length):
+        x = x + 1
+    return x
+
+
+def matmul(name):
+    linear = re.match(r"linear(_[a-z]+)?_[0-9]", name)
+    if linear:
+        after = {None: torch.relu, "_relu": torch.relu, "_gelu": F.gelu, "_none": lambda y: y}[linear.group(1)]
+        return lambda x, weight, *bias: (after(F.linear(x, weight, *bias)),)
+    transposes = re.match(r"([nt])([nt])_", name)
+    a_is, b_is = transposes.groups() if transposes else "nn"
+    return lambda a, b: (torch.matmul(a.t() if a_is == "t" else a, b.t() if b_is == "t" else b),)
+
+
+def matmul_in_mode(name, change):
+    """strict_… or tf32_…, then as for matmul; the mode stays outside of what `change` changes."""
+    mode, product = name.split("_", 1)
+    call = change(matmul(product))
+
+    def with_mode(*x):
+        torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
+        try:
+            return call(*x)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
+    return with_mode
+
+
+def with_gradient(loss_of):
+    def training(logits, labels):
+        with torch.enable_grad():
+            logits = logits.detach().requires_grad_(True)
+            loss = loss_of(logits, labels)
+            loss.backward()
+        return loss.detach(), logits.grad
+    return training
+
+
+class AdamStep:
+    """torch.optim.Adam over the rows of the inputs (values, gradients)."""
+
+    def __init__(self, values, gradients, change=same, **options):
+        self.parameters = [row.clone().requires_grad_(True) for row in values]
+        for parameter, gradient in zip(self.parameters, gradients):
+            parameter.grad = gradient.clone()
+        self.step = change(torch.optim.Adam(self.parameters, **ADAM, **options).step)
+
+    def __call__(self, *_):
+        self.step()
+        return self.parameters[0].detach(), self.parameters[-1].detach()
+
+
+class MlpStep:
+    """A training step of the inputs' network: pixels, labels, then weight and bias of each layer."""
+
+    def __init__(self, pixels, labels, *layers, change=same, **options):
+        modules = []
+        for weight, bias in zip(layers[::2], layers[1::2]):
+            linear = torch.nn.Linear(weight.shape[1], weight.shape[0], device=weight.device, dtype=weight.dtype)
+            with torch.no_grad():
+                linear.weight.copy_(weight)
+                linear.bias.copy_(bias)
+            modules += [linear, torch.nn.ReLU()]
+        model = torch.nn.Sequential(*modules[:-1])
+        self.loss_of = change(lambda x, y: F.cross_entropy(model(x), y))
+        self.optimizer = torch.optim.Adam(model.parameters(), **ADAM, **options)
+
+    def __call__(self, pixels, labels, *_):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.enable_grad():
+            loss = self.loss_of(pixels, labels)
+            loss.backward()
+        self.optimizer.step()
+        return (loss.detach(),)
+
+
+STATEFUL = {"adam": AdamStep, "mlp_step": MlpStep}

@@ -118,7 +118,7 @@ and by more than the spreads explain.
 - **Medians** over the rounds. ±3 % is half the distance from the 10th to the 90th percentile; below 1 % it isn't written.
 - **Inputs rotate.** Where memory is the limit (under 64 flops a byte, from 1 MB), "sets" copies of the inputs hold at
   least twice the last cache together; calls and graphs take them in turn and keep each set's outputs, so that nothing of a
-  call is in a cache when its set comes round again. Smaller inputs, products limited by arithmetic and programs that keep
+  call is in a cache when its set comes round again. Every set is called once before anything is timed. Smaller inputs, products limited by arithmetic and programs that keep
   state (training steps, Adam) have one set.
 - **"torch"** is the quickest of PyTorch: eager; compiled (`torch.compile`); autotuned (its mode "max-autotune", tried on
   products that are skinny or small and two large ones); and "graph", each of these replayed as a CUDA graph, for calls

@@ -217,7 +217,7 @@ def parse():
     parser.add_argument("--only", action="append", help="kernel/name/dtype with * and ?; repeat for several")
     parser.add_argument("--quick", action="store_true", help="few benchmarks, short rounds")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="without torch.compile")
-    parser.add_argument("--compile-seconds", type=float, default=45, help="budget of torch.compile for a benchmark")
+    parser.add_argument("--compile-seconds", type=float, default=60, help="budget of torch.compile for a benchmark")
     parser.add_argument("--autotune-seconds", type=float, default=150, help="budget of its autotuning in all")
     parser.add_argument("--rounds", type=int, help="at least this many")
     parser.add_argument("--seconds", type=float, help="for each contender")

@@ -36,8 +36,8 @@ def read(path):
             bare = re.sub(r"`[^`]*`", "", PLACEHOLDER.sub("", block))
             written = FIGURE.search(STAMP.sub("", bare))
             if written and not STAMP.search(block):
-                raise WrongNote(f"notes on {target}: \"{written.group()}\" is written by hand in \"{block[:80]}…\": take it from "
-                                "the measurements ({target:kernel/name/dtype:ratio}) or say when and on what it was "
+                raise WrongNote(f"notes on {target}: \"{written.group()}\" is written by hand in \"{block[:80]}…\": take it "
+                                "from the measurements ({target:kernel/name/dtype:ratio}) or say when and on what it was "
                                 "measured, as (2026-11-21, 5280797)")
     return sections
 

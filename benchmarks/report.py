@@ -111,15 +111,15 @@ and by more than the spreads explain.
 ## Method
 
 - **Side by side.** Each benchmark and its rivals run in one process on the same random inputs: first calls, whose numbers
-  are compared with the same in double, ours and the rivals'; then rounds in which every contender runs one call that isn't
+  are compared with the same in double, ours and the rivals' (but of programs that keep state only ours); then rounds in which every contender runs one call that isn't
   timed and a batch of calls that ends in a synchronisation. OpenCL's rows run in the rounds of CUDA's. Rivals are
   [benchmarks/torch_rival.py](../benchmarks/torch_rival.py) on a GPU and
   [benchmarks/cpu_rivals.py](../benchmarks/cpu_rivals.py) on the CPU.
 - **Medians** over the rounds. ±3 % is half the distance from the 10th to the 90th percentile; below 1 % it isn't written.
 - **Inputs rotate.** Where memory is the limit (under 64 flops a byte, from 1 MB), "sets" copies of the inputs hold at
   least twice the last cache together; calls and graphs take them in turn and keep each set's outputs, so that nothing of a
-  call is in a cache when its set comes round again. Smaller inputs, products limited by arithmetic and programs that keep
-  state (training steps, Adam) have one set.
+  call is in a cache when its set comes round again. Every set is called once before anything is timed. Smaller inputs,
+  products limited by arithmetic and programs that keep state (training steps, Adam) have one set.
 - **"torch"** is the quickest of PyTorch: eager; compiled (`torch.compile`); autotuned (its mode "max-autotune", tried on
   products that are skinny or small and two large ones); and "graph", each of these replayed as a CUDA graph, for calls
   under 0.1 ms, which a launch can limit. Ours is captured in a graph there too ("graph"), and the quicker of ours counts.

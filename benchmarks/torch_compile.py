@@ -8,8 +8,8 @@ import torch
 
 # What autotuning (Triton's own products against the library's) is tried on; it takes 10 to 30 s a row.
 AUTOTUNED = re.compile(r"matmul/(linear_|(1|8|32)x4096x4096$|4096x4096x1$|256x256x256$|2048x2048x2048$|1000x999x1001$)")
-ELSEWHERE = ("autotuning takes 10 to 30 s and is tried on layers, plain products of 1 to 256 rows or one column, 2048×2048×2048 "
-             "and 1000×999×1001")
+ELSEWHERE = ("autotuning takes 10 to 30 s and is tried on layers, plain products of 1 to 256 rows or one column, "
+             "2048×2048×2048 and 1000×999×1001")
 
 
 class OverBudget(BaseException):

@@ -265,6 +265,16 @@ class Timing(unittest.TestCase):
         self.assertEqual((median, low, high), (50, 10, 90))
         self.assertEqual(timing.median_and_spread([3.0]), (3.0, [3.0, 3.0]))
 
+    def test_every_set_was_called_before_the_first_is_timed(self):
+        seen = []
+
+        class Noting(timing.Contender):
+            def seconds(self, count):
+                seen.append(count)
+                return super().seconds(count)
+        timing.in_turn({"a": Noting([lambda: None] * 7)}, batch=1e-5, rounds=2, seconds=0, pause=0)
+        self.assertEqual(seen[0], 7)
+
     def test_everybody_has_as_many_rounds(self):
         sleepers = {"a": timing.Contender([lambda: None]), "b": timing.Contender([lambda: None])}
         times = timing.in_turn(sleepers, batch=1e-5, rounds=3, seconds=0, pause=0)

@@ -1,4 +1,4 @@
-# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda] [TUNED folder])
+# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda] [TUNED folder] [CONFORMANCE program])
 #
 # Compiles kernel files ahead of time. Each becomes a generator executable, which is then run for the typed functions, for
 # their gradients, and once for each code target. Makes the libraries
@@ -8,6 +8,9 @@
 #
 # TUNED holds tables that ashlar-tune wrote, <folder>/<code target>/<device>.json: the settings of tunables that they use
 # are compiled too, and the runtime picks among them by device and sizes.
+#
+# CONFORMANCE names the target of the program that runs the kernels' cases (run_conformance()), which may be made later:
+# ashlar-tune judges settings by them.
 #
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
@@ -45,7 +48,7 @@ set(_ashlar_code_targets_cuda cuda)
 set(_ashlar_code_targets ${_ashlar_code_targets_cpu} ${_ashlar_code_targets_opencl} ${_ashlar_code_targets_cuda})
 
 function(ashlar_add_kernels name)
-  cmake_parse_arguments(arg "" "TUNED" "SOURCES;TARGETS" ${ARGN})
+  cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;TARGETS" ${ARGN})
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
   endif()
@@ -141,11 +144,16 @@ function(ashlar_add_kernels name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   set_property(TARGET ${name} PROPERTY ASHLAR_KERNEL_FOLDER ${root})
 
-  # For ashlar-tune: where everything is.
+  # For ashlar-tune: where everything is. Without tests there may be no conformance program.
+  set(conformance "")
+  if(arg_CONFORMANCE)
+    set(conformance $<$<TARGET_EXISTS:${arg_CONFORMANCE}>:$<TARGET_FILE:${arg_CONFORMANCE}>>)
+  endif()
   list(JOIN tuned_files ",\n  " tuned_files)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/ashlar_kernels/${name}.json CONTENT
 "{\"compiler\": \"${CMAKE_CXX_COMPILER}\", \"folder\": \"${root}\",
  \"ptxas\": \"${_ashlar_ptxas}\", \"nvfatbin\": \"${_ashlar_nvfatbin}\", \"architectures\": \"${_ashlar_architectures}\",
+ \"conformance\": \"${conformance}\",
  \"includes\": \"${root}/include;$<TARGET_PROPERTY:${prefix}runtime,INTERFACE_INCLUDE_DIRECTORIES>\",
  \"files\": [
   ${tuned_files}]}

@@ -16,6 +16,13 @@ namespace detail {
 namespace {
 
 std::atomic<int> forced_setting{-1};
+std::atomic<const Replacement*> replacement{nullptr};
+
+const KernelInstance* replaced(const KernelInfo& kernel, KernelKey key) {
+  const Replacement* in_place = replacement.load(std::memory_order_acquire);
+  const bool meant = in_place != nullptr && in_place->key == key.packed() && in_place->kernel == kernel.name;
+  return meant ? &in_place->instance : nullptr;
+}
 
 const KernelInstance* find_in(const TargetTable& table, uint32_t key) {
   const KernelInstance* end = table.instances + table.count;
@@ -64,12 +71,13 @@ const TunedGrid* find_grid(const TargetTable& table, uint32_t key, const DeviceI
   return like;
 }
 
+/// kNoneNear where nothing near was measured.
 int setting_in(const TunedGrid& grid, Form form, const std::array<int64_t, kMostSizes>& sizes) {
   int at = 0;
   for (int i = 0; i < size_count(form); ++i) {
     const auto axis = static_cast<size_t>(i);
     const int position = std::min(size_class(sizes[axis]) - grid.low[axis], grid.count[axis] - 1);
-    if (position < 0) return 0;
+    if (position < 0) return kNoneNear;
     at = at * grid.count[axis] + position;
   }
   return grid.settings[at];
@@ -134,11 +142,15 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
     if (grid) setting = setting_in(*grid, kernel.form, sizes);
   }
   const KernelInstance* chosen = nullptr;
-  if (setting > 0) chosen = find_in(*found.table, with_setting(key.packed(), setting));
+  if (setting > 0 && setting != kNoneNear) chosen = find_in(*found.table, with_setting(key.packed(), setting));
   if (chosen == nullptr) chosen = found.instance;
+  if (forced >= 0) {
+    if (const KernelInstance* in_place = replaced(kernel, key)) chosen = in_place;
+  }
   if (logs) {
     log_choice(kernel, *chosen, device, sizes,
                forced >= 0               ? "forced"
+               : setting == kNoneNear    ? "no measured size is near, in the table of " + std::string(grid->device_name)
                : grid                    ? "table of " + std::string(grid->device_name)
                : found.table->grid_count ? "no table of this instance for a device like " + device_identity(device).name
                                          : "no table of this kernel");
@@ -153,5 +165,9 @@ bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
 }
 
 int set_forced_setting(int setting) { return detail::forced_setting.exchange(setting); }
+
+void set_replacement(const Replacement* replacement) {
+  detail::replacement.store(replacement, std::memory_order_release);
+}
 
 }  // namespace ashlar

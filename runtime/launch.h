@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "runtime/kernel.h"
 #include "runtime/tensor.h"
@@ -42,6 +43,17 @@ bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 /// default (0) where it isn't; -1, as at the start: by the tuned tables. Returns what held before. For tests and
 /// tuners.
 int set_forced_setting(int setting);
+
+/// A function in the place of one compiled instance's: what a tuner wants to see called through a kernel's public
+/// functions.
+struct Replacement {
+  std::string kernel;
+  uint32_t key = 0;  ///< KernelKey::packed()
+  KernelInstance instance;
+};
+/// From now on the calls of the process that would run that instance, on whatever device, run the replacement's function
+/// while a setting is forced; nullptr, as at the start: none do. The replacement must outlive its use.
+void set_replacement(const Replacement* replacement);
 
 /// Told of every call of a compiled kernel just before it, on the calling thread. For tests that ask what was reached.
 using LaunchObserver = void (*)(const KernelInfo& kernel, const KernelInstance& instance);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -42,8 +43,8 @@ void add_bundle_options(CLI::App& command, Settings& settings) {
       ->capture_default_str();
   command
       .add_option("--shapes", settings.bundle.shapes,
-                  "Canonical sizes to time, separated by commas: 1x512x512x512 (batch, m, n, k), 8192x4096 (rows, "
-                  "columns), 1x65536x1 (outer, reduced, inner), 1048576 (elements)")
+                  "Sizes to time, separated by commas: 1x512x512x512 (batch, m, n, k), 8192x4096 (rows, columns), "
+                  "1x65536x1 (outer, reduced, inner), 1048576 (elements); of Form::plain those of the input's axes")
       ->delimiter(',')
       ->required();
   command
@@ -94,6 +95,9 @@ void bundle(const Settings& settings) {
     for (const Candidate& candidate : instance.candidates) failed += !candidate.error.empty();
     std::printf("%s %s: %zu settings, of which %d don't compile\n", instance.kernel.c_str(), instance.name.c_str(),
                 instance.candidates.size(), failed);
+    if (instance.judge.empty()) {
+      std::printf("  no conformance program judges them (ashlar_add_kernels(… CONFORMANCE program)): only the CPU's code does\n");
+    }
     for (const auto& [rule, count] : instance.left_out) std::printf("  %d left out: %s\n", count, rule.c_str());
   }
 }
@@ -105,6 +109,10 @@ bool run(const Settings& settings, const path& folder) {
   const Summary summary = supervise(bundle, results, settings.run, std::cerr, isatty(STDERR_FILENO) != 0);
   std::printf("%d timed, %d out, %d to do; results in %s\n", summary.timed, summary.out, summary.todo,
               settings.results.c_str());
+  if (summary.timed == 0 && !summary.interrupted) {
+    throw DataError("ashlar-tune run", "no setting that could be timed", "one that is right and runs",
+                    "See the messages in " + settings.results.string());
+  }
   return !summary.interrupted;
 }
 
@@ -114,6 +122,10 @@ void apply(const Settings& settings) {
   if (results.where.device.empty()) {
     throw DataError("ashlar-tune apply", settings.results.string() + " without results", "results of ashlar-tune run",
                     "Run the bundle first");
+  }
+  if (std::ranges::none_of(results.outcomes, [](const Outcome& one) { return one.status == "final"; })) {
+    throw DataError("ashlar-tune apply", settings.results.string() + " in which nothing was timed beside its default",
+                    "results of a run that came so far", "Let ashlar-tune run finish, or see there why all is out");
   }
   const path table_file = settings.tuned / results.where.target / dsl::table_file_name(results.where.device);
   dsl::TunedTable table;

@@ -1,15 +1,19 @@
 // A conformance case: one use of one kernel, told once and read four times: by the correctness test, the gradient
 // test, the benchmark and the support table.
 //
-// To add one, write a function that calls add_case() and call it from your program before run_conformance():
+// To add one, write a function that calls add_case() and call it from your program before run_conformance(). With
+// "ashlar/ad.h" and "tests/conformance/reference.h":
 //
-//   Case{.kernel = "exp",
+// ```cpp source=tests/conformance/example_case.cpp
+//   add_case(
+//       {.kernel = "exp",
 //        .name = "1023",
 //        .inputs = {{.shape = {1023}}},
 //        .call = [](Tensors x) { return std::vector{ashlar::exp(x[0])}; },
-//        .reference = [](HostTensors x) { return pointwise(x, [](double v) { return std::exp(v); }); },
+//        .reference = [](HostTensors x) { return std::vector{pointwise(x[0], [](double v) { return std::exp(v); })}; },
 //        .tolerance = ulps(4),
-//        .differentiable = [](Vars x) { return ad::exp(x[0]); }}
+//        .differentiable = [](Vars x) { return ad::exp(x[0]); }});
+// ```
 //
 // Ready-made references are in reference.h; cases/unary.cpp is the shortest complete example.
 #pragma once

@@ -14,6 +14,7 @@
 #include "runtime/error.h"
 #include "runtime/launch.h"
 #include "runtime/vendor/vendor.h"
+#include "tests/conformance/candidate.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/changed.h"
 #include "tests/conformance/check.h"
@@ -39,6 +40,8 @@ struct Options {
   std::string support;
   std::string status;
   std::vector<std::string> from;
+  std::string judge;
+  unsigned judge_seconds = 600;
   bool vendor = false;
   bool list = false;
   int64_t draws = 0;
@@ -307,7 +310,22 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
   return failures == 0 ? 0 : 1;
 }
 
+// A name that nothing is called by would run nothing and pass.
+void check_names(const std::vector<std::string>& names, Kernels kernels) {
+  std::set<std::string> known;
+  for (const Case& item : cases()) known.insert(stem(item.kernel));
+  for (const KernelInfo* kernel : kernels) known.insert(stem(kernel->name));
+  for (const std::string& name : names) {
+    if (known.contains(name)) continue;
+    std::string list;
+    for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
+    throw ValueError("--kernels", name, "kernels of this program: " + list,
+                     "A gradient's cases go by the name of its kernel");
+  }
+}
+
 int run_all(const Options& options, Kernels kernels) {
+  check_names(options.kernels, kernels);
   const Shard shard(options.shard, kernels);
   const auto has_vendor = [&](const std::string& kernel) {
     return std::ranges::any_of(kernels, [&](const KernelInfo* k) { return k->name == kernel && k->vendor; });
@@ -381,6 +399,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--support", options.support, "Write the support table (Markdown)");
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
+  app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
+  app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
   app.add_option("--draws", options.draws, "So many random draws of sizes, layouts, options, … in place of the cases")
       ->check(CLI::PositiveNumber);
@@ -415,6 +435,10 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
     }
     if (options.devices.empty()) {
       for (const Device device : Device::available()) options.devices.push_back(device.str());
+    }
+    if (!options.judge.empty()) {
+      return judge(parse_candidate(options.judge), Device::parse(options.devices.at(0)), kernels,
+                   options.judge_seconds);
     }
     return run_all(options, kernels);
   } catch (const Error& error) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles or runs every fenced code block of the documentation.
+"""Compiles or runs every fenced code block of the documentation, and of comments in headers.
 
     run_blocks.py --cmake .venv/bin/cmake --ninja .venv/bin/ninja --prefix build/prefix --work build/docs README.md ...
 
@@ -48,9 +48,11 @@ class Block:
 
 
 def blocks_of(file):
-    """The fenced blocks of a Markdown file."""
+    """The fenced blocks of a Markdown file, or of a header's comments."""
     found, start, indent, words, lines = [], None, "", [], []
     for number, line in enumerate(file.read_text().splitlines(), 1):
+        if file.suffix == ".h":
+            line = line.removeprefix("//").removeprefix(" ")
         fence = FENCE.match(line)
         if fence and start is None:
             start, indent, words, lines = number, fence.group(1), fence.group(2).split(), []

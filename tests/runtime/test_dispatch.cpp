@@ -106,6 +106,19 @@ TEST_F(Dispatch, AForcedSettingWinsWhereItIsCompiled) {
   EXPECT_EQ(setting_for(grids, 4096), 2);
 }
 
+TEST_F(Dispatch, AReplacementRunsWhereASettingIsForced) {
+  const Replacement other{"another kernel", KernelKey{}.packed(), {KernelKey{}.packed(), marked<5>, "r", "r"}};
+  const Replacement replacement{"k", KernelKey{}.packed(), {KernelKey{}.packed(), marked<6>, "r", "r"}};
+  set_replacement(&other);
+  set_forced_setting(0);
+  EXPECT_EQ(setting_for({}, 64), 0);
+  set_replacement(&replacement);
+  EXPECT_EQ(setting_for({}, 64), 6);
+  set_forced_setting(-1);
+  EXPECT_EQ(setting_for({}, 64), 0) << "nothing is forced";
+  set_replacement(nullptr);
+}
+
 TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
   if (!detail::environment().log_dispatch) GTEST_SKIP() << "runs in a process of its own with ASHLAR_LOG=dispatch";
   static std::vector<std::string> lines;
@@ -114,11 +127,20 @@ TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
   setting_for(grids, 2000);  // no other test calls it with so many
   setting_for(grids, 2000);
   setting_for({}, 2000);
+  static constexpr uint8_t none_near[] = {detail::kNoneNear, 0, 0, 0};
+  EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 2001), 0);
+  EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 501), 0) << "a hole of the grid";
+  EXPECT_EQ(setting_for(grids, 11), 0) << "below the grid";
   detail::set_log_handler(before);
   std::erase_if(lines, [](const std::string& line) { return !line.starts_with("dispatch: k"); });
-  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0], "dispatch: k_1 on cpu, elements 2000, tile=64 (table of a device)");
   EXPECT_EQ(lines[1], "dispatch: k on cpu, elements 2000, default tunables (no table of this kernel)");
+  EXPECT_EQ(lines[2], "dispatch: k on cpu, elements 2001, default tunables (table of a device)");
+  EXPECT_EQ(lines[3],
+            "dispatch: k on cpu, elements 501, default tunables (no measured size is near, in the table of a device)");
+  EXPECT_EQ(lines[4],
+            "dispatch: k on cpu, elements 11, default tunables (no measured size is near, in the table of a device)");
 }
 
 TEST(CanonicalSizes, FollowTheForm) {

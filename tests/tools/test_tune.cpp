@@ -176,6 +176,51 @@ TEST(Apply, KeepsOtherPointsOfTheTableAndShapesWithoutADefaultOut) {
   EXPECT_TRUE(table.kernels.contains("other"));
 }
 
+TEST(Apply, ShapesThatATableCantTellApartCountByTheWorst) {
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  const auto add = [&](const Tunables& tunables, int64_t rows, int64_t columns, double ratio) {
+    results.outcomes.push_back({"k", "f32", tunables, {rows, columns}, "final", ratio, ratio, "", {rows * columns}});
+  };
+  const Tunables wide{{"tile", "8"}}, both{{"tile", "16"}}, tall{{"tile", "32"}};
+  add({}, 10, 1000, 1);
+  add({}, 1000, 10, 1);
+  add(wide, 10, 1000, 0.2), add(wide, 1000, 10, 1.5);
+  add(both, 10, 1000, 0.7), add(both, 1000, 10, 0.8);
+  add(tall, 1000, 10, 0.1);  // not timed at the other
+  const auto points = apply(results, {}, {}).kernels.at("k").at("f32");
+  ASSERT_EQ(points.size(), 1u);
+  EXPECT_EQ(points[0].sizes, (std::vector<int64_t>{10000}));
+  EXPECT_EQ(points[0].tunables, both);
+  EXPECT_EQ(points[0].of_default, 0.8);
+}
+
+TEST(Shapes, OfPlainKernelsAreThoseOfTheirTensors) {
+  static constexpr Argument arguments[] = {{"x", Argument::Role::input, 0, DType::f32, 3, -1},
+                                           {"gain", Argument::Role::input, 0, DType::f32, 1, -1},
+                                           {"y", Argument::Role::output, 0, DType::f32, 3, -1}};
+  KernelInfo kernel{"k", "", Form::plain, arguments, {}, 1, nullptr, nullptr, {}};
+  kernel.shape_rule = [](const Shape* in, Shape* out) -> const char* {
+    out[0] = in[0];
+    return in[1][0] == in[0][1] ? nullptr : "gain[0] == x[1]";
+  };
+  const Inputs inputs = make_inputs(kernel, KernelKey{}.packed(), {2, 3, 5});
+  EXPECT_EQ(inputs[0][0].shape(), (Shape{2, 3, 5}));
+  EXPECT_EQ(inputs[0][1].shape(), (Shape{3})) << "as the rule wants it";
+  EXPECT_EQ(size_names(kernel), "axis 0 x axis 1 x axis 2");
+  EXPECT_THROW(check_shape(kernel, {30}), ValueError);
+  EXPECT_FALSE(check_sizes(kernel).empty());
+  for (const auto& sizes : check_sizes(kernel)) EXPECT_NO_THROW(check_shape(kernel, sizes));
+  kernel.shape_rule = [](const Shape*, Shape*) -> const char* { return "never"; };
+  EXPECT_THROW(check_shape(kernel, {2, 3, 5}), ValueError);
+  EXPECT_TRUE(check_sizes(kernel).empty());
+}
+
+TEST(Results, KeepHowATableKnowsACall) {
+  const Outcome outcome{"k", "f32", {}, {10, 100}, "final", 1, 1, "", {1000}};
+  EXPECT_EQ(outcome_of(line_of(outcome)).table_sizes, outcome.table_sizes);
+  EXPECT_TRUE(outcome_of(line_of(final_time({}, 64, 1))).table_sizes.empty());
+}
+
 TEST(Plot, HasADotForEachCandidate) {
   Results results{{"cpu", "A & B", "f", "d"}, {}};
   for (const double time : {10.0, 5.0, 20.0}) {

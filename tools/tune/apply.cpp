@@ -15,6 +15,23 @@ struct Measured {
   std::map<Sizes, std::map<Tunables, const Outcome*>> finals;
 };
 
+/// The same by the sizes that a table has. Shapes that are one to it count as one: of each setting that was timed at
+/// all of them, the worst.
+std::map<Sizes, std::map<Tunables, const Outcome*>> by_table_sizes(
+    const std::map<Sizes, std::map<Tunables, const Outcome*>>& of_shapes) {
+  std::map<Sizes, std::map<Tunables, const Outcome*>> merged;
+  for (const auto& [shape, finals] : of_shapes) {
+    const Sizes& known = finals.at(Tunables{})->table_sizes;
+    const auto [place, is_first] = merged.try_emplace(known.empty() ? shape : known, finals);
+    if (is_first) continue;
+    std::erase_if(place->second, [&](const auto& one) { return !finals.contains(one.first); });
+    for (auto& [tunables, outcome] : place->second) {
+      if (finals.at(tunables)->of_default > outcome->of_default) outcome = finals.at(tunables);
+    }
+  }
+  return merged;
+}
+
 std::map<Name, Measured> measured(const Results& results) {
   std::set<std::pair<Name, Tunables>> out;
   for (const Outcome& outcome : results.outcomes) {
@@ -29,6 +46,7 @@ std::map<Name, Measured> measured(const Results& results) {
   // A shape counts once its default is timed; it is the last of the finals.
   for (auto& [name, instance] : all) {
     std::erase_if(instance.finals, [](const auto& shape) { return !shape.second.contains(Tunables{}); });
+    instance.finals = by_table_sizes(instance.finals);
   }
   return all;
 }

@@ -9,13 +9,14 @@
 #include <sstream>
 
 #include "runtime/error.h"
+#include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"
 #include "tools/tune/process.h"
 
 namespace ashlar::tune {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Candidate, tunables, symbol, error, spilled_bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Instance, kernel, name, key, library, sizes, candidates, left_out)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Instance, kernel, name, key, library, sizes, candidates, left_out, judge)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Origin, request, generators)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Bundle, target, origin, instances)
 
@@ -37,8 +38,9 @@ void compile_candidate(const KernelFile& file, const Instance& instance, const B
     }
   }
   if (finished.code == 0) {
-    finished = run({file.compiler, "-shared", "-s", "-o", (request.folder / (candidate.symbol + ".so")).string(),
-                    (work / (candidate.symbol + ".o")).string()});
+    finished =
+        run({file.compiler, "-shared", "-s", "-Wl,-Bsymbolic", "-o",
+             (request.folder / (candidate.symbol + ".so")).string(), (work / (candidate.symbol + ".o")).string()});
   }
   if (finished.code != 0) candidate.error = finished.output.empty() ? "no message" : finished.output;
   candidate.spilled_bytes = read_assembler_report(work / (candidate.symbol + ".ptxas")).spilled_bytes;
@@ -116,12 +118,11 @@ std::string code_target_for(std::vector<KernelFile>& files, const BundleRequest&
   return *std::ranges::find_if(targets, [&](const std::string& target) { return count_on(target) == all; });
 }
 
-/// This program and what it needs but the C library, which must be the machine's own.
-void copy_program(const path& folder) {
-  std::filesystem::copy_file("/proc/self/exe", folder / "ashlar-tune",
-                             std::filesystem::copy_options::overwrite_existing);
+/// A program and what it needs but the C library, which must be the machine's own.
+void copy_program(const path& program, const path& folder, const std::string& name) {
+  std::filesystem::copy_file(program, folder / name, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::create_directories(folder / "lib");
-  std::stringstream lines(run({"ldd", (folder / "ashlar-tune").string()}).output);
+  std::stringstream lines(run({"ldd", (folder / name).string()}).output);
   for (std::string line; std::getline(lines, line);) {
     const size_t arrow = line.find("=> /"), end = line.find(" (");
     if (arrow == std::string::npos || end == std::string::npos) continue;
@@ -195,13 +196,27 @@ Bundle make_bundle(const BundleRequest& request) {
     size_t instance, candidate;
   };
   std::vector<Job> jobs;
+  std::set<std::string> unknown(request.instances.begin(), request.instances.end());
+  std::map<std::string, path> judges;  // by their names in the bundle
   for (KernelFile& file : files) {
     file.read_spaces(bundle.target, request.cuda_capability);
     const std::vector<Instance> instances = chosen(file, request);
     if (instances.empty()) continue;
     link_kernels(file, bundle.target, request.folder);
-    for (const Instance& instance : instances) {
+    if (!file.conformance.empty() && !std::filesystem::exists(file.conformance)) {
+      throw DataError("ashlar-tune bundle", "no " + file.conformance, "the program with the cases of " + file.stem,
+                      "Build it first: candidates are judged by them");
+    }
+    for (Instance instance : instances) {
       missing.erase(instance.kernel);
+      unknown.erase(instance.name);
+      if (!file.conformance.empty()) {
+        instance.judge = path(file.conformance).filename().string();
+        judges[instance.judge] = file.conformance;
+      }
+      // Before anything is compiled, for minutes.
+      const KernelInfo& kernel = open_kernel(request.folder / instance.library, instance.kernel);
+      for (const std::vector<int64_t>& sizes : instance.sizes) check_shape(kernel, sizes);
       for (size_t c = 0; c < instance.candidates.size(); c++) jobs.push_back({&file, bundle.instances.size(), c});
       bundle.instances.push_back(instance);
     }
@@ -210,6 +225,10 @@ Bundle make_bundle(const BundleRequest& request) {
     throw ValueError("ashlar-tune bundle",
                      "no kernel or instance of " + *missing.begin() + " in " + request.build.string(),
                      "kernels that were built there", "ashlar-tune takes their names, and --instances as in f32_none");
+  }
+  if (!unknown.empty()) {
+    throw ValueError("ashlar-tune bundle", "--instances " + *unknown.begin(), "instances of the kernels, as f32_none",
+                     "ashlar-tune explain KERNEL names the first");
   }
 
   std::mutex mutex;
@@ -224,7 +243,8 @@ Bundle make_bundle(const BundleRequest& request) {
   std::fputc('\n', stderr);
   for (Instance& instance : bundle.instances) leave_out_spilling(instance);
   std::filesystem::remove_all(request.folder / "work");
-  copy_program(request.folder);
+  copy_program("/proc/self/exe", request.folder, "ashlar-tune");
+  for (const auto& [name, program] : judges) copy_program(program, request.folder, name);
   std::ofstream out(request.folder / "bundle.json");
   out << json(bundle).dump(1) << "\n";
   if (!out.flush()) throw DataError("ashlar-tune bundle", request.folder.string(), "a folder that can be written", "");

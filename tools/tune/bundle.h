@@ -4,6 +4,7 @@
 //   bundle.json           what follows
 //   <stem>.so             the kernels of one file as the library has them: tables, defaults, code for the CPU
 //   <symbol>.so           one instance with one setting of its tunables
+//   <program>             the conformance program with the kernels' cases, where there is one
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Instance {
   std::vector<std::vector<int64_t>> sizes;  ///< to be timed
   std::vector<Candidate> candidates;        ///< the default first
   std::map<std::string, int> left_out;      ///< rule → settings that it ruled out
+  std::string judge = {};                   ///< the conformance program with its cases; empty: there's none
 };
 
 /// What a bundle was made from, as text.

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <string>
+#include <utility>
 
+#include "runtime/dispatch.h"
 #include "runtime/error.h"
 #include "runtime/forms/forms.h"
 #include "runtime/launch.h"
+#include "tools/tune/bundle.h"
 
 namespace ashlar::tune {
 namespace {
@@ -43,6 +47,46 @@ Tensor random_tensor(const Shape& shape, DType dtype, int64_t below, uint64_t se
   return Tensor::from<int32_t>(values, shape).to(dtype);
 }
 
+std::vector<const Argument*> inputs_of(const KernelInfo& kernel) {
+  std::vector<const Argument*> inputs;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role == Argument::Role::input) inputs.push_back(&argument);
+  }
+  return inputs;
+}
+
+int highest_rank(const KernelInfo& kernel) {
+  int rank = 1;
+  for (const Argument* input : inputs_of(kernel)) rank = std::max<int>(rank, input->rank);
+  return rank;
+}
+
+/// Shapes for the inputs of a kernel of Form::plain: an input of lower rank takes the last of the sizes, else others
+/// that stand together, as the kernel's own rule wants it. Empty: its rule accepts none.
+std::vector<Shape> plain_shapes(const KernelInfo& kernel, const std::vector<int64_t>& sizes) {
+  const std::vector<const Argument*> inputs = inputs_of(kernel);
+  const int rank = static_cast<int>(sizes.size());
+  std::vector<int> first;  // of each input's sizes
+  for (const Argument* input : inputs) first.push_back(rank - input->rank);
+  const auto scratch = static_cast<size_t>(kernel.count(Argument::Role::scratch));
+  std::vector<Shape> results(static_cast<size_t>(kernel.count(Argument::Role::output)) + scratch);
+  while (true) {
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < inputs.size(); i++) {
+      Shape shape = Shape::filled(inputs[i]->rank, 1);
+      for (int axis = 0; axis < inputs[i]->rank; axis++) shape[axis] = sizes[static_cast<size_t>(first[i] + axis)];
+      shapes.push_back(shape);
+    }
+    if (kernel.shape_rule == nullptr || kernel.shape_rule(shapes.data(), results.data()) == nullptr) return shapes;
+    size_t i = 0;
+    for (; i < inputs.size(); i++) {
+      if (inputs[i]->rank > 0 && --first[i] >= 0) break;
+      first[i] = rank - inputs[i]->rank;
+    }
+    if (i == inputs.size()) return {};
+  }
+}
+
 Shape shape_of_input(const KernelInfo& kernel, const Argument& argument, const std::vector<int64_t>& sizes) {
   if (argument.rank == 0) return {};
   switch (kernel.form) {
@@ -53,7 +97,7 @@ Shape shape_of_input(const KernelInfo& kernel, const Argument& argument, const s
     case Form::pointwise:
     case Form::broadcast:
       return {sizes[0]};
-    case Form::plain:
+    case Form::plain:  // see plain_shapes()
     case Form::movement:
     case Form::contraction:
       break;
@@ -154,24 +198,50 @@ std::string difference_of(const std::vector<T>& came, const std::vector<T>& expe
 
 }  // namespace
 
-Inputs make_inputs(const KernelInfo& kernel, uint32_t key, const std::vector<int64_t>& sizes) {
-  if (sizes.size() != static_cast<size_t>(size_count(kernel.form))) {
-    std::string names;
-    for (const char* name : kSizeNames[static_cast<size_t>(kernel.form)]) {
-      if (name && !names.empty()) names += "x";
-      if (name) names += name;
-    }
-    throw ValueError("ashlar-tune", std::to_string(sizes.size()) + " sizes for " + kernel.name, names,
-                     "Give shapes of that form");
+std::string size_names(const KernelInfo& kernel) {
+  std::string names;
+  const auto add = [&](const std::string& name) { names += (names.empty() ? "" : " x ") + name; };
+  if (const int rank = highest_rank(kernel); kernel.form == Form::plain && rank > 1) {
+    for (int axis = 0; axis < rank; axis++) add("axis " + std::to_string(axis));
+    return names;
   }
+  for (const char* name : kSizeNames[static_cast<size_t>(kernel.form)]) {
+    if (name) add(name);
+  }
+  return names;
+}
+
+void check_shape(const KernelInfo& kernel, const std::vector<int64_t>& sizes) {
+  const int count = kernel.form == Form::plain ? highest_rank(kernel) : size_count(kernel.form);
+  if (sizes.size() != static_cast<size_t>(count)) {
+    throw ValueError("ashlar-tune", "the shape " + text_of(sizes) + " for " + kernel.name,
+                     std::to_string(count) + (count == 1 ? " size: " : " sizes: ") + size_names(kernel),
+                     "Give --shapes of that form");
+  }
+  if (kernel.form == Form::plain && !inputs_of(kernel).empty() && plain_shapes(kernel, sizes).empty()) {
+    throw ValueError("ashlar-tune", "the shape " + text_of(sizes) + " for " + kernel.name,
+                     "sizes of which the shapes of its inputs can be taken as its definition wants them",
+                     "Give other --shapes");
+  }
+}
+
+Inputs make_inputs(const KernelInfo& kernel, uint32_t key, const std::vector<int64_t>& sizes) {
+  check_shape(kernel, sizes);
   if (kernel.form == Form::contraction) return contraction_inputs(key, sizes);
+  std::vector<Shape> shapes;
+  if (kernel.form == Form::plain) shapes = plain_shapes(kernel, sizes);
   std::vector<Tensor> inputs;
-  for (const Argument& argument : kernel.arguments) {
-    if (argument.role != Argument::Role::input) continue;
-    inputs.push_back(random_tensor(shape_of_input(kernel, argument, sizes), dtype_of_argument(argument, key),
-                                   sizes.back(), inputs.size() + 1));
+  for (const Argument* argument : inputs_of(kernel)) {
+    const Shape shape = kernel.form == Form::plain ? shapes[inputs.size()] : shape_of_input(kernel, *argument, sizes);
+    inputs.push_back(random_tensor(shape, dtype_of_argument(*argument, key), sizes.back(), inputs.size() + 1));
   }
   return {inputs};
+}
+
+std::vector<int64_t> sizes_for_table(const KernelInfo& kernel, const Inputs& inputs,
+                                     const std::vector<Tensor>& outputs) {
+  const auto sizes = detail::canonical_sizes(kernel.form, inputs[0], outputs);
+  return {sizes.begin(), sizes.begin() + size_count(kernel.form)};
 }
 
 Inputs copy_to(const Inputs& inputs, Device device) {
@@ -205,8 +275,19 @@ std::string difference(const std::vector<Tensor>& came, const std::vector<Tensor
   return "";
 }
 
-std::vector<std::vector<int64_t>> check_sizes(Form form) {
-  switch (form) {
+std::vector<std::vector<int64_t>> check_sizes(const KernelInfo& kernel) {
+  if (const int rank = highest_rank(kernel); kernel.form == Form::plain && rank > 1) {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const auto& [rows, columns] : std::initializer_list<std::pair<int64_t, int64_t>>{
+             {1, 1}, {3, 33}, {33, 33}, {130, 65}, {5, 1031}, {1031, 7}, {128, 128}}) {
+      std::vector<int64_t> shape(static_cast<size_t>(rank), shapes.size() % 2 ? 3 : 1);
+      *(shape.end() - 2) = rows;
+      shape.back() = columns;
+      if (!plain_shapes(kernel, shape).empty()) shapes.push_back(shape);  // not every rule accepts every shape
+    }
+    return shapes;
+  }
+  switch (kernel.form) {
     case Form::rows:
       return {{1, 1}, {3, 33}, {130, 65}, {5, 1031}, {2, 4096}, {2, 20001}};
     case Form::reduction:

@@ -12,8 +12,15 @@ namespace ashlar::tune {
 /// The inputs of one call; a contraction has one set for each layout of its operands (nn, nt, tn).
 using Inputs = std::vector<std::vector<Tensor>>;
 
+/// What a shape to be timed consists of, as "outer x reduced x inner": the sizes that kSizeNames has for the form. The
+/// tensors of Form::plain are as declared, so there it is one size for each axis of the input with the most.
+std::string size_names(const KernelInfo& kernel);
+
+/// Throws ValueError unless `sizes` are as many as the kernel takes and its inputs can be made of them.
+void check_shape(const KernelInfo& kernel, const std::vector<int64_t>& sizes);
+
 /// Random inputs on the CPU, the same for the same arguments: floats in [-1, 1), whole numbers in [0, last size).
-/// `key` says which instance; sizes are as kSizeNames says of the form.
+/// `key` says which instance. Throws as check_shape().
 Inputs make_inputs(const KernelInfo& kernel, uint32_t key, const std::vector<int64_t>& sizes);
 
 /// The same tensors on another device, as tensors of their own.
@@ -28,7 +35,11 @@ std::string difference(const std::vector<Tensor>& came, const std::vector<Tensor
 
 /// Sizes beside those to be timed at which candidates are compared with the CPU's results: odd ones, around the edges
 /// of tiles, each small.
-std::vector<std::vector<int64_t>> check_sizes(Form form);
+std::vector<std::vector<int64_t>> check_sizes(const KernelInfo& kernel);
+
+/// The sizes by which a tuned table knows a call of the first set (kSizeNames).
+std::vector<int64_t> sizes_for_table(const KernelInfo& kernel, const Inputs& inputs,
+                                     const std::vector<Tensor>& outputs);
 
 /// Bytes of the inputs and outputs, and floating-point operations, of one call of the first set.
 double bytes_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);

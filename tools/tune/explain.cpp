@@ -1,7 +1,5 @@
 #include "tools/tune/explain.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <chrono>
 #include <ostream>
@@ -71,13 +69,6 @@ std::vector<int64_t> sizes_of_shape(const std::string& shape) {
     at = end + 1;
   }
   return sizes;
-}
-
-const KernelInfo& open_kernel(const path& library, const std::string& kernel) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* find = handle ? dlsym(handle, "ashlar_tuned_kernel") : nullptr;
-  if (find == nullptr) throw DataError("ashlar-tune explain", dlerror(), "a library that opens", "");
-  return *reinterpret_cast<const KernelInfo* (*)(const char*)>(find)(kernel.c_str());
 }
 
 /// One call's bytes and operations come from a call on the CPU: shapes are the same everywhere.

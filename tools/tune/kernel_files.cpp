@@ -1,5 +1,7 @@
 #include "tools/tune/kernel_files.h"
 
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <fstream>
 #include <set>
@@ -32,6 +34,7 @@ std::vector<KernelFile> kernel_files(const path& build) {
                        noted["folder"].get<std::string>(),
                        {},
                        noted["compiler"],
+                       noted.value("conformance", ""),
                        {},
                        {}};
         if (noted["ptxas"] != "") one.device_tools = {noted["ptxas"], noted["nvfatbin"], noted["architectures"]};
@@ -100,6 +103,16 @@ void link_kernels(const KernelFile& file, const std::string& target, const path&
   const Finished finished = run(command);
   if (finished.code != 0) throw DataError("ashlar-tune", finished.output, "a file that links, " + file.stem, "");
   std::filesystem::remove(source);
+}
+
+const KernelInfo& open_kernel(const path& library, const std::string& kernel) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* find = handle ? dlsym(handle, "ashlar_tuned_kernel") : nullptr;
+  if (find == nullptr) throw DataError("ashlar-tune", dlerror(), "a library of kernels", "Make the bundle again");
+  const KernelInfo* info = reinterpret_cast<const KernelInfo* (*)(const char*)>(find)(kernel.c_str());
+  if (info == nullptr)
+    throw DataError("ashlar-tune", kernel, "a kernel of " + library.string(), "Make the bundle again");
+  return *info;
 }
 
 AssemblerReport read_assembler_report(const path& file) {

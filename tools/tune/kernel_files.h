@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/kernel.h"
 #include "tools/tune/bundle.h"
 #include "tools/tune/process.h"
 
@@ -16,7 +17,8 @@ struct KernelFile {
   std::filesystem::path generator, folder;
   std::vector<std::string> includes;
   std::string compiler;
-  Command device_tools;  ///< ptxas, libnvfatbin and the architectures; empty: kernels stay PTX
+  std::string conformance;  ///< the program with the kernels' cases; empty: none was named
+  Command device_tools;     ///< ptxas, libnvfatbin and the architectures; empty: kernels stay PTX
   nlohmann::json spaces;
 
   /// Asks the generator for the spaces of its kernels. Throws DataError.
@@ -40,6 +42,9 @@ Command compile_command(const KernelFile& file, const std::string& what, const s
 /// Links a kernel's file into `folder`/<stem>.so: its description, its functions, and the code that the build compiled
 /// for the target and for the CPU, whose results the candidates' are compared with. Throws DataError.
 void link_kernels(const KernelFile& file, const std::string& target, const std::filesystem::path& folder);
+
+/// A kernel of such a library. Throws DataError.
+const KernelInfo& open_kernel(const std::filesystem::path& library, const std::string& kernel);
 
 /// What the assembler says of one compiled function's device code.
 struct AssemblerReport {

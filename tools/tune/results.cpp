@@ -18,10 +18,19 @@ using nlohmann::json;
 
 // Messages come from drivers and compilers: whatever isn't UTF-8 in them is replaced.
 static std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-std::string line_of(const Outcome& outcome) { return text_of(json(outcome)); }
+static Outcome outcome_in(const json& value) {
+  auto outcome = value.get<Outcome>();
+  if (value.contains("table_sizes")) value["table_sizes"].get_to(outcome.table_sizes);
+  return outcome;
+}
+std::string line_of(const Outcome& outcome) {
+  json value(outcome);
+  if (!outcome.table_sizes.empty()) value["table_sizes"] = outcome.table_sizes;
+  return text_of(value);
+}
 std::string line_of(const Where& where) { return text_of(json(where)); }
 Where where_of(const std::string& line) { return json::parse(line).get<Where>(); }
-Outcome outcome_of(const std::string& line) { return json::parse(line).get<Outcome>(); }
+Outcome outcome_of(const std::string& line) { return outcome_in(json::parse(line)); }
 
 std::string ResultsFile::key_of(const std::string& kernel, const std::string& instance, const Tunables& tunables) {
   return kernel + " " + instance + " " + tune::text_of(tunables);
@@ -42,7 +51,7 @@ ResultsFile::ResultsFile(std::filesystem::path file) : file_(std::move(file)) {
         results_.where = value.get<Where>();
         continue;
       }
-      remember(value.get<Outcome>());
+      remember(outcome_in(value));
     } catch (const json::exception& error) {
       throw DataError("ashlar-tune", file_.string() + ", line " + std::to_string(number) + ": " + error.what(),
                       "results of ashlar-tune run", "Delete the file to begin again");

@@ -18,17 +18,18 @@ namespace ashlar::tune {
 struct Outcome {
   std::string kernel, instance;
   Tunables tunables;
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> sizes;  ///< none: of the conformance cases
   /// "timed", "slow" (left out of further rounds), "final" (timed side by side with the default), "checked" (only
-  /// compared), "elsewhere" (another kernel is called at such sizes), or why it is out: "wrong", "failed", "out of
-  /// memory", "crashed", "hung", "not compiled".
+  /// compared), "judged" (right in all conformance cases), "elsewhere" (another kernel is called at such sizes), or why
+  /// it is out: "wrong", "failed", "out of memory", "crashed", "hung", "not compiled".
   std::string status;
   double microseconds = 0;
   double of_default = 0;  ///< in final ones: the median over rounds of its time over the default's
   std::string message;
+  std::vector<int64_t> table_sizes = {};  ///< how a table knows such a call, where that isn't `sizes`
 
   bool is_out() const {
-    constexpr std::array<std::string_view, 5> in{"timed", "slow", "final", "checked", "elsewhere"};
+    constexpr std::array<std::string_view, 6> in{"timed", "slow", "final", "checked", "judged", "elsewhere"};
     return std::ranges::find(in, status) == in.end();
   }
 };

@@ -233,7 +233,8 @@ class Supervisor {
     if (is_time) std::snprintf(time, sizeof time, " %.4g us, best %.4g", outcome.microseconds, best_);
     std::string line = std::to_string(timed_ + slow_) + "/" + std::to_string(total_) + " timed, " +
                        std::to_string(out_) + " out, " + std::to_string(static_cast<int>(seconds_since(start_))) +
-                       " s | " + outcome.kernel + " " + outcome.instance + " " + text_of(outcome.sizes) + " " +
+                       " s | " + outcome.kernel + " " + outcome.instance + " " +
+                       (outcome.sizes.empty() ? "conformance cases" : text_of(outcome.sizes)) + " " +
                        text_of(outcome.tunables) + ": " + outcome.status + time;
     if (outcome.is_out()) line += ", " + outcome.message.substr(0, outcome.message.find('\n'));
     if (is_terminal_)

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +19,8 @@
 #include "runtime/stream.h"
 #include "runtime/vendor/vendor.h"
 #include "tools/tune/call.h"
+#include "tools/tune/kernel_files.h"
+#include "tools/tune/process.h"
 
 namespace ashlar::tune {
 namespace {
@@ -65,10 +71,7 @@ struct Elsewhere : ValueError {
 class Subject {
  public:
   Subject(const Bundle& bundle, const Instance& instance) : bundle_(bundle), instance_(instance) {
-    using Find = const KernelInfo* (*)(const char*);
-    const auto find = reinterpret_cast<Find>(symbol_in(bundle.folder / instance.library, "ashlar_tuned_kernel"));
-    const KernelInfo* info = find(instance.kernel.c_str());
-    if (info == nullptr) throw DataError("ashlar-tune", instance.kernel, "a kernel of this bundle", "Make it again");
+    const KernelInfo* info = &open_kernel(bundle.folder / instance.library, instance.kernel);
     const auto target = static_cast<size_t>(code_target_of(bundle.target));
     const TargetTable& table = *info->targets[target];
     for (int i = 0; i < table.count; i++) {
@@ -124,7 +127,7 @@ class Subject {
     return outputs;
   }
   Inputs inputs(const std::vector<int64_t>& sizes) const { return make_inputs(tuned_, instance_.key, sizes); }
-  Form form() const { return tuned_.form; }
+  const KernelInfo& kernel() const { return tuned_; }
   uint32_t key() const { return instance_.key; }
 
   bool works_in_place() const {
@@ -183,7 +186,7 @@ class Worker {
     set_vendor_policy(VendorPolicy::never);  // the candidates are ours
     for (const Instance& instance : bundle_.instances) {
       Subject subject(bundle_, instance);
-      for (const std::vector<int64_t>& sizes : check_sizes(subject.form())) {
+      for (const std::vector<int64_t>& sizes : check_sizes(subject.kernel())) {
         if (!each_candidate(subject, instance, sizes, false)) return false;
       }
       if (!is_checked(subject, instance, instance.candidates[0])) continue;  // nothing to compare with
@@ -205,7 +208,7 @@ class Worker {
       const Outcome* outcome = results_.find(instance, candidate, sizes, false);
       return outcome != nullptr && outcome->status == "checked";
     };
-    return !is_out(instance, candidate) && std::ranges::any_of(check_sizes(subject.form()), checked);
+    return !is_out(instance, candidate) && std::ranges::any_of(check_sizes(subject.kernel()), checked);
   }
 
   void finish(const Outcome& outcome) {
@@ -299,7 +302,42 @@ class Worker {
     outcome.microseconds = median(times);
   }
 
-  /// The quickest candidates and the default, in alternating rounds, so that a clock that drifts favours none.
+  /// Whether the kernel's conformance cases accept it, by their references in double. A program of its own runs them,
+  /// once for each candidate that comes so far.
+  bool is_right(const Instance& instance, const Candidate& candidate) {
+    if (instance.judge.empty()) return true;
+    if (const Outcome* known = results_.find(instance, candidate, {}, false)) return known->status == "judged";
+    Outcome outcome = about(instance, candidate, {});
+    tell_.begin(outcome);
+    const char* libraries = std::getenv("LD_LIBRARY_PATH");
+    const auto seconds = static_cast<int>(std::ceil(30 * options_.seconds_per_candidate));
+    const Command command{
+        "/usr/bin/env",
+        "LD_LIBRARY_PATH=" + (bundle_.folder / "lib").string() + (libraries ? ":" : "") + (libraries ? libraries : ""),
+        (bundle_.folder / instance.judge).string(),
+        "--devices",
+        device_.str(),
+        "--judge",
+        instance.kernel + "," + std::to_string(instance.key) + "," +
+            (bundle_.folder / (candidate.symbol + ".so")).string() + "," + candidate.symbol,
+        "--seconds",
+        std::to_string(seconds)};
+    std::future<Finished> running = std::async(std::launch::async, [&] { return tune::run(command); });
+    // It watches its own time.
+    while (running.wait_for(std::chrono::seconds(1)) != std::future_status::ready) tell_.begin(outcome);
+    const Finished finished = running.get();
+    outcome.status = finished.code == 0               ? "judged"
+                     : finished.code == 1             ? "wrong"
+                     : finished.code == 128 + SIGALRM ? "hung"
+                     : finished.code > 128            ? "crashed"
+                                                      : "failed";
+    if (finished.code != 0) outcome.message = finished.output;
+    finish(outcome);
+    return finished.code == 0;
+  }
+
+  /// The quickest candidates that are right and the default, in alternating rounds, so that a clock that drifts favours
+  /// none.
   bool finals(Subject& subject, const Instance& instance, const std::vector<int64_t>& sizes) {
     std::vector<std::pair<double, const Candidate*>> ranking;
     for (const Candidate& candidate : instance.candidates) {
@@ -309,18 +347,20 @@ class Worker {
     }
     std::ranges::sort(ranking);
     const Candidate& standard = instance.candidates[0];
+    if (is_out(instance, standard) || results_.find(instance, standard, sizes, true)) return true;
+    if (!is_right(instance, standard)) return true;
     std::vector<const Candidate*> finalists{&standard};
     for (const auto& [time, candidate] : ranking) {
-      if (candidate != &standard && static_cast<int>(finalists.size()) <= options_.finalists)
-        finalists.push_back(candidate);
+      if (static_cast<int>(finalists.size()) > options_.finalists) break;
+      if (candidate != &standard && is_right(instance, *candidate)) finalists.push_back(candidate);
     }
-    if (is_out(instance, standard) || results_.find(instance, standard, sizes, true)) return true;
     Outcome outcome = about(instance, standard, sizes);
     tell_.begin(outcome);
     try {
       const Inputs inputs = copy_to(subject.inputs(sizes), device_);
       const Timer timer(subject, inputs, device_);
       subject.use(standard);
+      const std::vector<int64_t> table_sizes = sizes_for_table(subject.kernel(), inputs, subject.call(inputs));
       timer.batch(2);
       const int64_t calls = timer.calibrate(options_.timing_seconds / 8);
       std::vector<std::vector<double>> times(finalists.size());
@@ -340,6 +380,7 @@ class Worker {
         outcome.status = "final";
         outcome.microseconds = median(times[f]);
         outcome.of_default = median(ratios);
+        if (table_sizes != sizes) outcome.table_sizes = table_sizes;
         finish(outcome);
       }
     } catch (const Error& error) {

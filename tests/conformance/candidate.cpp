@@ -1,0 +1,92 @@
+#include "tests/conformance/candidate.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <sstream>
+#include <vector>
+
+#include "runtime/error.h"
+#include "runtime/launch.h"
+#include "runtime/vendor/vendor.h"
+#include "tests/conformance/case.h"
+#include "tests/conformance/check.h"
+#include "tests/conformance/gradient.h"
+
+namespace ashlar::conformance {
+namespace {
+
+bool reached = false;
+const char* watched = nullptr;
+void watch(const KernelInfo&, const KernelInstance& instance) { reached = reached || instance.symbol == watched; }
+
+/// The kernel whose cases reach `kernel`: itself, the one that it is the gradient of, or the one that it is a pass of.
+std::string kernel_of_cases(const std::string& kernel, std::span<const KernelInfo* const> kernels) {
+  for (const KernelInfo* whole : kernels) {
+    if (whole->parts && (whole->parts->name == kernel || whole->last->name == kernel)) return whole->name;
+  }
+  return kernel.substr(0, kernel.find("_grad"));
+}
+
+}  // namespace
+
+Candidate parse_candidate(const std::string& text) {
+  std::stringstream parts(text);
+  Candidate candidate;
+  std::string key;
+  std::getline(parts, candidate.kernel, ',');
+  std::getline(parts, key, ',');
+  std::getline(parts, candidate.library, ',');
+  std::getline(parts, candidate.symbol);
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), candidate.key);
+  if (error != std::errc() || end != key.data() + key.size() || candidate.symbol.empty()) {
+    throw ValueError("--judge", text, "KERNEL,KEY,LIBRARY,SYMBOL", "ashlar-tune run gives it");
+  }
+  return candidate;
+}
+
+int judge(const Candidate& candidate, Device device, std::span<const KernelInfo* const> kernels, unsigned seconds) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  alarm(seconds);
+  void* library = dlopen(candidate.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* function = library ? dlsym(library, (candidate.symbol + "_argv").c_str()) : nullptr;
+  if (function == nullptr) throw DataError("--judge", dlerror(), "a candidate of this bundle", "Make the bundle again");
+  const Replacement replacement{
+      candidate.kernel,
+      candidate.key,
+      {candidate.key, reinterpret_cast<int (*)(void**)>(function), candidate.symbol.c_str(), "candidate"}};
+  watched = replacement.instance.symbol;
+  set_launch_observer(watch);
+  set_vendor_policy(VendorPolicy::never);
+  set_replacement(&replacement);
+  set_forced_setting(0);
+
+  const std::string kernel = kernel_of_cases(candidate.kernel, kernels);
+  const bool of_gradient = candidate.kernel.find("_grad") != std::string::npos;
+  const auto dtype = static_cast<DType>(candidate.key & 255);
+  int status = 0;
+  for (const Case& item : cases()) {
+    if (item.benchmark || item.kernel != kernel || std::ranges::count(item.dtypes, dtype) == 0) continue;
+    if (of_gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
+    const std::string report = of_gradient ? check_gradient(item, dtype, device) : check_result(item, dtype, device);
+    if (report.empty()) continue;
+    std::printf("%s: %s\n", item.name.c_str(), report.c_str());
+    status = kCandidateFails;
+    break;
+  }
+  set_forced_setting(-1);
+  set_replacement(nullptr);
+  set_launch_observer(nullptr);
+  if (status == 0 && !reached) {
+    std::printf("no case of %s reaches %s\n", kernel.c_str(), candidate.symbol.c_str());
+    return kCandidateUnreached;
+  }
+  return status;
+}
+
+}  // namespace ashlar::conformance

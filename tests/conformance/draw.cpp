@@ -10,9 +10,9 @@ namespace {
 // 95 % of the draws have inputs of at most 2^12 elements, the others of at most 2^22, of a gradient 2^20.
 constexpr double kLarge = 0.05;
 constexpr double kGradients = 0.35;
-constexpr double kSmallBits = 12;
-constexpr double kLargeBits = 22;
-constexpr double kLargeGradientBits = 20;
+constexpr int kSmallBits = 12;
+constexpr int kLargeBits = 22;
+constexpr int kLargeGradientBits = 20;
 constexpr int64_t kMostTerms = 1 << 24;
 
 bool is_prime(int64_t n) {
@@ -73,7 +73,7 @@ void draw_extents(Draw& draw, double bits, Random& random) {
     draw.extents[i] = interesting(std::exp2(bits * shares[i] / most), random);
   }
   // No more than that, and not many more terms: outer products and contractions have more than their inputs.
-  const int64_t most_elements = int64_t{1} << (bits <= kSmallBits ? static_cast<int>(kSmallBits) : 22);
+  const int64_t most_elements = int64_t{1} << (bits <= kSmallBits ? kSmallBits : kLargeBits);
   const int64_t most_terms = std::min<int64_t>(8 * std::llround(std::exp2(bits)), kMostTerms);
   const auto fits = [&] {
     return draw.terms() <= most_terms && std::ranges::all_of(draw.symbols, [&](const std::vector<int>& of_axes) {
@@ -167,7 +167,10 @@ void Draw::apply() {
 
 int64_t Draw::terms() const {
   int64_t product = 1;
-  for (const int64_t extent : extents) product *= extent;
+  for (const int64_t extent : extents) {
+    if (extent == 0) return 0;
+    product = product > INT64_MAX / extent ? INT64_MAX : product * extent;
+  }
   return product;
 }
 
@@ -239,7 +242,7 @@ Draw Drawer::draw(uint64_t seed) const {
     draw.above.push_back(input.values.high - extent);
   }
   find_symbols(draw);
-  const double large = draw.gradient ? kLargeGradientBits : kLargeBits;
+  const int large = draw.gradient ? kLargeGradientBits : kLargeBits;
   // The larger ones more rarely: a draw of millions takes as long as a thousand small ones.
   const double bits = random.chance(kLarge)
                           ? kSmallBits + (large - kSmallBits) * std::min(random.fraction(), random.fraction())

@@ -197,9 +197,14 @@ int run_draws(const PropertyRun& run, Device device) {
   }
   const Drawer drawer(cases());
   std::map<std::string, std::vector<uint64_t>> seeds;  // by kernel: each is loaded or compiled once
-  const bool any = std::ranges::any_of(cases(), [&](const Case& item) { return run.wanted(item.kernel); });
+  const bool any =
+      std::ranges::any_of(cases(), [&](const Case& item) { return !item.benchmark && run.wanted(item.kernel); });
+  if (!any) {
+    std::printf("no case of a wanted kernel\n");
+    return 1;
+  }
   uint64_t next = run.seed;
-  for (int64_t found = 0; any && found < run.draws; ++next) {
+  for (int64_t found = 0; found < run.draws; ++next) {
     const std::string& kernel = drawer.kernel(next);
     if (!run.wanted(kernel)) continue;
     seeds[kernel].push_back(next);

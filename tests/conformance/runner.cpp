@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -382,6 +383,16 @@ int run_all(const Options& options, Kernels kernels) {
   return status;
 }
 
+// For CLI11: "" where a text is a whole number of at least that, else what was needed.
+auto whole_number(uint64_t least) {
+  return [least](const std::string& text) -> std::string {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc{} && end == text.data() + text.size() && value >= least && value <= INT64_MAX) return "";
+    return "got " + text + "; needed a whole number from " + std::to_string(least) + " to 2^63 - 1";
+  };
+}
+
 }  // namespace
 
 int run_conformance(int argc, char** argv, Kernels kernels) {
@@ -402,9 +413,12 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
   app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
-  app.add_option("--draws", options.draws, "So many random draws of sizes, layouts, options, … in place of the cases")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "Of the first draw (the next one's is one more); default: another each time");
+  auto* draws = app.add_option("--draws", options.draws,
+                               "So many random draws of sizes, layouts, axes, options, … in place of the cases")
+                    ->check(whole_number(1));
+  app.add_option("--seed", options.seed, "Of the first draw (the next one's is one more); default: another each time")
+      ->check(whole_number(0))
+      ->needs(draws);
   app.add_option("--revision", options.revision, "Of the sources, for --results");
   app.add_option("--cover", options.cover,
                  "Write into this folder the cheapest tests that reach every GPU function (tests.txt), and the "

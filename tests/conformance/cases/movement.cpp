@@ -254,6 +254,13 @@ void add_casts() {
     Case wide = cast_case("large_integers", {{515}, {.low = -2e9, .high = 2e9}}, to);
     wide.dtypes = {DType::i32, DType::i64};
     add_case(wide);
+    // So many that some lie where rounding to f32 first would round the wrong way.
+    if (to == DType::f16 || to == DType::bf16) {
+      const double largest = to == DType::f16 ? 6e4 : 2e9;
+      Case near_ties = cast_case("near_ties", {{300'007}, {.low = -largest, .high = largest}}, to);
+      near_ties.dtypes = {DType::f64, DType::i32, DType::i64};
+      add_case(near_ties);
+    }
     // Subnormals of f16 are ordinary numbers of the others; f32's may flush.
     Case denormal = cast_case("denormal", {{515}, {Pattern::denormal}}, to);
     denormal.dtypes = {DType::f16};

@@ -32,7 +32,7 @@ trap 'rm -rf "$made"' EXIT
   echo
   echo "From machines with a GPU by \`build/bundle/run.sh\`, and from this one by \`./dev conformance-intel\`. Their results"
   echo "lie in docs/results with a hash of each kernel's compiled code and of the tests that ran; the last column tells"
-  echo "which kernels have other code now. A test compares this section with the kernels as they are built now."
+  echo "which kernels have other code or other cases now. A test compares this section with what is built now."
   echo
   cat "$made/brought.table"
 } > "$made/brought.md"

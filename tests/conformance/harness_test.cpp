@@ -355,6 +355,7 @@ TEST(Report, APartOfTheTestsIsNoMark) {
   DeviceRun run = linked.run("2/f16");
   run.add("linked", "f16", "linked.gone", 99, false, Outcome::passed, "");
   EXPECT_EQ(linked.row({run}), "| linked | f32 ?f16 | ✓ |");
+  EXPECT_NE(status_table({run}, Expectation(linked.list)).find("| all 1 |"), std::string::npos);
   // A run without the kernel.
   run.kernels.clear();
   EXPECT_EQ(linked.row({run}), "| linked | ?f32 ?f16 | (CUDA: not all ran) |");

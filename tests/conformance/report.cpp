@@ -98,17 +98,14 @@ std::string gradient_cell(const std::vector<DeviceRun>& runs, const std::vector<
   return cell;
 }
 
-// "2 of 38: softmax, sum" of the kernels of a run that count.
-std::string changed_since(const DeviceRun& run, const Expectation& expected) {
+// "2 of 38: softmax, sum" of the kernels of a run that count: whose code or cases have changed since, or that failed.
+std::string to_run_again(const DeviceRun& run, const Expectation& expected) {
   size_t count = 0;
   std::string names;
   for (const auto& [kernel, part] : run.kernels) {
-    if (!expected.has_changed(part.ran) && (part.gradients.empty() || !expected.has_changed(part.gradients_ran))) {
-      continue;
-    }
-    names += (count++ ? ", " : "") + kernel;
+    if (expected.needs_run(&part, run.target, kernel)) names += (count++ ? ", " : "") + kernel;
   }
-  if (run.kernels.empty()) return "all newer";
+  if (run.kernels.empty()) return "–";  // newer runs have them all
   if (count == run.kernels.size()) return "all " + std::to_string(count);
   return count == 0 ? "none" : std::to_string(count) + " of " + std::to_string(run.kernels.size()) + ": " + names;
 }
@@ -176,7 +173,7 @@ std::string support_table(const std::vector<DeviceRun>& runs, const Expectation&
 
 std::string status_table(const std::vector<DeviceRun>& runs, const Expectation& expected) {
   std::string table =
-      "| target | device | driver | revision | date | passed | failed | skipped | seconds | kernels changed since |\n"
+      "| target | device | driver | revision | date | passed | failed | skipped | seconds | kernels to run again |\n"
       "|---|---|---|---|---|---|---|---|---|---|\n";
   std::string notes;
   for (const DeviceRun& run : newest(runs)) {
@@ -185,7 +182,7 @@ std::string status_table(const std::vector<DeviceRun>& runs, const Expectation& 
     table += "| " + run.target + " | " + run.description + " | " + run.driver + " | " + run.revision + " | " +
              run.date.substr(0, run.date.find('T')) + " | " + std::to_string(run.passed) + " | " +
              std::to_string(run.failed) + " | " + std::to_string(run.skipped) + " | " + seconds + " | " +
-             changed_since(run, expected) + " |\n";
+             to_run_again(run, expected) + " |\n";
     for (const auto& [reason, count] : run.skip_reasons) {
       notes += "- " + run.target + ": " + std::to_string(count) + " skipped: " + reason + "\n";
     }

@@ -58,7 +58,7 @@ class Expectation;
 /// whether gradients are checked. Of several runs on a device, the newest of each kernel counts.
 std::string support_table(const std::vector<DeviceRun>& runs, const Expectation& expected);
 /// Markdown: per device the driver, the revision and the numbers of cases passed, failed and skipped with reasons, and
-/// the kernels that have changed since.
+/// the kernels whose code or cases have changed since.
 std::string status_table(const std::vector<DeviceRun>& runs, const Expectation& expected);
 
 }  // namespace ashlar::conformance

@@ -17,9 +17,9 @@ DeviceKind device_of_target(const std::string& target) {
 
 std::optional<Standing> judge(const Tally* expected, const Tally* found, bool changed) {
   if (expected == nullptr) return std::nullopt;  // a case that is gone
-  if (found == nullptr) return Standing::partly;
-  if (found->failed > 0) return Standing::failed;
+  if (found != nullptr && found->failed > 0) return Standing::failed;
   if (changed) return Standing::stale;
+  if (found == nullptr) return Standing::partly;
   return found->tests == expected->tests && found->passed == expected->passed ? Standing::passed : Standing::partly;
 }
 

@@ -189,10 +189,12 @@ Case gradient_example(bool is_log, std::string name, const Shape& shape, int64_t
               }};
 }
 
-// Rows that are too long for differences.
-void add_gradients_of_long_rows() {
+// In every element type, and where rows are too long for differences.
+void add_gradients_of_rows() {
   for (const bool is_log : {false, true}) {
-    for (const int64_t n : {8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
+    for (const int64_t n :
+         {10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,  1025,  1032,
+          2048, 2056, 4096, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
       add_case(gradient_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
   }
@@ -202,7 +204,7 @@ void add_gradients_of_long_rows() {
 
 void add_row_cases() {
   for (const Function& f : kFunctions) add_function(f);
-  add_gradients_of_long_rows();
+  add_gradients_of_rows();
 }
 
 }  // namespace ashlar::conformance

@@ -55,6 +55,10 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/ashlar-config.cmake.in $
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ashlar-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ashlar-config.cmake ${CMAKE_BINARY_DIR}/ashlar-config-version.cmake
   DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT runtime)
-install(FILES cmake/AshlarKernels.cmake cmake/AshlarCompileKernels.cmake cmake/AshlarFindHalide.cmake
+install(FILES cmake/AshlarTargets.cmake DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT runtime)
+install(FILES ${CMAKE_BINARY_DIR}/generators/ashlar_ops/names.txt RENAME ashlar-kernel-names.txt
+  DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT kernels)
+install(FILES cmake/AshlarKernels.cmake cmake/AshlarCompileKernels.cmake cmake/AshlarKernelNames.cmake
+  cmake/AshlarFindHalide.cmake
   DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT kernels)
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/ashlar COMPONENT runtime)

@@ -21,6 +21,7 @@ set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled 
 set(ASHLAR_GENERATORS_FROM "" CACHE PATH
   "Another build folder of this checkout: generators that are there are run, not built again (used by the sanitizers)")
 set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
+include(${CMAKE_CURRENT_LIST_DIR}/AshlarTargets.cmake)
 
 # What a generator needs to make machine code; nothing, so PTX alone, where a tool is missing.
 set(_ashlar_device_tools "")
@@ -53,8 +54,16 @@ function(ashlar_add_kernels name)
     message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
   endif()
   if(NOT arg_TARGETS)
-    set(arg_TARGETS cpu opencl cuda)
+    set(arg_TARGETS ${ASHLAR_KNOWN_TARGETS})
   endif()
+  ashlar_require_targets("ashlar_add_kernels(${name})" ${arg_TARGETS})
+  foreach(source IN LISTS arg_SOURCES)
+    cmake_path(GET source STEM stem)
+    if(NOT stem MATCHES "^[A-Za-z_][A-Za-z0-9_]*$")
+      message(FATAL_ERROR "ashlar_add_kernels(${name}): ${source}: the file's name becomes a C++ function's, "
+        "kernels::all_of_<file>(), and a header's; use letters, digits and underscores alone")
+    endif()
+  endforeach()
   if("cuda" IN_LIST arg_TARGETS AND NOT ASHLAR_CUDA_TOOLS)
     message(WARNING "ashlar_add_kernels(${name}): CUDA kernels stay PTX, which drivers compile at first use, for seconds: "
       "ptxas is ${ASHLAR_PTXAS}, libnvfatbin is ${ASHLAR_NVFATBIN}. Run ./dev setup, or pip install "
@@ -76,6 +85,7 @@ function(ashlar_add_kernels name)
   set(gradient_sources "")
   set(absent_objects "")
   set(tuned_files "")
+  set(generators "")
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     set(generator ${name}_${stem}_generator)
@@ -92,6 +102,7 @@ function(ashlar_add_kernels name)
       endif()
     endif()
 
+    list(APPEND generators ${generator})
     list(APPEND tuned_files "{\"stem\": \"${stem}\", \"generator\": \"$<TARGET_FILE:${generator}>\"}")
     foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
       set(emitted ${root}/include/ashlar/${folder})
@@ -127,7 +138,8 @@ function(ashlar_add_kernels name)
     target_link_libraries(${name}_kernels_${target} PUBLIC ${name}_kernels_absent)
   endforeach()
 
-  add_library(${name} STATIC ${operator_sources})
+  _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
+  add_library(${name} STATIC ${operator_sources} ${root}/names.txt)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${prefix}runtime)
   set(chosen $<TARGET_PROPERTY:ASHLAR_TARGETS>)
@@ -177,6 +189,33 @@ function(_ashlar_compile_command generator code_target folder tuned)
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
     DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake ${tables}
     COMMENT "Compiling kernels: ${base}" VERBATIM)
+endfunction()
+
+# Writes the kernels' names to `file`, after comparing them with those of the libraries before this one.
+function(_ashlar_names_command name file generators sources)
+  get_property(known GLOBAL PROPERTY ASHLAR_KERNEL_NAMES)
+  get_property(earlier GLOBAL PROPERTY ASHLAR_KERNEL_NAME_TARGETS)
+  if(NOT known AND EXISTS ${_ashlar_kernels_dir}/ashlar-kernel-names.txt)
+    set(known ${_ashlar_kernels_dir}/ashlar-kernel-names.txt)  # the installed library's own
+  endif()
+  set(executables "")
+  foreach(generator IN LISTS generators)
+    list(APPEND executables $<TARGET_FILE:${generator}>)
+  endforeach()
+  list(TRANSFORM sources REPLACE "^.*/" "" OUTPUT_VARIABLE files)
+  # Commas, because a command line of CMake's splits at semicolons.
+  list(JOIN executables , executables)
+  list(JOIN files , files)
+  list(JOIN known , known_files)
+  add_custom_command(
+    OUTPUT ${file}
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DGENERATORS=${executables} -DFILES=${files} -DKNOWN=${known_files}
+      -DOUTPUT=${file} -P ${_ashlar_kernels_dir}/AshlarKernelNames.cmake
+    DEPENDS ${generators} ${known} ${earlier} ${_ashlar_kernels_dir}/AshlarKernelNames.cmake
+    COMMENT "Comparing the names of the kernels of ${name}" VERBATIM)
+  add_custom_target(${name}_names DEPENDS ${file})
+  set_property(GLOBAL PROPERTY ASHLAR_KERNEL_NAMES ${known} ${file})
+  set_property(GLOBAL APPEND PROPERTY ASHLAR_KERNEL_NAME_TARGETS ${name}_names)
 endfunction()
 
 function(_ashlar_absent_command generator folder)

@@ -23,6 +23,18 @@ inline std::vector<Halide::Var> innermost_first(std::vector<Halide::Var> vars) {
   std::reverse(vars.begin(), vars.end());
   return vars;
 }
+/// A shape rule has a size for each dimension.
+inline void check_rule(const std::string& tensor, int rank, const Sizes& sizes) {
+  if (static_cast<int>(sizes.size()) == rank) return;
+  mistake(tensor + " has rank " + std::to_string(rank) + ", and its shape rule " + std::to_string(sizes.size()) +
+          (sizes.size() == 1 ? " size" : " sizes") +
+          "; give one for each dimension: {x.size(0), …}, shape_of(x), or any_size where it is free");
+}
+inline void check_dimension(const std::string& tensor, int rank, int i, const char* member) {
+  if (i >= 0 && i < rank) return;
+  mistake(tensor + "." + member + "(" + std::to_string(i) + "): " + tensor + " has rank " + std::to_string(rank) +
+          (rank == 0 ? " and no dimensions" : ", so its dimensions are 0 to " + std::to_string(rank - 1)));
+}
 }  // namespace detail
 
 /// An input tensor of rank N. A hidden outermost dimension {min −offset, extent offset + 1, stride 1} carries the
@@ -47,18 +59,26 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
   }
 
   /// Halide's view of the i-th dimension, for schedules.
-  auto axis(int i) const { return this->dim(N - 1 - i); }
+  auto axis(int i) const {
+    detail::check_dimension(this->name(), N, i, "axis");
+    return this->dim(N - 1 - i);
+  }
   /// Elements by which the view starts after its storage's base.
   Expr offset() const { return -this->dim(N).min(); }
   Size size(int i) const {
+    detail::check_dimension(this->name(), N, i, "size");
     return {"in[" + std::to_string(index_) + "][" + std::to_string(i) + "]", [this, i] { return axis(i).extent(); }};
   }
   Expr extent(int i) const { return axis(i).extent(); }
   /// The reduction index over dimension i.
-  Axis reduce(int i) const { return Axis(axis(i).extent(), this->name() + "_k" + std::to_string(i)); }
+  Axis reduce(int i) const {
+    detail::check_dimension(this->name(), N, i, "reduce");
+    return Axis(axis(i).extent(), this->name() + "_k" + std::to_string(i));
+  }
 
  private:
   In(const std::string& name, Sizes sizes, bool is_strided) : Base(name) {
+    if (!sizes.empty()) detail::check_rule(name, N, sizes);
     Descriptor& descriptor = *Descriptor::current;
     for (const ArgumentDescription& a : descriptor.arguments) index_ += a.role == Argument::Role::input;
     descriptor.arguments.push_back({name, Argument::Role::input, Element<T>::dtype, -1, N, sizes});
@@ -96,11 +116,13 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
 
  public:
   Defined(const std::string& name, Argument::Role role, Sizes sizes, int in_place_of) : Base(name) {
+    check_rule(name, N, sizes);
+    Descriptor::current->definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
     Descriptor::current->arguments.push_back({name, role, Element<T>::dtype, -1, N, sizes, in_place_of});
     Descriptor::current->constraints.push_back([this, sizes] {
       for (int i = 0; i < N; i++) {
         auto dimension = this->dim(N - 1 - i);
-        if (sizes.empty() || sizes[i].is_free())
+        if (sizes[i].is_free())
           dimension.set_min(0);
         else
           dimension.set_bounds(0, sizes[i].expr());
@@ -114,6 +136,8 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
   class Reference {
    public:
     Reference(const Defined& owner, std::vector<Halide::Var> vars) : owner_(owner), vars_(std::move(vars)) {}
+    Reference(const Reference&) = default;
+    void operator=(const Reference& other) { *this = Value(other); }
     void operator=(const Value& value) {
       Halide::Func func = owner_;
       func(vars_) = Element<T>::store(value, Descriptor::target);
@@ -172,6 +196,8 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
   OutTuple(const std::string& name, std::array<Part, sizeof...(T)> parts, Sizes sizes)
       : Halide::GeneratorOutput<Halide::Func>(name, {Halide::type_of<typename Element<T>::Storage>()...}, N) {
     Descriptor& descriptor = *Descriptor::current;
+    detail::check_rule(name, N, sizes);
+    descriptor.definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
     constexpr DType dtypes[] = {Element<T>::dtype...};
     for (size_t i = 0; i < parts.size(); i++) {
       descriptor.arguments.push_back(

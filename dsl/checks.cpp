@@ -1,30 +1,15 @@
 #include "dsl/checks.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "dsl/mistake.h"
+
 namespace ashlar::dsl {
 namespace {
 
 using Halide::Internal::Function;
-
-// Finds a call of `function` itself that stands inside another call.
-class SelfReadInsideCall : public Halide::Internal::IRVisitor {
- public:
-  explicit SelfReadInsideCall(const std::string& function) : function_(function) {}
-  bool found = false;
-
- private:
-  using Halide::Internal::IRVisitor::visit;
-  void visit(const Halide::Internal::Call* call) override {
-    if (call->name == function_) {
-      found = found || depth_ > 0;
-      return;
-    }
-    depth_++;
-    Halide::Internal::IRVisitor::visit(call);
-    depth_--;
-  }
-  std::string function_;
-  int depth_ = 0;
-};
 
 bool has_gpu_loop(const Halide::Internal::StageSchedule& schedule) {
   for (const Halide::Internal::Dim& dim : schedule.dims()) {
@@ -42,51 +27,125 @@ class DropSizeProductChecks : public Halide::Internal::IRMutator {
   }
 };
 
-void fail(const std::string& kernel, const std::string& what) {
-  throw Halide::CompileError("kernel " + kernel + ": " + what);
+// Calls of Funcs with the names of the variables in their coordinates.
+class Calls : public Halide::Internal::IRGraphVisitor {
+ public:
+  struct One {
+    std::string callee;
+    std::set<std::string> variables;
+  };
+  std::vector<One> all;
+
+  void collect(const Halide::Expr& expression) {
+    walked_.push_back(Halide::Internal::substitute_in_all_lets(expression));
+    walked_.back().accept(this);
+  }
+
+ private:
+  using Halide::Internal::IRGraphVisitor::visit;
+  struct Names : Halide::Internal::IRGraphVisitor {
+    using Halide::Internal::IRGraphVisitor::visit;
+    std::set<std::string> names;
+    void visit(const Halide::Internal::Variable* variable) override { names.insert(variable->name); }
+  };
+  void visit(const Halide::Internal::Call* call) override {
+    Halide::Internal::IRGraphVisitor::visit(call);
+    if (call->call_type != Halide::Internal::Call::Halide) return;
+    Names coordinates;
+    for (const Halide::Expr& argument : call->args) argument.accept(&coordinates);
+    all.push_back({call->name, coordinates.names});
+  }
+  std::vector<Halide::Expr> walked_;  // what has been seen is known by its address: nothing may be freed meanwhile
+};
+
+// Values of a definition and of all its specialisations.
+void collect_calls(const Halide::Internal::Definition& definition, Calls& calls) {
+  for (const Halide::Expr& value : definition.values()) calls.collect(value);
+  for (const auto& branch : definition.specializations()) {
+    if (branch.failure_message.empty()) collect_calls(branch.definition, calls);
+  }
 }
 
 }  // namespace
 
-void check_scheduled(const std::string& kernel, const std::vector<Halide::Func>& outputs,
-                     const Halide::Target& target) {
+void check_scheduled(const std::vector<Halide::Func>& outputs, const Halide::Target& target) {
   for (const Halide::Func& output : outputs) {
     const Function function = output.function();
     const auto& schedule = function.definition().schedule();
     if (!target.has_gpu_feature()) {
       if (!schedule.touched() && !function.has_update_definition()) {
-        fail(kernel, "schedule(Cpu) leaves output " + output.name() + " unscheduled; vectorize or parallelize it");
+        mistake("schedule(Cpu) leaves output " + output.name() + " unscheduled; vectorize or parallelize it");
       }
       continue;
     }
     if (!has_gpu_loop(schedule)) {
-      fail(kernel, "the schedule for " + target.to_string() + " leaves output " + output.name() +
-                       " without a GPU loop, so that it would run on the host; give it gpu_blocks");
+      mistake("the schedule for " + target.to_string() + " leaves output " + output.name() +
+              " without a GPU loop, so that it would run on the host; give it gpu_blocks");
     }
     for (size_t i = 0; i < function.updates().size(); i++) {
       if (!has_gpu_loop(function.updates()[i].schedule())) {
-        fail(kernel, "update " + std::to_string(i) + " of output " + output.name() + " has no GPU loop");
+        mistake("update " + std::to_string(i) + " of output " + output.name() + " has no GPU loop");
       }
     }
   }
 }
 
-void check_tuple_updates(const std::string& kernel, const std::vector<Halide::Func>& outputs) {
+void check_reductions_placed(const std::vector<Halide::Func>& outputs) {
   std::vector<Function> functions;
-  for (const Halide::Func& output : outputs) functions.push_back(output.function());
-  for (const auto& [name, function] : Halide::Internal::build_environment(functions)) {
-    if (function.outputs() < 2) continue;
-    for (const auto& update : function.updates()) {
-      for (const Halide::Expr& value : update.values()) {
-        SelfReadInsideCall visitor(name);
-        value.accept(&visitor);
-        if (visitor.found) {
-          fail(kernel, "the Tuple update of stage " + name +
-                           " reads itself inside a call, which Halide 21 evaluates in the wrong order; "
-                           "put the previous values into a stage of their own first");
+  std::set<std::string> is_output;
+  for (const Halide::Func& output : outputs) {
+    functions.push_back(output.function());
+    is_output.insert(output.name());
+  }
+  // As lowering does: where a stage is computed can be asked once its schedule is locked, so of a copy.
+  const auto [copies, environment] =
+      Halide::Internal::deep_copy(functions, Halide::Internal::build_environment(functions));
+  for (const auto& [name, function] : environment) Function(function).lock_loop_levels();
+  const auto has_place = [&](const Function& function) {
+    return is_output.contains(function.name()) || !function.schedule().compute_level().is_inlined();
+  };
+  std::map<std::string, std::string> repeated;  // a stage without a place, by the index over which it is repeated
+  std::vector<std::string> order = Halide::Internal::topological_order(copies, environment);
+  std::reverse(order.begin(), order.end());  // callers first
+  for (const std::string& name : order) {
+    const Function& function = environment.at(name);
+    const auto around = repeated.find(name);
+    if (around != repeated.end() && function.has_update_definition()) {
+      mistake("the reduction " + plain_name(name) +
+              " has no place in the schedule and would be worked out again for "
+              "every " +
+              plain_name(around->second) +
+              ": give it to the family (a row_reduction's list of reductions, "
+              "in the order in which they need each other), or schedule it with compute_at");
+    }
+    const auto look_at = [&](const Halide::Internal::Definition& definition, const std::vector<std::string>& loops) {
+      Calls calls;
+      collect_calls(definition, calls);
+      for (const Calls::One& call : calls.all) {
+        const auto callee = environment.find(call.callee);
+        if (callee == environment.end() || call.callee == name || has_place(callee->second)) continue;
+        if (around != repeated.end()) repeated.emplace(call.callee, around->second);
+        for (const std::string& loop : loops) {
+          if (!call.variables.contains(loop)) repeated.emplace(call.callee, loop);
         }
       }
+    };
+    if (!function.has_pure_definition()) continue;
+    look_at(function.definition(), function.args());
+    for (const auto& update : function.updates()) {
+      std::vector<std::string> loops = function.args();
+      for (const auto& axis : update.schedule().rvars()) loops.push_back(axis.var);
+      look_at(update, loops);
     }
+  }
+}
+
+void check_reductions_listed(const Halide::Func& output, const std::vector<std::string>& listed, const char* family) {
+  for (const auto& [name, function] : Halide::Internal::build_environment({output.function()})) {
+    if (name == output.name() || !function.has_update_definition()) continue;
+    if (std::find(listed.begin(), listed.end(), name) != listed.end()) continue;
+    mistake("the reduction " + plain_name(name) + " isn't among those that " + family +
+            " is told of, and would be worked out again where it is read: add it to schedule()'s list");
   }
 }
 

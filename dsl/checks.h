@@ -1,4 +1,4 @@
-// Mistakes that Halide 21 lets pass in silence, turned into errors that name the kernel.
+// Mistakes in a kernel's schedule that Halide 21 lets pass in silence. All throw Halide::CompileError (dsl/mistake.h).
 #pragma once
 
 #include <Halide.h>
@@ -8,13 +8,15 @@
 
 namespace ashlar::dsl {
 
-/// Throws Halide::CompileError when an output was left unscheduled for `target`: no GPU loop on a GPU, or a schedule
-/// that nobody touched on the CPU.
-void check_scheduled(const std::string& kernel, const std::vector<Halide::Func>& outputs, const Halide::Target& target);
+/// An output left unscheduled for `target`: no GPU loop on a GPU, or a schedule that nobody touched on the CPU.
+void check_scheduled(const std::vector<Halide::Func>& outputs, const Halide::Target& target);
 
-/// Throws Halide::CompileError on a Tuple update that reads itself inside a call: Halide 21 evaluates such updates one
-/// element after the other and gets wrong numbers.
-void check_tuple_updates(const std::string& kernel, const std::vector<Halide::Func>& outputs);
+/// A reduction without a place in the loops that is worked out anew where one result would do: right numbers, a
+/// thousand times slower.
+void check_reductions_placed(const std::vector<Halide::Func>& outputs);
+
+/// For a family that places the reductions it is told of: one below `output` that isn't among `listed` (their names).
+void check_reductions_listed(const Halide::Func& output, const std::vector<std::string>& listed, const char* family);
 
 /// Halide checks that the product of a buffer's extents stays under 2^31. With the hidden dimension that carries a
 /// view's offset it is no size at all, and far views of large tensors would be refused. The launch gate checks sizes

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,14 @@ struct SavedWhen {
   std::string condition;
 };
 
+/// An output or scratch, and whether algorithm() has given it a value.
+struct DefinedTensor {
+  std::string name;
+  std::function<bool()> is_defined;
+};
+
 struct Descriptor {
+  std::string kernel;  ///< the name it is registered by
   std::string formula;
   Form form = Form::plain;
   std::vector<DType> elements;
@@ -91,6 +99,8 @@ struct Descriptor {
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
+  std::vector<DefinedTensor> definitions;
+  std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
 

@@ -89,7 +89,7 @@ Expr native_exp2(const Expr& x) {
 // 2^k in two factors, so that subnormal results and overflow to infinity come by themselves.
 Value exp(const Value& value) {
   using Halide::Internal::Call;
-  const Expr x = value.expr();
+  const Expr x = detail::float_operand(value, "exp").expr();
   if (is_cuda_f32(x)) return exp_on_cuda(x);
   if (has_own_exp(x)) return Halide::exp(x);
   const auto [n, power] = exponential(held_within(x, -110.0f, 90.0f));
@@ -101,7 +101,7 @@ Value exp(const Value& value) {
 // On the CPU without what only other arguments need; 0 where the result is no normal number, below ln 2^-126.
 Value exp_below_zero(const Value& value) {
   using Halide::Internal::Call;
-  const Expr x = value.expr();
+  const Expr x = detail::float_operand(value, "exp_below_zero").expr();
   if (is_gpu_f32(x)) return native_exp2(x * 1.44269504f);
   if (has_own_exp(x)) return exp(value);
   const auto [n, power] = exponential(x);
@@ -114,7 +114,7 @@ Value exp_below_zero(const Value& value) {
 // ln x = e ln 2 + ln m with x = m 2^e, m in [√½, √2);  ln m = 2 artanh(s), s = (m - 1) / (m + 1), a series in s² <=
 // 0.03
 Value log(const Value& value) {
-  const Expr x = value.expr();
+  const Expr x = detail::float_operand(value, "log").expr();
   if (is_cuda_f32(x)) return device_function("__nv_logf", {flushed(x)});
   if (has_own_exp(x)) return Halide::log(x);
   const Expr is_subnormal = x < 1.17549435e-38f;
@@ -142,7 +142,7 @@ Value log(const Value& value) {
 // erf(x): the argument is held within ±4, where f32 has reached ±1, because polynomials overflow far out. On the CPU
 // x P(x²) / Q(x²), fitted in (0, 3.92] for the least relative error (Lawson's algorithm: 2e-8).
 Value erf(const Value& value) {
-  const Expr x = value.expr();
+  const Expr x = detail::float_operand(value, "erf").expr();
   if (has_own_exp(x)) {
     return nan_unless(!is_nan(x), Halide::strict_float(Halide::erf(held_within(x, -4.0f, 4.0f))));
   }

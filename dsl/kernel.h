@@ -15,6 +15,7 @@
 //   const bool registered = register_kernel<Scale, f32, f16, bf16>("scale");
 #pragma once
 
+#include "dsl/algorithm_checks.h"
 #include "dsl/arguments.h"
 #include "dsl/checks.h"
 #include "dsl/registry.h"
@@ -101,7 +102,10 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   }
 
  protected:
-  Kernel() { Descriptor::current = &descriptor_; }
+  Kernel() {
+    Descriptor::current = &descriptor_;
+    descriptor_.kernel = NamedKernel::current();
+  }
 
   // A derived schedule(auto) hides Halide's schedule(), which then finds none and compiles the kernel unscheduled
   // without a word. So neither half is left to Halide.
@@ -111,7 +115,16 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     static_assert(HasSchedule<Derived, OpenCL>,
                   "a kernel class needs schedule(OpenCL), or `void schedule(auto target)`");
     static_assert(HasSchedule<Derived, Cuda>, "a kernel class needs schedule(Cuda), or `void schedule(auto target)`");
-    auto& kernel = *static_cast<Derived*>(this);
+    const NamedKernel named(descriptor_.kernel);
+    try {
+      return define_and_schedule(*static_cast<Derived*>(this));
+    } catch (const Halide::CompileError& error) {
+      tell_with_kernel(error.what());
+    }
+  }
+
+ private:
+  Halide::Pipeline define_and_schedule(Derived& kernel) {
     const Halide::Target target = this->get_target();
     Descriptor::current = &descriptor_;
     Descriptor::target = target;
@@ -119,9 +132,14 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_parameters();
     this->pre_generate();
     kernel.algorithm();
+    check_defined(descriptor_);
     this->post_generate();
     this->pre_schedule();
     for (const auto& constrain : descriptor_.constraints) constrain();
+    Halide::Pipeline pipeline = this->get_pipeline();
+    check_maxima(pipeline.outputs(), descriptor_.maxima_of_numbers);
+    check_indices(pipeline.outputs());
+    check_tuple_updates(pipeline.outputs());
     if (target.has_feature(Halide::Target::CUDA))
       kernel.schedule(Cuda{});
     else if (target.has_feature(Halide::Target::OpenCL))
@@ -129,23 +147,20 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     else
       kernel.schedule(Cpu{});
     this->post_schedule();
-    Halide::Pipeline pipeline = this->get_pipeline();
-    check_scheduled(this->name(), pipeline.outputs(), target);
-    check_tuple_updates(this->name(), pipeline.outputs());
+    check_scheduled(pipeline.outputs(), target);
+    check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;
   }
 
- private:
   void check_parameters() {
     for (const ParameterDescription& parameter : descriptor_.parameters) {
       const std::string value = parameter.current();
       if (std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end()) continue;
       std::string allowed;
       for (const std::string& text : parameter.values) allowed += (allowed.empty() ? "" : ", ") + text;
-      throw Halide::CompileError("kernel " + this->name() + ": " + parameter.name + " = " + value +
-                                 " is not among its values (" + allowed + ")");
+      mistake(parameter.name + " = " + value + " is not among its values (" + allowed + ")");
     }
   }
   Descriptor descriptor_;

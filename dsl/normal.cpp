@@ -4,7 +4,8 @@
 
 namespace ashlar::dsl {
 
-Value reciprocal(const Value& x) {
+Value reciprocal(const Value& operand) {
+  const Value x = detail::float_operand(operand, "reciprocal");
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
   if (!is_cuda || x.type() != Halide::Float(32)) return 1.0 / x;
   return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.rcp.approx.ftz.f", {x.expr()},
@@ -13,7 +14,8 @@ Value reciprocal(const Value& x) {
 
 // On a GPU Φ(-|x|) = 2^p(|x|), p a polynomial fitted to log2 Φ(-a) in [0, 5.6] for the least absolute error of Φ
 // (Lawson's algorithm: 3e-8). Beyond, its negative leading coefficient takes it to 2^-∞.
-Value normal_cdf(const Value& value) {
+Value normal_cdf(const Value& operand) {
+  const Value value = detail::float_operand(operand, "normal_cdf");
   const Expr x = value.expr();
   if (!is_gpu_f32(x)) return sum_as_written(0.5, 0.5 * erf(value * 0.70710678118654752));
   constexpr float kCoefficients[] = {-2.726731281654793e-06f,  3.814390584011562e-05f, -0.00018057870329357684f,

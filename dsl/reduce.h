@@ -5,17 +5,28 @@
 
 namespace ashlar::dsl {
 
-/// A reduction index over [0, extent), optionally only where a condition holds.
+/// A reduction index over [0, extent), optionally only where a condition holds. As a member of a kernel it is declared
+/// without an extent (`Axis k;`) and bound in algorithm(): `k = x.reduce(1)`.
 class Axis {
  public:
-  Axis(Expr extent, const std::string& name) : domain_(0, extent, name), extent_(std::move(extent)) {}
-  operator Value() const { return Value(Expr(domain_.x)); }
-  operator Expr() const { return domain_.x; }
-  void where(const Value& condition) { domain_.where(condition.expr()); }
-  const Halide::RVar& rvar() const { return domain_.x; }
+  Axis() = default;
+  Axis(Expr extent, const std::string& name) : domain_(0, extent, name), extent_(std::move(extent)) {
+    if (Halide::Internal::is_const_zero(extent_)) mistake("axis " + name + " runs over nothing: " + kHowToBind);
+  }
+  operator Value() const { return Value(Expr(rvar())); }
+  operator Expr() const { return rvar(); }
+  void where(const Value& condition) {
+    rvar();
+    domain_.where(condition.expr());
+  }
+  const Halide::RVar& rvar() const {
+    if (!extent_.defined()) mistake(std::string("an Axis is used that was never bound: ") + kHowToBind);
+    return domain_.x;
+  }
   const Expr& extent() const { return extent_; }
 
  private:
+  static constexpr const char* kHowToBind = "bind it at the head of algorithm(), as in k = x.reduce(1)";
   Halide::RDom domain_;
   Expr extent_;
 };
@@ -27,9 +38,26 @@ struct Reduction {
   Expr value;
   std::function<Expr(Expr, Expr)> combine;
   std::function<Value(Value)> finish;
+  bool may_drop_nan = false;  ///< what max_of_numbers() says; elsewhere a maximum of floats is a mistake
 };
 
 namespace detail {
+/// `value`, after checking that it has one for each index of the axis.
+inline const Value& over(const Axis& k, const Value& value, const char* reduction) {
+  if (!Halide::Internal::expr_uses_var(value.expr(), k.rvar().name())) {
+    mistake(std::string(reduction) + " over " + plain_name(k.rvar().name()) +
+            " of a value that doesn't read that axis: nothing would be repeated; index with it");
+  }
+  return value;
+}
+/// The same for sums, which wrap around in short integers.
+inline const Value& summand(const Axis& k, const Value& value) {
+  if (!value.type().is_float() && value.type().bits() < 32) {
+    mistake("sum over " + plain_name(k.rvar().name()) + " of integers of " + std::to_string(value.type().bits()) +
+            " bits, in which it would wrap around; sum to_float(x)");
+  }
+  return over(k, value, "sum");
+}
 inline Expr add(const Expr& a, const Expr& b) { return a + b; }
 inline Expr larger(const Expr& a, const Expr& b) { return Halide::max(a, b); }
 
@@ -52,16 +80,19 @@ inline Expr from_ordered_key(const Expr& key) {
 }  // namespace detail
 
 // sum_k value(k)
-inline Reduction sum(const Axis&, const Value& value) {
+inline Reduction sum(const Axis& k, const Value& value) {
+  detail::summand(k, value);
   return {Halide::Internal::make_zero(value.type()), value, detail::add, [](Value v) { return v; }};
 }
 // sum_k value(k) / n
 inline Reduction mean(const Axis& k, const Value& value) {
+  detail::float_operand(detail::over(k, value, "mean"), "mean");
   return {Halide::Internal::make_zero(value.type()), value, detail::add,
           [n = k.extent()](Value v) { return v / Value(Halide::cast(v.type(), n)); }};
 }
 // max_k value(k), NaN if any is NaN; f32 only
-inline Reduction max(const Axis&, const Value& value) {
+inline Reduction max(const Axis& k, const Value& value) {
+  detail::f32_operand(detail::over(k, value, "max"), "max over an axis");
   return {Expr(uint32_t{0}), detail::ordered_key(value), detail::larger,
           [](Value key) { return Value(detail::from_ordered_key(key)); }};
 }
@@ -72,14 +103,15 @@ inline Reduction min(const Axis& k, const Value& value) {
   return negated;
 }
 // max_k value(k) in one instruction each, where a NaN may be dropped
-inline Reduction max_of_numbers(const Axis&, const Value& value) {
-  return {value.type().min(), value, detail::larger, [](Value v) { return v; }};
+inline Reduction max_of_numbers(const Axis& k, const Value& value) {
+  detail::over(k, value, "max_of_numbers");
+  return {value.type().min(), value, detail::larger, [](Value v) { return v; }, true};
 }
 
 // A value and its index in 64 bits: the larger key has the larger value, or of equal values the smaller index. NaN
 // counts as the largest value.
 inline Value argmax_key(const Value& index, const Value& value) {
-  const Expr high = Halide::cast<uint64_t>(detail::ordered_key(value));
+  const Expr high = Halide::cast<uint64_t>(detail::ordered_key(detail::f32_operand(value, "argmax")));
   const Expr low = Halide::cast<uint64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(index.expr()));
   return (high << 32) | low;
 }
@@ -87,7 +119,8 @@ inline Value index_of_argmax_key(const Value& key) {
   return Halide::cast<int64_t>(Expr(0xffffffffu) - Halide::cast<uint32_t>(key.expr()));
 }
 // max_k key(k), of keys made by argmax_key(); the last one's index, or the key itself
-inline Reduction max_of_keys(const Axis&, const Value& key, std::function<Value(Value)> finish) {
+inline Reduction max_of_keys(const Axis& k, const Value& key, std::function<Value(Value)> finish) {
+  detail::over(k, key, "max_of_keys");
   return {Expr(uint64_t{0}), Halide::cast<uint64_t>(key.expr()), detail::larger, std::move(finish)};
 }
 // argmax_k value(k): the first index of the largest value, or of the first NaN; f32 values, i64 result
@@ -103,12 +136,15 @@ class Stage {
   class Reference {
    public:
     Reference(Stage& stage, std::vector<Expr> coordinates) : stage_(stage), coordinates_(std::move(coordinates)) {}
+    Reference(const Reference&) = default;
+    void operator=(const Reference& other) { *this = Value(other); }
     void operator=(const Value& value) { stage_.func_(vars()) = value.expr(); }
     void operator=(const Reduction& reduction) {
       const std::vector<Halide::Var> index = vars();
       stage_.func_(index) = reduction.start;
       stage_.func_(index) = reduction.combine(stage_.func_(index), reduction.value);
       stage_.finish_ = reduction.finish;
+      if (reduction.may_drop_nan) Descriptor::current->maxima_of_numbers.insert(stage_.func_.name());
     }
     operator Value() const {
       const Value value = Expr(stage_.func_(coordinates_));
@@ -120,13 +156,13 @@ class Stage {
       std::vector<Halide::Var> index;
       for (const Expr& e : coordinates_) {
         const auto* variable = e.as<Halide::Internal::Variable>();
-        user_assert_variable(variable != nullptr, stage_.func_.name());
+        if (variable == nullptr) {
+          const std::string name = plain_name(stage_.func_.name());
+          mistake("stage " + name + " is defined at something that isn't a Var; write " + name + "(r) = …");
+        }
         index.emplace_back(variable->name);
       }
       return index;
-    }
-    static void user_assert_variable(bool holds, const std::string& stage) {
-      if (!holds) throw Halide::CompileError("Stage " + stage + ": defined at something that is not a plain Var");
     }
     Stage& stage_;
     std::vector<Expr> coordinates_;

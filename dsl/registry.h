@@ -29,7 +29,11 @@ struct KernelEntry {
 /// All kernels registered so far, in order.
 std::vector<KernelEntry>& kernels();
 
-/// Adds one; throws Halide::CompileError when the name is taken.
+/// Adds one. A name that is taken or can't be C++ is told by check_kernels(): a constant at namespace scope has nobody
+/// to catch what it throws.
 bool add_kernel(KernelEntry entry);
+
+/// Throws Halide::CompileError where no kernel is registered or add_kernel() found a mistake.
+void check_kernels();
 
 }  // namespace ashlar::dsl

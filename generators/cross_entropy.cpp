@@ -44,7 +44,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
   }
 
  private:
-  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Axis k, j;
   Stage largest{"largest"}, total{"total"};
   Var r{"r"};
 };
@@ -78,7 +78,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
   }
 
  private:
-  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Axis k, j;
   Stage largest{"largest"}, total{"total"};
   Var r{"r"}, c{"c"};
 };

@@ -22,7 +22,7 @@ class SoftmaxKernel : public Kernel<Derived> {
     largest(r) = max_of_numbers(k, x(r, k));  // a NaN reaches the sum in any case
     total(r) = sum(j, exp_below_zero(x(r, j) - largest(r)));
   }
-  Axis k{0, "unused_k"}, j{0, "unused_j"};
+  Axis k, j;
   Stage largest{"largest"}, total{"total"};
   Var r{"r"}, c{"c"};
 };
@@ -79,7 +79,7 @@ class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
   void schedule(auto target) { row_reduction(target, {{{dot, k.rvar()}}, dx.func(), r, c, tunables}); }
 
  private:
-  Axis k{0, "unused_k"};
+  Axis k;
   Stage dot{"dot"};
   Var r{"r"}, c{"c"};
 };
@@ -105,7 +105,7 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
   void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, dx.func(), r, c, tunables}); }
 
  private:
-  Axis k{0, "unused_k"};
+  Axis k;
   Stage total{"total"};
   Var r{"r"}, c{"c"};
 };

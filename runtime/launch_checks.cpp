@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <new>
+#include <set>
 #include <string>
 
 #include "runtime/bind.h"
@@ -65,6 +66,37 @@ void check_output_strides(const KernelInfo& kernel, const Argument& argument, co
     return;
   throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
                    "positive strides, the innermost 1", "Compute into a dense tensor and copy_ it");
+}
+
+/// "f32", "f16 bf16": the element types of an instance.
+std::string elements_text(const KernelInfo& kernel, uint32_t key) {
+  std::string text;
+  for (int i = 0; i < kernel.element_count; ++i) {
+    if (i > 0) text += ' ';
+    text += name_of(static_cast<DType>(key >> 8 * i & 255));
+  }
+  return text;
+}
+
+/// Those of every instance for a kind of device, each once: "f32, f16, bf16". Empty where that target isn't linked.
+std::string linked_elements(const KernelInfo& kernel, DeviceKind kind) {
+  std::string text;
+  std::set<std::string> named;
+  for (size_t i = 0; i < kernel.targets.size(); ++i) {
+    const auto target = static_cast<CodeTarget>(i);
+    const DeviceKind runs_on = target == CodeTarget::opencl ? DeviceKind::opencl
+                               : target == CodeTarget::cuda ? DeviceKind::cuda
+                                                            : DeviceKind::cpu;
+    const TargetTable* table = kernel.targets[i];
+    if (runs_on != kind || table == nullptr) continue;
+    for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
+      const std::string elements = elements_text(kernel, instance.key);
+      if (!named.insert(elements).second) continue;
+      if (!text.empty()) text += ", ";
+      text += elements;
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -140,14 +172,29 @@ std::vector<Tensor> make_scratch(const KernelInfo& kernel, KernelKey key, const 
 }
 
 void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device) {
-  std::string wanted;
-  for (int i = 0; i < kernel.element_count; ++i) {
-    wanted += (i ? ", " : "") + std::string(name_of(key.elements[static_cast<size_t>(i)]));
+  std::string wanted = elements_text(kernel, key.packed());
+  uint32_t variant = key.variant;
+  for (const ComptimeInfo& comptime : kernel.comptimes) {
+    wanted += std::string(", ") + comptime.name + " = " + comptime.values[variant % comptime.values.size()];
+    variant /= static_cast<uint32_t>(comptime.values.size());
   }
-  throw MissingKernel(kernel.name,
-                      "a call with " + wanted + ", variant " + std::to_string(key.variant) + ", on " + device.str(),
-                      "a compiled instance for that",
-                      "Link the kernels of that target, convert with to(dtype), or call set_fallback(Fallback::cpu)");
+  std::string linked;
+  bool is_target_linked = false;
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::opencl, DeviceKind::cuda}) {
+    const std::string elements = linked_elements(kernel, kind);
+    if (elements.empty()) continue;
+    is_target_linked = is_target_linked || kind == device.kind;
+    linked += (linked.empty() ? "" : "; ") + std::string(name_of(kind)) + ": " + elements;
+  }
+  const std::string target(name_of(device.kind));
+  throw MissingKernel(kernel.name, "a call with " + wanted + " on " + device.str(),
+                      "one of the instances that this program links (" + (linked.empty() ? "none" : linked) + ")",
+                      is_target_linked
+                          ? "Convert with to(dtype), or give the dtype to register_kernel() in the kernel's file"
+                          : "Link the kernels of " + target +
+                                ": the program's target property ASHLAR_TARGETS, where it is set, and " +
+                                "TARGETS of ashlar_add_kernels() have to contain " + target +
+                                "; or move the tensors with to(device), or call set_fallback(Fallback::cpu)");
 }
 
 void throw_launch_error(const KernelInfo& kernel, const KernelInstance& instance, int code,
@@ -161,6 +208,11 @@ void throw_launch_error(const KernelInfo& kernel, const KernelInstance& instance
     throw DriverError(kernel.name,
                       came + ": " + context.failed_call + " returned " + std::to_string(context.driver_status),
                       "a driver call that succeeds", "Set ASHLAR_LOG=1 to see what was done before");
+  }
+  if (code == halide_error_code_access_out_of_bounds) {
+    throw KernelError(kernel.name, came, "indices that stay inside every tensor, for every shape that the rules allow",
+                      "The kernel's definition reads or writes beyond a tensor: check the order of its indices, which "
+                      "are (row, column), and that the tensor's shape rule gives it the size that they run over");
   }
   throw KernelError(kernel.name, came, "a call that the compiled kernel accepts",
                     "Compare the shapes with the kernel's shape rule; if they fit, please report it");

@@ -263,6 +263,7 @@ Expr columns_are_aligned(const Func& out, int each) {
 }
 
 void reduction_gpu(const ReductionStages& s) {
+  check_reductions_listed(s.out, {s.reduce.func().name()}, "reduction");
   vector_accesses();
   index_arithmetic();
   const ReductionStage stage(s.reduce.func());
@@ -280,6 +281,7 @@ void reduction_gpu(const ReductionStages& s) {
 }  // namespace
 
 void reduction(Cpu, const ReductionStages& s) {
+  check_reductions_listed(s.out, {s.reduce.func().name()}, "reduction");
   const ReductionStage stage(s.reduce.func());
   std::vector<Branch> branches;
   if (Descriptor::target.has_feature(Halide::Target::AVX2)) {

@@ -38,6 +38,13 @@ struct RowStages {
   Var row, column;
   const RowTunables& tunables;
   bool out_has_columns = true;
+
+  /// Throws Halide::CompileError where `out` needs a reduction that isn't among `reductions`.
+  void check_complete() const {
+    std::vector<std::string> names;
+    for (const RowReduction& reduction : reductions) names.push_back(reduction.stage.func().name());
+    check_reductions_listed(out, names, "row_reduction");
+  }
 };
 
 /// Rows in parallel, each reduced in vector lanes.

@@ -40,6 +40,7 @@ std::optional<Kept> keep(const ReductionStage& stage, const std::vector<Var>& in
 }  // namespace
 
 void row_reduction(Cpu, const RowStages& stages) {
+  stages.check_complete();
   Func out = stages.out;
   const std::vector<Var> index = out.args();
   const Var row = index.back(), task("task");

@@ -352,6 +352,7 @@ void add_long_rows(RowBranches& branches) {
 }  // namespace
 
 void row_reduction(OpenCL, const RowStages& stages) {
+  stages.check_complete();
   uniform_guards();
   vector_accesses();
   index_arithmetic();
@@ -371,6 +372,7 @@ void row_reduction(OpenCL, const RowStages& stages) {
 }
 
 void row_reduction(Cuda, const RowStages& stages) {
+  stages.check_complete();
   uniform_guards();
   RowBranches branches(stages);
   const std::vector<ReductionStage>& reductions = branches.reductions();

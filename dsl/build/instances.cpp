@@ -26,21 +26,25 @@ int shared_element(const std::vector<Descriptor>& instances, size_t position) {
   return -1;
 }
 
-void check_arguments(const std::string& kernel, const Descriptor& descriptor) {
+void check_arguments(const Descriptor& descriptor) {
   bool seen_output = false, seen_scratch = false;
   for (const ArgumentDescription& argument : descriptor.arguments) {
     const bool is_input = argument.role == Argument::Role::input || argument.role == Argument::Role::scalar;
     if ((is_input && (seen_output || seen_scratch)) || (argument.role == Argument::Role::output && seen_scratch)) {
-      throw Halide::CompileError("kernel " + kernel + ": " + argument.name +
-                                 " is declared too late; inputs and scalars come first, then outputs, then scratch");
+      mistake(argument.name + " is declared too late; inputs and scalars come first, then outputs, then scratch");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;
     seen_scratch = seen_scratch || argument.role == Argument::Role::scratch;
   }
-  if (!seen_output) throw Halide::CompileError("kernel " + kernel + ": has no output");
+  if (!seen_output) mistake("has no output: declare one, Out<T, 1> y{\"y\", shape_of(x)}");
+  if (descriptor.formula.empty()) {
+    mistake(
+        "has no formula: say in the constructor what it computes, this->formula(\"y[i] = …\"); headers, errors and "
+        "the reference page quote it");
+  }
   for (const GradientRule& rule : descriptor.gradients) {
     if (rule.input != kAllInputs && descriptor.input_index(rule.input) < 0) {
-      throw Halide::CompileError("kernel " + kernel + ": a gradient for " + rule.input + ", which is no input");
+      mistake("a gradient for " + rule.input + ", which is no input");
     }
   }
 }
@@ -48,12 +52,13 @@ void check_arguments(const std::string& kernel, const Descriptor& descriptor) {
 }  // namespace
 
 KernelSummary summarize(const KernelEntry& entry) {
+  const NamedKernel named(entry.name);
   KernelSummary summary{&entry, {}, {}, {}};
   std::vector<Descriptor> descriptors;
   for (const Instance& instance : entry.instances) {
     const auto kernel = instance.create(Halide::GeneratorContext(Halide::Target("x86-64-linux")));
     descriptors.push_back(kernel->descriptor());
-    check_arguments(entry.name, descriptors.back());
+    check_arguments(descriptors.back());
 
     std::string elements;
     Build build{&instance, {}, {}, {}};

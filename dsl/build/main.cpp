@@ -11,6 +11,7 @@
 //   <generator> absent FOLDER                           empty tables, for targets that a program doesn't link
 //   <generator> operators NAME FOLDER                   NAME.h and NAME.cpp: the kernels' tables and typed functions
 //   <generator> gradients NAME FOLDER                   NAME.h and NAME.cpp: their differentiable versions
+//   <generator> names                                   the kernels' names, a line each
 //   <generator> describe                                everything known about the kernels, as JSON
 #include <Halide.h>
 
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   using namespace ashlar::dsl;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
+    check_kernels();
     if ((arguments.size() == 5 || arguments.size() == 8) && arguments[0] == "compile") {
       compile_kernels(arguments[1], std::stoi(arguments[2]), arguments[3], arguments[4], device_tools(arguments, 5));
     } else if (arguments.size() == 2 && arguments[0] == "tuned") {
@@ -69,6 +71,8 @@ int main(int argc, char** argv) {
       emit_operators(arguments[1], arguments[2]);
     } else if (arguments.size() == 3 && arguments[0] == "gradients") {
       emit_gradients(arguments[1], arguments[2]);
+    } else if (arguments.size() == 1 && arguments[0] == "names") {
+      for (const KernelEntry& entry : kernels()) std::cout << entry.name << "\n";
     } else if (arguments.size() == 1 && arguments[0] == "describe") {
       describe(std::cout);
     } else {
@@ -76,7 +80,7 @@ int main(int argc, char** argv) {
           << "usage: " << argv[0]
           << " compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS] | tuned TUNED | spaces TARGET CUDA_CAPABILITY | "
              "setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] [NAME=VALUE ...] | explain (the same) | "
-             "absent FOLDER | operators NAME FOLDER | gradients NAME FOLDER | describe\n";
+             "absent FOLDER | operators NAME FOLDER | gradients NAME FOLDER | names | describe\n";
       return 2;
     }
   } catch (const Halide::Error& error) {  // no std::exception

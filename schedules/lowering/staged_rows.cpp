@@ -82,11 +82,15 @@ StagedShare make_staged_share(
   for (size_t part = 0; part < parts.size(); part++) {
     const Halide::RDom each(0, layout.vector, 0, parts[part].count);
     const Expr vector = (each.y + parts[part].first) * layout.threads + thread_in_row;
-    const Expr column = vector * layout.vector + each.x;
-    Expr value = stage.value(column, reading(part, each, column));
-    if (!stage.is_idempotent()) {
-      value = Halide::select(vector < stage.extent() / layout.vector, value, stage.start());
-    }
+    const Expr vectors = stage.extent() / layout.vector;
+    // Beyond the last vector that one again, as in stage_rows(): other tensors are read at this column, too.
+    const Expr column = Halide::min(vector, vectors - 1) * layout.vector + each.x;
+    const Rewrite rewrite = reading(part, each, column);
+    Expr value = stage.value(column, rewrite);
+    const auto only_where = [&](const Expr& condition) { value = Halide::select(condition, value, stage.start()); };
+    if (!stage.is_idempotent()) only_where(vector < vectors);
+    if (stage.has_length()) only_where(column < stage.length(rewrite));
+    if (const Expr condition = stage.condition(column, rewrite); !is_const_one(condition)) only_where(condition);
     share.func(at) = stage.combine(share.func(at), value);
     share.each.push_back(each);
   }

@@ -16,6 +16,7 @@ class Permuted : public Kernel<Permuted> {
   In<i32, 3> a{"a"};
   Out<i32, 3> y{"y", {a.size(0), a.size(1), a.size(2)}};
 
+  Permuted() { this->formula("y[i,j,k] = a[i,j,k]"); }
   void algorithm() {
     const Expr value = a(i, j, k).expr();
     y(i, j, k) = Value(divides_values ? value / a.extent(1) : value);

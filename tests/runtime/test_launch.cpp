@@ -192,7 +192,40 @@ TEST(Launch, AMissingInstanceNamesWhatWasAskedFor) {
     FAIL() << "no exception";
   } catch (const MissingKernel& error) {
     EXPECT_NE(std::string(error.what()).find("i32"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("links (cpu: f32). Convert with to(dtype)"), std::string::npos)
+        << error.what();
     EXPECT_EQ(error.operation(), "only_f32");
+  }
+}
+
+TEST(Launch, AMissingTargetNamesThePropertyThatChoosesTargets) {
+  for (const Device& device : memory_devices()) {
+    if (device == Device::cpu()) continue;
+    const Tensor y = upload(ramp(10), device);
+    constexpr Argument arguments[] = {{"y", Argument::Role::output, 0, DType::f32, 1, -1}};
+    const HostKernel kernel("only_cpu", arguments, [](void**) { return 0; });
+    try {
+      launch(kernel.info(), {}, {}, {}, std::span(&y, 1));
+      FAIL() << "no exception";
+    } catch (const MissingKernel& error) {
+      const std::string target(name_of(device.kind)), text = error.what();
+      EXPECT_NE(text.find("(cpu: f32). Link the kernels of " + target), std::string::npos) << text;
+      EXPECT_NE(text.find("ASHLAR_TARGETS"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(Launch, AReadBeyondATensorIsTheDefinitionsMistake) {
+  const Tensor y = upload(ramp(10), Device::cpu());
+  constexpr Argument arguments[] = {{"y", Argument::Role::output, 0, DType::f32, 1, -1}};
+  const HostKernel kernel("beyond", arguments, [](void**) { return int{halide_error_code_access_out_of_bounds}; });
+  try {
+    launch(kernel.info(), {}, {}, {}, std::span(&y, 1));
+    FAIL() << "no exception";
+  } catch (const KernelError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("check the order of its indices"), std::string::npos) << text;
+    EXPECT_EQ(text.find("report"), std::string::npos) << text;
   }
 }
 

@@ -12,6 +12,9 @@ void add_cross_entropy_cases();
 void add_matmul_cases();
 void add_optimizer_cases();
 
+/// Of the tests' own kernels (tests/conformance/kernels).
+void add_family_cases();
+
 inline void add_all_cases() {
   add_movement_cases();
   add_unary_cases();

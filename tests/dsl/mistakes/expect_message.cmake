@@ -1,0 +1,17 @@
+# Run by ctest (cmake -P): COMMAND (a list) must fail by itself, not by a signal, and say each of MESSAGES (a list).
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${COMMAND} RESULT_VARIABLE result OUTPUT_VARIABLE text ERROR_VARIABLE text)
+if(result EQUAL 0)
+  message(FATAL_ERROR "accepted: ${COMMAND}")
+endif()
+if(NOT result EQUAL 1)
+  message(FATAL_ERROR "ended with ${result}, not 1:\n${text}")
+endif()
+# CMake breaks the lines of its own messages.
+string(REGEX REPLACE "[ \n]+" " " text "${text}")
+foreach(words IN LISTS MESSAGES)
+  string(FIND "${text}" "${words}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "no '${words}' in:\n${text}")
+  endif()
+endforeach()

@@ -137,17 +137,32 @@ T get(const json& value, const std::string& where) {
   return detail::Reader<T>::read(value, where);
 }
 
-/// The member `name` of `object` as it is. Throws Refusal when there is none.
-inline const json& member(const json& object, const char* name, const std::string& where) {
-  if (!object.is_object()) throw Refusal(where + " = " + described(object) + ", which isn't an object");
-  const auto found = object.find(name);
-  if (found == object.end()) throw Refusal(where + " without \"" + name + "\"");
+[[noreturn]] inline void refuse(const json& value, const std::string& where, const std::string& needed) {
+  throw Refusal(where + " = " + described(value) + " where " + needed + " belongs");
+}
+
+/// `value`, which is an object. Throws Refusal.
+inline const json& object(const json& value, const std::string& where) {
+  if (!value.is_object()) refuse(value, where, "an object");
+  return value;
+}
+
+/// `value`, which is a list. Throws Refusal.
+inline const json& list(const json& value, const std::string& where) {
+  if (!value.is_array()) refuse(value, where, "a list");
+  return value;
+}
+
+/// The member `name` of `value` as it is. Throws Refusal when there is none.
+inline const json& member(const json& value, const char* name, const std::string& where) {
+  const auto found = object(value, where).find(name);
+  if (found == value.end()) throw Refusal(where + " without \"" + name + "\"");
   return *found;
 }
 
 template <class T>
-T get(const json& object, const char* name, const std::string& where) {
-  return get<T>(member(object, name, where), where + ": \"" + name + "\"");
+T get(const json& value, const char* name, const std::string& where) {
+  return get<T>(member(value, name, where), where + ": " + name);
 }
 
 /// A whole number of [least, most]. Throws Refusal.
@@ -156,17 +171,12 @@ inline int64_t whole_number(const json& value, int64_t least, int64_t most, cons
                                                : value.is_number_integer();
   const int64_t number = fits ? value.get<int64_t>() : 0;
   if (!fits || number < least || number > most) {
-    throw Refusal(where + " = " + described(value) + " where a whole number from " + std::to_string(least) + " to " +
-                  std::to_string(most) + " belongs");
+    refuse(value, where, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return number;
 }
 
 namespace detail {
-
-[[noreturn]] inline void refuse(const json& value, const std::string& where, const char* needed) {
-  throw Refusal(where + " = " + described(value) + " where " + needed + " belongs");
-}
 
 template <>
 struct Reader<std::string> {
@@ -201,9 +211,8 @@ struct Reader<T> {
 template <class T>
 struct Reader<std::vector<T>> {
   static std::vector<T> read(const json& value, const std::string& where) {
-    if (!value.is_array()) refuse(value, where, "a list");
     std::vector<T> all;
-    all.reserve(value.size());
+    all.reserve(list(value, where).size());
     for (const json& item : value) all.push_back(get<T>(item, where));
     return all;
   }
@@ -211,9 +220,8 @@ struct Reader<std::vector<T>> {
 template <class T>
 struct Reader<std::map<std::string, T>> {
   static std::map<std::string, T> read(const json& value, const std::string& where) {
-    if (!value.is_object()) refuse(value, where, "an object");
     std::map<std::string, T> all;
-    for (const auto& [name, item] : value.items()) all.emplace(name, get<T>(item, where + ": \"" + name + "\""));
+    for (const auto& [name, item] : object(value, where).items()) all.emplace(name, get<T>(item, where + ": " + name));
     return all;
   }
 };

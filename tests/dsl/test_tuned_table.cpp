@@ -87,11 +87,17 @@ TEST_F(TunedTables, AFileThatIsWrongIsRefusedWithTheRuleItBreaks) {
     EXPECT_NE(error.find(rule), std::string::npos) << error;
   };
   const std::string rest = R"("microseconds": 1, "of_default": 1)";
-  has("{", "needed JSON");
+  has("{", "no JSON at byte 2");
+  has(std::string(1'000'000, '['), "inside of each other more than");
+  has(R"({"device": "A", "family": "f", "kernels": )" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}",
+      "inside of each other more than");
+  has(R"({"device": "A", "device": "B", "family": "f", "kernels": {}})", "the key \"device\" twice");
+  has(with_points(R"({"sizes": [2.7e124], "tunables": {}, )" + rest + "}"), "a size = 2.7e+124 where a whole number");
+  has(with_points(R"({"sizes": [1], "tunables": {"tile": 1e999}, )" + rest + "}"), "number overflow");
   has("[]", "without \"device\"");
-  has(R"({"device": 3})", "needed a string");
-  has(R"({"device": "A", "family": "f", "kernels": []})", "needed a object");
-  has(with_points(R"({"sizes": [0], "tunables": {}, )" + rest + "}"), "whole numbers from 1");
+  has(R"({"device": 3})", "device = 3 where text belongs");
+  has(R"({"device": "A", "family": "f", "kernels": []})", "kernels = an array where an object belongs");
+  has(with_points(R"({"sizes": [0], "tunables": {}, )" + rest + "}"), "a whole number from 1");
   has(with_points(R"({"sizes": [1, 2], "tunables": {}, )" + rest + "}"), "needed 1 for a kernel of this form");
   has(with_points(R"({"sizes": [1], "tunables": {"tile": 17}, )" + rest + "}"), "one of its values 16, 32, 64");
   has(with_points(R"({"sizes": [1], "tunables": {"tile": true}, )" + rest + "}"), "text or a whole number");

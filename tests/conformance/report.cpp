@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <set>
 
+#include "json/strict_json.h"
 #include "runtime/error.h"
 
 namespace ashlar::conformance {
@@ -84,12 +85,34 @@ void write_results(const std::string& path, const std::vector<DeviceRun>& runs) 
   if (!file.flush()) throw DataError("write_results", path, "a file that can be written", "Check the path");
 }
 
+static DeviceRun run_of(const nlohmann::json& value) {
+  using strict_json::get;
+  const std::string where = "a run";
+  DeviceRun run;
+  run.target = get<std::string>(value, "target", where);
+  run.description = get<std::string>(value, "description", where);
+  run.driver = get<std::string>(value, "driver", where);
+  run.seconds = get<double>(value, "seconds", where);
+  run.passed = get<int>(value, "passed", where);
+  run.failed = get<int>(value, "failed", where);
+  run.skipped = get<int>(value, "skipped", where);
+  run.skip_reasons = get<decltype(run.skip_reasons)>(value, "skip_reasons", where);
+  run.failures = get<std::vector<std::string>>(value, "failures", where);
+  run.kernels = get<decltype(run.kernels)>(value, "kernels", where);
+  run.gradients = get<decltype(run.gradients)>(value, "gradients", where);
+  return run;
+}
+
 std::vector<DeviceRun> read_results(const std::string& path) {
   std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   try {
-    return nlohmann::json::parse(file).get<std::vector<DeviceRun>>();
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("read_results", path + ": " + error.what(), "results written by --results",
+    const nlohmann::json all = strict_json::parse(text);
+    std::vector<DeviceRun> runs;
+    for (const nlohmann::json& run : strict_json::list(all, "the file")) runs.push_back(run_of(run));
+    return runs;
+  } catch (const strict_json::Refusal& refusal) {
+    throw DataError("read_results", path + ": " + refusal.what(), "results written by --results",
                     "Run the conformance program with --results first");
   }
 }

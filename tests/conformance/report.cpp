@@ -2,22 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <set>
 
-#include "json/strict_json.h"
-#include "runtime/error.h"
 #include "tests/conformance/standing.h"
 
 namespace ashlar::conformance {
-
-// In the structs' own namespace, where the JSON library looks for it.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tally, passed, failed, tests)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelRun, dtypes, gradients, ran, gradients_ran)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRun, revision, date, target, description, driver, seconds, passed, failed,
-                                   skipped, skip_reasons, failures, kernels)
-
 namespace {
 
 /// The code targets of one column, and what a driver's text has in it. AVX-512 shares AVX2's, whose code it falls back
@@ -130,44 +119,6 @@ void DeviceRun::add(const std::string& kernel, const std::string& dtype, const s
   Tally& tally = (gradient ? run.gradients : run.dtypes)[dtype];
   ++(good ? tally.passed : tally.failed);
   tally.tests += fingerprint;
-}
-
-void write_results(const std::string& path, const std::vector<DeviceRun>& runs) {
-  std::ofstream file(path);
-  file << nlohmann::json(runs).dump(1) << '\n';
-  if (!file.flush()) throw DataError("write_results", path, "a file that can be written", "Check the path");
-}
-
-static DeviceRun run_of(const nlohmann::json& value) {
-  using strict_json::get;
-  const std::string where = "a run";
-  DeviceRun run;
-  run.target = get<std::string>(value, "target", where);
-  run.description = get<std::string>(value, "description", where);
-  run.driver = get<std::string>(value, "driver", where);
-  run.seconds = get<double>(value, "seconds", where);
-  run.passed = get<int>(value, "passed", where);
-  run.failed = get<int>(value, "failed", where);
-  run.skipped = get<int>(value, "skipped", where);
-  run.skip_reasons = get<decltype(run.skip_reasons)>(value, "skip_reasons", where);
-  run.failures = get<std::vector<std::string>>(value, "failures", where);
-  run.kernels = get<decltype(run.kernels)>(value, "kernels", where);
-  run.gradients = get<decltype(run.gradients)>(value, "gradients", where);
-  return run;
-}
-
-std::vector<DeviceRun> read_results(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  try {
-    const nlohmann::json all = strict_json::parse(text);
-    std::vector<DeviceRun> runs;
-    for (const nlohmann::json& run : strict_json::list(all, "the file")) runs.push_back(run_of(run));
-    return runs;
-  } catch (const strict_json::Refusal& refusal) {
-    throw DataError("read_results", path + ": " + refusal.what(), "results written by --results",
-                    "Run the conformance program with --results first");
-  }
 }
 
 std::string support_table(const std::vector<DeviceRun>& runs, const Expectation& expected) {

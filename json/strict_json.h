@@ -137,17 +137,32 @@ T get(const json& value, const std::string& where) {
   return detail::Reader<T>::read(value, where);
 }
 
-/// The member `name` of `object` as it is. Throws Refusal when there is none.
-inline const json& member(const json& object, const char* name, const std::string& where) {
-  if (!object.is_object()) throw Refusal(where + " = " + described(object) + ", which isn't an object");
-  const auto found = object.find(name);
-  if (found == object.end()) throw Refusal(where + " without \"" + name + "\"");
+[[noreturn]] inline void refuse(const json& value, const std::string& where, const std::string& needed) {
+  throw Refusal(where + " = " + described(value) + " where " + needed + " belongs");
+}
+
+/// `value`, which is an object. Throws Refusal.
+inline const json& object(const json& value, const std::string& where) {
+  if (!value.is_object()) refuse(value, where, "an object");
+  return value;
+}
+
+/// `value`, which is a list. Throws Refusal.
+inline const json& list(const json& value, const std::string& where) {
+  if (!value.is_array()) refuse(value, where, "a list");
+  return value;
+}
+
+/// The member `name` of `value` as it is. Throws Refusal when there is none.
+inline const json& member(const json& value, const char* name, const std::string& where) {
+  const auto found = object(value, where).find(name);
+  if (found == value.end()) throw Refusal(where + " without \"" + name + "\"");
   return *found;
 }
 
 template <class T>
-T get(const json& object, const char* name, const std::string& where) {
-  return get<T>(member(object, name, where), where + ": \"" + name + "\"");
+T get(const json& value, const char* name, const std::string& where) {
+  return get<T>(member(value, name, where), where + ": " + name);
 }
 
 /// A whole number of [least, most]. Throws Refusal.
@@ -156,17 +171,12 @@ inline int64_t whole_number(const json& value, int64_t least, int64_t most, cons
                                                : value.is_number_integer();
   const int64_t number = fits ? value.get<int64_t>() : 0;
   if (!fits || number < least || number > most) {
-    throw Refusal(where + " = " + described(value) + " where a whole number from " + std::to_string(least) + " to " +
-                  std::to_string(most) + " belongs");
+    refuse(value, where, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   return number;
 }
 
 namespace detail {
-
-[[noreturn]] inline void refuse(const json& value, const std::string& where, const char* needed) {
-  throw Refusal(where + " = " + described(value) + " where " + needed + " belongs");
-}
 
 template <>
 struct Reader<std::string> {
@@ -189,21 +199,26 @@ struct Reader<double> {
     return value.get<double>();
   }
 };
+template <>
+struct Reader<uint64_t> {
+  static uint64_t read(const json& value, const std::string& where) {
+    if (!value.is_number_unsigned()) refuse(value, where, "a whole number from 0 to 18446744073709551615");
+    return value.get<uint64_t>();
+  }
+};
 template <class T>
 requires std::is_integral_v<T>
 struct Reader<T> {
   static T read(const json& value, const std::string& where) {
-    constexpr auto kMost = std::numeric_limits<T>::max();
-    constexpr int64_t kMostHere = std::in_range<int64_t>(kMost) ? static_cast<int64_t>(kMost) : INT64_MAX;
-    return static_cast<T>(whole_number(value, static_cast<int64_t>(std::numeric_limits<T>::min()), kMostHere, where));
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(whole_number(value, int64_t{Limits::min()}, int64_t{Limits::max()}, where));
   }
 };
 template <class T>
 struct Reader<std::vector<T>> {
   static std::vector<T> read(const json& value, const std::string& where) {
-    if (!value.is_array()) refuse(value, where, "a list");
     std::vector<T> all;
-    all.reserve(value.size());
+    all.reserve(list(value, where).size());
     for (const json& item : value) all.push_back(get<T>(item, where));
     return all;
   }
@@ -211,9 +226,8 @@ struct Reader<std::vector<T>> {
 template <class T>
 struct Reader<std::map<std::string, T>> {
   static std::map<std::string, T> read(const json& value, const std::string& where) {
-    if (!value.is_object()) refuse(value, where, "an object");
     std::map<std::string, T> all;
-    for (const auto& [name, item] : value.items()) all.emplace(name, get<T>(item, where + ": \"" + name + "\""));
+    for (const auto& [name, item] : object(value, where).items()) all.emplace(name, get<T>(item, where + ": " + name));
     return all;
   }
 };

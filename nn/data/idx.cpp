@@ -7,6 +7,7 @@
 
 #include "nn/data/file.h"
 #include "nn/data/gunzip.h"
+#include "nn/data/host_memory.h"
 #include "runtime/error.h"
 
 namespace ashlar::nn {
@@ -68,9 +69,7 @@ Tensor as_tensor(const std::vector<uint8_t>& bytes, const Shape& shape) {
   return Tensor::from(values, shape);
 }
 
-}  // namespace
-
-Tensor parse_idx(std::span<const uint8_t> bytes, const std::string& name) {
+Tensor parse(std::span<const uint8_t> bytes, const std::string& name) {
   Source source(bytes, name);
   const std::vector<uint8_t> magic = source.read(4);
   if (magic.size() < 4) damaged(name, std::to_string(magic.size()) + " bytes", "at least the 4 bytes of a header");
@@ -99,6 +98,11 @@ Tensor parse_idx(std::span<const uint8_t> bytes, const std::string& name) {
   if (empty) total = 0;
   if (overflow) damaged(name, "a header of shape " + shape.str(), "a size that fits into memory");
 
+  if (is_gzip(bytes) && total > read_limit()) {
+    damaged(name, "compressed data of " + std::to_string(total) + " bytes",
+            "at most " + std::to_string(read_limit()) + ", or more in ASHLAR_READ_LIMIT if the file is sound");
+  }
+
   const std::vector<uint8_t> data = source.read(static_cast<size_t>(total));
   if (data.size() < total) {
     damaged(name, std::to_string(data.size()) + " bytes of data",
@@ -118,6 +122,12 @@ Tensor parse_idx(std::span<const uint8_t> bytes, const std::string& name) {
     default:
       return as_tensor<double>(data, shape);
   }
+}
+
+}  // namespace
+
+Tensor parse_idx(std::span<const uint8_t> bytes, const std::string& name) {
+  return with_host_memory(kName, name, [&] { return parse(bytes, name); });
 }
 
 Tensor read_idx(const std::filesystem::path& file) { return parse_idx(read_file(kName, file), file.string()); }

@@ -12,9 +12,9 @@
 namespace ashlar::nn {
 
 /// The array in `file`, on the CPU: u8, i32, f32 or f64 (types 0x08, 0x0C, 0x0D, 0x0E). Gzip is recognised by its first
-/// bytes. Throws DataError when the file can't be read, is truncated, has bytes after its end, or has a header that
-/// doesn't agree with its length. Memory stays within a small multiple of the real (uncompressed) size, whatever the
-/// header claims.
+/// bytes. Throws OutOfMemory, and DataError when the file can't be read, is truncated, has bytes after its end, or has
+/// a header that doesn't agree with its length, or when it has more bytes, packed or unpacked, than read_limit() of
+/// nn/data/file.h. Memory stays within a small multiple of the real (uncompressed) size, whatever the header claims.
 Tensor read_idx(const std::filesystem::path& file);
 
 /// The same from memory; `name` stands in messages.

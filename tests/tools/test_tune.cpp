@@ -130,6 +130,78 @@ Outcome final_time(const Tunables& tunables, int64_t size, double ratio) {
   return {"k", "f32", tunables, {size}, "final", 10 * ratio, ratio, ""};
 }
 
+TEST_F(Tune, ResultsThatAreWrongAreRefusedWithTheLineAndTheRule) {
+  const std::filesystem::path file = folder_ / "results.jsonl";
+  const std::string where = line_of(Where{"cpu", "A", "f", "d"}) + "\n";
+  const std::string outcome = line_of(Outcome{"k", "f32", {{"tile", "8"}}, {64}, "final", 1, 0.5, "m"}) + "\n";
+  const auto refusal = [&](const std::string& text) -> std::string {
+    std::ofstream(file) << text;
+    try {
+      ResultsFile{file};
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto with = [&](const std::string& part, const std::string& other) {
+    std::string changed = outcome;
+    return refusal(where + changed.replace(changed.find(part), part.size(), other));
+  };
+  const auto has = [](const std::string& said, const std::string& rule) {
+    EXPECT_NE(said.find(rule), std::string::npos) << said;
+    EXPECT_LT(said.size(), 500U);
+  };
+  EXPECT_EQ(refusal(where + outcome), "no error");
+  has(refusal(where + std::string(1'000'000, '[') + "\n"), "line 2: arrays and objects inside of each other");
+  has(refusal("{\"target\":1}\n"), "line 1: the device: target = 1 where text belongs");
+  has(refusal(where + "{\n"), "line 2: no JSON");
+  has(with("[64]", "[2.7e124]"), "sizes = 2.7e+124 where a whole number from");
+  has(with("[64]", "[1" + std::string(300, '0') + "]"), "where a whole number from");
+  has(with("[64]", "[0]"), "a size = 0 where a whole number from 1 to 2147483647");
+  has(with("[64]", "[9223372036854775808]"), "where a whole number from");
+  has(with("0.5", "1e999"), "number overflow");
+  has(with("0.5", "0"), "took no time");
+  has(with("\"8\"", "8"), "tunables: tile = 8 where text belongs");
+  has(with("\"kernel\":\"k\"", "\"kernel\":\"k\",\"kernel\":\"l\""), "the key \"kernel\" twice");
+}
+
+TEST_F(Tune, ABundleThatIsWrongOrEmptyIsRefused) {
+  const auto refusal = [&](const std::string& text) -> std::string {
+    std::ofstream(folder_ / "bundle.json") << text;
+    try {
+      read_bundle(folder_);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto has = [](const std::string& said, const std::string& rule) {
+    EXPECT_NE(said.find(rule), std::string::npos) << said;
+  };
+  const auto with = [&](const std::string& instances) {
+    return refusal(R"({"target": "cpu", "origin": {"request": "", "generators": ""}, "instances": [)" + instances +
+                   "]}");
+  };
+  const auto instance = [](const std::string& sizes, const std::string& candidates) {
+    return R"({"kernel": "k", "name": "f32", "key": 0, "library": "", "left_out": {}, "sizes": [)" + sizes +
+           R"(], "candidates": [)" + candidates + "]}";
+  };
+  const std::string candidate = R"({"tunables": {}, "symbol": "k", "error": "", "spilled_bytes": 0})";
+  EXPECT_EQ(with(instance("[64]", candidate)), "no error");
+  has(with(""), "a bundle without instances");
+  has(with(instance("[64]", "")), "k f32 without candidates");
+  has(with(instance("[2.7e124]", candidate)), "sizes = 2.7e+124 where a whole number from");
+  has(refusal(std::string(1'000'000, '[')), "inside of each other");
+  has(refusal(""), "no JSON");
+}
+
+TEST(Apply, ResultsWithoutTimesAreRefused) {
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  EXPECT_THROW(apply(results, {}, {}), DataError);
+  results.outcomes = {{"k", "f32", {}, {64}, "timed", 1, 0, ""}, final_time({{"tile", "8"}}, 64, 0.5)};
+  EXPECT_THROW(apply(results, {}, {}), DataError) << "no default beside it";
+}
+
 TEST(Apply, TakesTheFewSettingsThatSaveMost) {
   Results results{{"cpu", "A", "f", "d"}, {}};
   const Tunables a{{"tile", "8"}}, b{{"tile", "16"}}, c{{"tile", "32"}};

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/error.h"
+
 namespace ashlar::tune {
 namespace {
 
@@ -93,7 +95,10 @@ std::set<Tunables> choose(const Measured& instance, const ApplyOptions& options)
 dsl::TunedTable apply(const Results& results, dsl::TunedTable table, const ApplyOptions& options) {
   table.device = results.where.device;
   table.family = results.where.family;
+  bool has_times = false;
   for (const auto& [name, instance] : measured(results)) {
+    if (instance.finals.empty()) continue;
+    has_times = true;
     const std::set<Tunables> chosen = choose(instance, options);
     std::vector<dsl::TunedPoint>& points = table.kernels[name.first][name.second];
     for (const auto& [sizes, finals] : instance.finals) {
@@ -108,6 +113,11 @@ dsl::TunedTable apply(const Results& results, dsl::TunedTable table, const Apply
       points.push_back({sizes, best->tunables, best->microseconds, best->tunables.empty() ? 1 : best->of_default});
     }
     std::ranges::sort(points, {}, &dsl::TunedPoint::sizes);
+  }
+  if (!has_times) {
+    throw DataError("ashlar-tune apply", "results in which no setting was timed beside its default",
+                    "at least one shape of one instance that ran to its end",
+                    "Run the bundle to its end; look in the results for why candidates are out");
   }
   return table;
 }

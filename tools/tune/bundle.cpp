@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "json/strict_json.h"
 #include "runtime/error.h"
 #include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"
@@ -24,6 +25,10 @@ namespace {
 
 using nlohmann::json;
 using std::filesystem::path;
+using strict_json::get;
+using strict_json::list;
+using strict_json::member;
+using strict_json::Refusal;
 
 void compile_candidate(const KernelFile& file, const Instance& instance, const BundleRequest& request,
                        const std::string& target, Candidate& candidate) {
@@ -118,6 +123,40 @@ std::string code_target_for(std::vector<KernelFile>& files, const BundleRequest&
   return *std::ranges::find_if(targets, [&](const std::string& target) { return count_on(target) == all; });
 }
 
+Instance instance_of(const json& value) {
+  Instance instance;
+  instance.kernel = get<std::string>(value, "kernel", "an instance");
+  instance.name = get<std::string>(value, "name", "an instance");
+  const std::string where = instance.kernel + " " + instance.name;
+  instance.key = get<uint32_t>(value, "key", where);
+  instance.library = get<std::string>(value, "library", where);
+  instance.sizes = get<std::vector<std::vector<int64_t>>>(value, "sizes", where);
+  for (const std::vector<int64_t>& sizes : instance.sizes) {
+    for (const int64_t size : sizes) strict_json::whole_number(size, 1, INT32_MAX, where + ": a size");
+  }
+  for (const json& candidate : list(member(value, "candidates", where), where + ": candidates")) {
+    instance.candidates.push_back(
+        {get<Tunables>(candidate, "tunables", where), get<std::string>(candidate, "symbol", where),
+         get<std::string>(candidate, "error", where), get<int>(candidate, "spilled_bytes", where)});
+  }
+  if (instance.candidates.empty()) throw Refusal(where + " without candidates");
+  instance.left_out = get<std::map<std::string, int>>(value, "left_out", where);
+  instance.judge = get<std::string>(value, "judge", where);
+  return instance;
+}
+
+Bundle bundle_of(const json& value) {
+  Bundle bundle;
+  bundle.target = get<std::string>(value, "target", "the bundle");
+  const json& origin = member(value, "origin", "the bundle");
+  bundle.origin = {get<std::string>(origin, "request", "origin"), get<std::string>(origin, "generators", "origin")};
+  for (const json& instance : list(member(value, "instances", "the bundle"), "instances")) {
+    bundle.instances.push_back(instance_of(instance));
+  }
+  if (bundle.instances.empty()) throw Refusal("a bundle without instances");
+  return bundle;
+}
+
 /// A program and what it needs but the C library, which must be the machine's own.
 void copy_program(const path& program, const path& folder, const std::string& name) {
   std::filesystem::copy_file(program, folder / name, std::filesystem::copy_options::overwrite_existing);
@@ -158,15 +197,21 @@ std::string text_of(const std::vector<int64_t>& sizes) {
 }
 
 Bundle read_bundle(const path& folder) {
-  std::ifstream in(folder / "bundle.json");
+  const path file = folder / "bundle.json";
+  const auto refuse = [&](const std::string& why) {
+    throw DataError("ashlar-tune", file.string() + ": " + why, "a bundle", "Make it with ashlar-tune bundle");
+  };
+  std::ifstream in(file);
+  if (!in) refuse("no such file");
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  Bundle bundle;
   try {
-    Bundle bundle = json::parse(in).get<Bundle>();
-    bundle.folder = folder;
-    return bundle;
-  } catch (const json::exception& error) {
-    throw DataError("ashlar-tune", (folder / "bundle.json").string() + ": " + error.what(), "a bundle",
-                    "Make it with ashlar-tune bundle");
+    bundle = bundle_of(strict_json::parse(text));
+  } catch (const Refusal& refusal) {
+    refuse(refusal.what());
   }
+  bundle.folder = folder;
+  return bundle;
 }
 
 Origin origin_of(const BundleRequest& request) {

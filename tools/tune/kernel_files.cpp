@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
+#include "json/strict_json.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/error.h"
 
@@ -18,7 +20,38 @@ using std::filesystem::path;
 void KernelFile::read_spaces(const std::string& target, int cuda_capability) {
   const Finished finished = run({generator.string(), "spaces", target, std::to_string(cuda_capability)});
   if (finished.code != 0) throw DataError("ashlar-tune", finished.output, "the spaces of " + stem, "");
-  spaces = json::parse(finished.output);
+  try {
+    spaces = strict_json::parse(finished.output);
+  } catch (const strict_json::Refusal& refusal) {
+    throw DataError("ashlar-tune", generator.string() + ": " + refusal.what(), "the spaces of " + stem,
+                    "Build the kernels again");
+  }
+}
+
+/// The files that one call of ashlar_add_kernels() noted, and whose generators are there.
+static void add_files(const std::string& text, std::vector<KernelFile>& files) {
+  using strict_json::get;
+  const std::string where = "the note";
+  const json noted = strict_json::parse(text);
+  KernelFile common;
+  common.folder = get<std::string>(noted, "folder", where);
+  common.compiler = get<std::string>(noted, "compiler", where);
+  if (noted.contains("conformance")) common.conformance = get<std::string>(noted, "conformance", where);
+  const std::string ptxas = get<std::string>(noted, "ptxas", where);
+  if (!ptxas.empty()) {
+    common.device_tools = {ptxas, get<std::string>(noted, "nvfatbin", where),
+                           get<std::string>(noted, "architectures", where)};
+  }
+  std::stringstream includes(get<std::string>(noted, "includes", where));
+  for (std::string folder; std::getline(includes, folder, ';');) {
+    if (!folder.empty()) common.includes.push_back("-I" + folder);
+  }
+  for (const json& file : strict_json::list(strict_json::member(noted, "files", where), "files")) {
+    KernelFile one = common;
+    one.stem = get<std::string>(file, "stem", "a file");
+    one.generator = get<std::string>(file, "generator", "a file");
+    if (std::filesystem::exists(one.generator)) files.push_back(one);
+  }
 }
 
 std::vector<KernelFile> kernel_files(const path& build) {
@@ -26,23 +59,11 @@ std::vector<KernelFile> kernel_files(const path& build) {
   if (std::filesystem::is_directory(build / "ashlar_kernels")) {
     for (const auto& entry : std::filesystem::directory_iterator(build / "ashlar_kernels")) {
       std::ifstream in(entry.path());
-      const json noted = json::parse(in);
-      for (const json& file : noted["files"]) {
-        if (!std::filesystem::exists(file["generator"].get<std::string>())) continue;
-        KernelFile one{file["stem"],
-                       file["generator"].get<std::string>(),
-                       noted["folder"].get<std::string>(),
-                       {},
-                       noted["compiler"],
-                       noted.value("conformance", ""),
-                       {},
-                       {}};
-        if (noted["ptxas"] != "") one.device_tools = {noted["ptxas"], noted["nvfatbin"], noted["architectures"]};
-        std::stringstream includes(noted["includes"].get<std::string>());
-        for (std::string folder; std::getline(includes, folder, ';');) {
-          if (!folder.empty()) one.includes.push_back("-I" + folder);
-        }
-        files.push_back(one);
+      try {
+        add_files({std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}, files);
+      } catch (const strict_json::Refusal& refusal) {
+        throw DataError("ashlar-tune", entry.path().string() + ": " + refusal.what(),
+                        "what ashlar_add_kernels() noted there", "Configure the build folder again");
       }
     }
   }

@@ -4,33 +4,70 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "json/strict_json.h"
 #include "runtime/error.h"
 
 namespace ashlar::tune {
+
+using nlohmann::json;
+using strict_json::get;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Outcome, kernel, instance, tunables, sizes, status, microseconds, of_default,
                                    message)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Where, target, device, family, driver)
 
-using nlohmann::json;
-
 // Messages come from drivers and compilers: whatever isn't UTF-8 in them is replaced.
 static std::string text_of(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
-static Outcome outcome_in(const json& value) {
-  auto outcome = value.get<Outcome>();
-  if (value.contains("table_sizes")) value["table_sizes"].get_to(outcome.table_sizes);
-  return outcome;
-}
 std::string line_of(const Outcome& outcome) {
   json value(outcome);
   if (!outcome.table_sizes.empty()) value["table_sizes"] = outcome.table_sizes;
   return text_of(value);
 }
 std::string line_of(const Where& where) { return text_of(json(where)); }
-Where where_of(const std::string& line) { return json::parse(line).get<Where>(); }
-Outcome outcome_of(const std::string& line) { return outcome_in(json::parse(line)); }
+
+static Where parse_where(const std::string& line) {
+  const json value = strict_json::parse(line);
+  const auto text = [&](const char* name) { return get<std::string>(value, name, "the device"); };
+  return {text("target"), text("device"), text("family"), text("driver")};
+}
+
+static Outcome parse_outcome(const std::string& line) {
+  const json value = strict_json::parse(line);
+  const std::string where = "an outcome";
+  Outcome outcome;
+  outcome.kernel = get<std::string>(value, "kernel", where);
+  outcome.instance = get<std::string>(value, "instance", where);
+  outcome.tunables = get<Tunables>(value, "tunables", where);
+  outcome.sizes = get<std::vector<int64_t>>(value, "sizes", where);
+  outcome.status = get<std::string>(value, "status", where);
+  outcome.microseconds = get<double>(value, "microseconds", where);
+  outcome.of_default = get<double>(value, "of_default", where);
+  outcome.message = get<std::string>(value, "message", where);
+  const int64_t least = outcome.status == "final" ? 1 : 0;  // what a tuned table takes
+  for (const int64_t size : outcome.sizes) strict_json::whole_number(size, least, INT32_MAX, where + ": a size");
+  if (value.contains("table_sizes")) {
+    outcome.table_sizes = get<std::vector<int64_t>>(value, "table_sizes", where);
+    for (const int64_t size : outcome.table_sizes) strict_json::whole_number(size, 1, INT32_MAX, where + ": a size");
+  }
+  const bool is_measured = outcome.status == "final" ? outcome.of_default > 0 && outcome.microseconds > 0
+                                                     : outcome.of_default >= 0 && outcome.microseconds >= 0;
+  if (!is_measured) throw strict_json::Refusal(where + " that took no time");
+  return outcome;
+}
+
+/// What `parse` makes of a line from a worker.
+template <class Parse>
+static auto from_worker(Parse parse, const std::string& line) {
+  try {
+    return parse(line);
+  } catch (const strict_json::Refusal& refusal) {
+    throw DataError("ashlar-tune", refusal.what(), "a worker's report", "Run it again");
+  }
+}
+
+Where where_of(const std::string& line) { return from_worker(parse_where, line); }
+Outcome outcome_of(const std::string& line) { return from_worker(parse_outcome, line); }
 
 std::string ResultsFile::key_of(const std::string& kernel, const std::string& instance, const Tunables& tunables) {
   return kernel + " " + instance + " " + tune::text_of(tunables);
@@ -46,14 +83,13 @@ ResultsFile::ResultsFile(std::filesystem::path file) : file_(std::move(file)) {
     whole += line.size() + 1;
     number++;
     try {
-      const json value = json::parse(line);
       if (number == 1) {
-        results_.where = value.get<Where>();
+        results_.where = parse_where(line);
         continue;
       }
-      remember(outcome_in(value));
-    } catch (const json::exception& error) {
-      throw DataError("ashlar-tune", file_.string() + ", line " + std::to_string(number) + ": " + error.what(),
+      remember(parse_outcome(line));
+    } catch (const strict_json::Refusal& refusal) {
+      throw DataError("ashlar-tune", file_.string() + ", line " + std::to_string(number) + ": " + refusal.what(),
                       "results of ashlar-tune run", "Delete the file to begin again");
     }
   }

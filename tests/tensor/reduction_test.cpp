@@ -154,6 +154,10 @@ TEST_P(Reduction, EmptyAxes) {
 TEST_P(Reduction, Errors) {
   const Tensor x = Tensor::ones({2, 3}, DType::f32, device());
   expect_error<IndexError>([&] { forms::reduction(kernels::sum, x, {2}, false); }, {"sum", "axis 2"});
+  const Tensor scalar = Tensor::full({}, 3, DType::f32, device());
+  for (const int64_t axis : {0, -1}) EXPECT_EQ(forms::reduction(kernels::sum, scalar, {axis}, false).item(), 3);
+  expect_error<IndexError>([&] { forms::reduction(kernels::sum, scalar, {1}, false); }, {"sum", "axis 1"});
+  expect_error<ValueError>([&] { forms::reduction(kernels::sum, scalar, {0, -1}, false); }, {"at most once"});
   expect_error<ValueError>([&] { forms::reduction(kernels::sum, x, {1, -1}, false); }, {"sum", "[1, -1]", "once"});
   expect_error<ValueError>([&] { forms::reduction(kernels::sum, Tensor(), {}, false); }, {"sum", "undefined"});
   // Over 2^31 elements, none of them in memory.

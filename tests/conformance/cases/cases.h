@@ -8,9 +8,11 @@ void add_unary_cases();
 void add_binary_cases();
 void add_reduction_cases();
 void add_row_cases();
+void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
 void add_optimizer_cases();
+void add_large_cases();
 
 inline void add_all_cases() {
   add_movement_cases();
@@ -18,9 +20,11 @@ inline void add_all_cases() {
   add_binary_cases();
   add_reduction_cases();
   add_row_cases();
+  add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();
   add_optimizer_cases();
+  add_large_cases();
 }
 
 }  // namespace ashlar::conformance

@@ -87,6 +87,8 @@ void add_function(const Function& f) {
   }
   const Shape shape{4, 5, 33};
   add_case(example(f, "rank1", {.shape = {129}}));
+  add_case(differentiable_example(f, "rank0_over_0", {.shape = {}}, 0));
+  add_case(differentiable_example(f, "rank0_over_last", {.shape = {}}, -1));
   add_case(example(f, "axis0", {.shape = shape}, 0));
   add_case(example(f, "axis1", {.shape = shape}, 1));
   add_case(example(f, "offset", {.shape = shape, .layout = Layout::offset}));
@@ -106,6 +108,11 @@ void add_function(const Function& f) {
   add_case(example(f, "special", {{70, 3}, {Pattern::special}}));
   add_case(example(f, "special_long", {{9, 257}, {Pattern::special}}));
   add_case(example(f, "special_very_long", {{3, 40000}, {Pattern::special}}));
+  // Masks: -Inf but for one element in 64; short rows have nothing else, and give NaN.
+  for (const int64_t n : {3, 64, 130, 257, 1030, 4096, 8200, 40000}) {
+    add_case(example(f, "masked_rows_of_" + std::to_string(n), {{n < 1000 ? 70 : 5, n}, {Pattern::masked}}));
+  }
+  add_case(example(f, "masked_axis0", {{300, 5, 3}, {Pattern::masked}}, 0));
 
   add_case(differentiable_example(f, "gradient_rows_of_1", {.shape = {5, 1}}));
   add_case(differentiable_example(f, "gradient_rows_of_10", {.shape = {5, 10}}));
@@ -130,51 +137,10 @@ void add_function(const Function& f) {
   }
 }
 
-// softmax: dx_i = y_i (dy_i − Σ_k dy_k y_k);  log_softmax: dx_i = dy_i − e^y_i Σ_k dy_k
-Expected gradient_of(const HostTensor& dy, const HostTensor& y, bool is_log) {
-  Expected dx;
-  dx.shape = dy.shape;
-  const auto columns = static_cast<size_t>(dy.shape.back());
-  for (size_t first = 0; first < dy.values.size(); first += columns) {
-    double sum = 0, magnitude = 0;
-    for (size_t i = first; i < first + columns; ++i) {
-      const double term = is_log ? dy.values[i] : dy.values[i] * y.values[i];
-      sum += term;
-      magnitude += std::abs(term);
-    }
-    for (size_t i = first; i < first + columns; ++i) {
-      const double factor = is_log ? std::exp(y.values[i]) : y.values[i];
-      dx.values.push_back(is_log ? dy.values[i] - factor * sum : factor * (dy.values[i] - sum));
-      dx.magnitudes.push_back(is_log ? std::abs(dy.values[i]) + factor * magnitude
-                                     : std::abs(factor) * (std::abs(dy.values[i]) + magnitude));
-    }
-  }
-  return dx;
-}
-
-// Rows that are too long for differences.
-void add_gradients_of_long_rows() {
-  for (const bool is_log : {false, true}) {
-    for (const int64_t n : {8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
-      const Shape shape{2, n};
-      add_case({.kernel = is_log ? "log_softmax_grad" : "softmax_grad",
-                .name = "rows_of_" + std::to_string(n),
-                .inputs = {{.shape = shape}, {shape, {.low = is_log ? -12.0 : 0.0, .high = is_log ? -8.0 : 0.1}}},
-                .call =
-                    [is_log](Tensors x) {
-                      return std::vector{is_log ? log_softmax_grad(x[0], x[1], -1) : softmax_grad(x[0], x[1], -1)};
-                    },
-                .reference = [is_log](HostTensors x) { return std::vector{gradient_of(x[0], x[1], is_log)}; },
-                .tolerance = terms()});
-    }
-  }
-}
-
 }  // namespace
 
 void add_row_cases() {
   for (const Function& f : kFunctions) add_function(f);
-  add_gradients_of_long_rows();
 }
 
 }  // namespace ashlar::conformance

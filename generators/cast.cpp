@@ -14,9 +14,11 @@ Value truncated(const Value& x) {
   const auto bound = [&x](double value) { return Halide::Internal::make_const(x.type(), value); };
   const Expr above = x.expr() >= bound(std::ldexp(1.0, Limits::digits));
   const Expr below = x.expr() < bound(static_cast<double>(Limits::min()));
-  const Expr fitting = Halide::select(above || below || is_nan(x).expr(), bound(0), x.expr());
-  return Halide::strict_float(
-      Halide::select(above, Expr(Limits::max()), below, Expr(Limits::min()), Halide::cast<Integer>(fitting)));
+  // First of all: Halide takes x >= c for !(x < c), which NaN fulfils.
+  const Expr is_no_number = is_nan(x);
+  const Expr fitting = Halide::select(is_no_number || above || below, bound(0), x.expr());
+  return Halide::strict_float(Halide::select(is_no_number, Expr(Integer{0}), above, Expr(Limits::max()), below,
+                                             Expr(Limits::min()), Halide::cast<Integer>(fitting)));
 }
 
 // y[i] = x[i] in another element type: to a float rounds to nearest even, to an integer truncates and saturates, to

@@ -4,12 +4,13 @@
 #include <functional>
 #include <vector>
 
+#include "runtime/launch.h"
 #include "runtime/tensor.h"
 
 namespace ashlar::forms {
 
-/// The most elements that one kernel argument may have: Halide counts in 32 bits.
-inline constexpr int64_t kMaxElements = INT32_MAX;
+/// How large the pieces of a larger tensor may be.
+inline constexpr int64_t kMaxElements = kMostElements;
 
 /// Nested loops over `sizes`, outermost first, with the strides of every operand along them.
 struct Loops {

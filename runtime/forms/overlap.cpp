@@ -11,6 +11,8 @@
 namespace ashlar::forms {
 namespace {
 
+__extension__ typedef __int128 Wide;
+
 /// A step of a search: `stride` times a number of [low, high]. Strides are positive.
 struct Step {
   int64_t stride, low, high;
@@ -64,7 +66,7 @@ class Search {
     // And has to be a multiple of their divisor: stride · x ≡ target, which one x of each `period` fulfils.
     const int64_t period = std::max<int64_t>(divisor_[at + 1] / divisor_[at], 1);
     if (period > 1) {
-      const auto product = static_cast<__int128>(target / divisor_[at]) * inverse(step.stride / divisor_[at], period);
+      const auto product = static_cast<Wide>(target / divisor_[at]) * inverse(step.stride / divisor_[at], period);
       const auto residue = static_cast<int64_t>((product - first) % period);
       first += residue < 0 ? residue + period : residue;
     }

@@ -45,11 +45,6 @@ std::vector<Expected> four_times(const Expected& row) { return {row, row, row, r
 
 void add_large_cases() {
   add_case(example(
-      "copy", "more_than_2^31_bytes", DType::f16, {kColumns}, [](const Tensor& x) { return some_rows(repeated(x)); },
-      [](const HostTensor& x) {
-        return four_times({x.shape, x.values});
-      }));
-  add_case(example(
       "neg", "more_than_2^31_bytes", DType::f16, {kColumns},
       [](const Tensor& x) { return some_rows(neg(repeated(x))); },
       [](const HostTensor& x) { return four_times(pointwise(x, [](double v) { return -v; })); }));

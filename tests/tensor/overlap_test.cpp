@@ -1,9 +1,11 @@
 // Which views share memory, against every pair of their bytes.
 #include "runtime/forms/overlap.h"
 
+#include <algorithm>
 #include <set>
 
 #include "runtime/error.h"
+#include "runtime/storage.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/model.h"
 

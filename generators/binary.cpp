@@ -46,10 +46,11 @@ const bool registered =
     add_binary<f32, f16, bf16, f64>("add", "a + b", [](auto a, auto b) { return a + b; }, {{"a", "dy"}, {"b", "dy"}}) &&
     add_binary<f32, f16, bf16, f64>("sub", "a - b", [](auto a, auto b) { return a - b; },
                                     {{"a", "dy"}, {"b", "neg(dy)"}}) &&
-    add_binary<f32, f16, bf16, f64>("mul", "a b", [](auto a, auto b) { return a * b; },
-                                    {{"a", "mul(dy, b)"}, {"b", "mul(dy, a)"}}) &&
+    add_binary<f32, f16, bf16, f64>(
+        "mul", "a b", [](auto a, auto b) { return a * b; },
+        {{"a", "mul_to_shape(dy, b, a.shape())"}, {"b", "mul_to_shape(dy, a, b.shape())"}}) &&
     add_binary<f32, f16, bf16, f64>("div", "a / b", [](auto a, auto b) { return a / b; },
-                                    {{"a", "div(dy, b)"}, {"b", "neg(div(mul(dy, y), b))"}}) &&
+                                    {{"a", "div_to_shape(dy, b, a.shape())"}, {"b", "divisor_grad(dy, a, b)"}}) &&
     add_binary<f32, f16, bf16>("maximum", "max(a, b)", [](auto a, auto b) { return max(a, b); },
                                {{kAllInputs, kExtremum}}) &&
     add_binary<f32, f16, bf16>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "schedules/elementwise.h"
 
 namespace ashlar::dsl {
@@ -15,7 +18,24 @@ Value rounded_to_odd(const Value& x) {
   return Halide::reinterpret<float>(Halide::select(back == exact, bits, odd));
 }
 
-// y[i] = x[i] in another element type: to a float rounds to nearest even, to an integer truncates, to bool is x != 0
+// A float as the nearest integer towards zero that `To` can hold: saturated beyond its range; 0 for NaN.
+template <ElementType To>
+Value truncated(const Value& x) {
+  using Integer = typename Element<To>::Storage;
+  using Limits = std::numeric_limits<Integer>;
+  // Powers of two, or 0: exact in x's type. The upper one is the first that doesn't fit.
+  const auto bound = [&x](double value) { return Halide::Internal::make_const(x.type(), value); };
+  const Expr above = x.expr() >= bound(std::ldexp(1.0, Limits::digits));
+  const Expr below = x.expr() < bound(static_cast<double>(Limits::min()));
+  // First of all: Halide takes x >= c for !(x < c), which NaN fulfils.
+  const Expr is_no_number = is_nan(x);
+  const Expr fitting = Halide::select(is_no_number || above || below, bound(0), x.expr());
+  return Halide::strict_float(Halide::select(is_no_number, Expr(Integer{0}), above, Expr(Limits::max()), below,
+                                             Expr(Limits::min()), Halide::cast<Integer>(fitting)));
+}
+
+// y[i] = x[i] in another element type: to a float rounds to nearest even, to an integer truncates and saturates, to
+// bool is x != 0
 template <ElementType From, ElementType To>
 class Cast : public Kernel<Cast<From, To>> {
  public:
@@ -24,13 +44,16 @@ class Cast : public Kernel<Cast<From, To>> {
   ElementwiseTunables tunables;
 
   Cast() {
-    this->formula("y[i] = x[i], converted").form(Form::movement);
+    this->formula("y[i] = x[i], converted; to an integer: towards zero, saturated, NaN as 0").form(Form::movement);
     // Between the types of networks' values; the others are one instruction a vector, or rare.
     if (!is_value<From>() || !is_value<To>()) this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
     if constexpr (kRoundsTwice) {
       y(i) = rounded_to_odd(x(i));
+    } else if constexpr (is_integer<To>()) {
+      const Value value = x(i);
+      y(i) = value.type().is_float() ? truncated<To>(value) : value;
     } else {
       y(i) = x(i);
     }
@@ -45,6 +68,10 @@ class Cast : public Kernel<Cast<From, To>> {
   template <ElementType T>
   static constexpr bool is_value() {
     return std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+  }
+  template <ElementType T>
+  static constexpr bool is_integer() {
+    return std::is_same_v<T, i32> || std::is_same_v<T, i64> || std::is_same_v<T, u8>;
   }
   Var i{"i"};
 };

@@ -10,6 +10,10 @@
 
 namespace ashlar {
 
+/// The most elements that one kernel argument may have. Halide counts in 32 bits, and rounds extents up to whole tiles,
+/// which take less than 2^20: beyond this, loops would run from 0 to a negative number, that is, do nothing.
+inline constexpr int64_t kMostElements = (int64_t{1} << 31) - (1 << 20);
+
 /// A scalar argument, held wide; the gate narrows it to what the kernel declares.
 struct Scalar {
   double real = 0;
@@ -32,7 +36,7 @@ struct Precision {
 /// tables.
 ///
 /// Throws DeviceError (mixed devices), DTypeError (a tensor's dtype isn't the instance's), MissingKernel,
-/// ShapeError (rank, or over 2^31 - 1 elements in one argument), OutOfMemory, DriverError, KernelError.
+/// ShapeError (rank, or over kMostElements in one argument), OutOfMemory, DriverError, KernelError.
 void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
             std::span<const Tensor> outputs, Precision precision = {});
 

@@ -16,7 +16,7 @@
 namespace ashlar::detail {
 namespace {
 
-constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+constexpr int64_t kFurthest = std::numeric_limits<int32_t>::max();  // an index, from the first element
 
 std::string describe(const Argument& argument, const Tensor& tensor) {
   return std::string(argument.name) + " = " + tensor.str();
@@ -30,10 +30,10 @@ void check_count(const KernelInfo& kernel, Argument::Role role, size_t came, con
 }
 
 void check_size(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
-  if (tensor.numel() == 0 || (tensor.numel() <= kMostElements && span_of(tensor) <= kMostElements)) [[likely]]
+  if (tensor.numel() == 0 || (tensor.numel() <= kMostElements && span_of(tensor) <= kFurthest)) [[likely]]
     return;
   throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
-                   "at most 2147483647 elements between the first and the last",
+                   "at most " + std::to_string(kMostElements) + " elements, the last at most 2147483647 from the first",
                    "Split the call along the outermost axis with slice(), or make the view contiguous()");
 }
 

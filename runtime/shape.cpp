@@ -101,4 +101,8 @@ int normalize_axis(const char* operation, int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+int normalize_reduced_axis(const char* operation, int64_t axis, int rank) {
+  return normalize_axis(operation, axis, std::max(rank, 1));
+}
+
 }  // namespace ashlar

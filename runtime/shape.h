@@ -63,5 +63,8 @@ Shape broadcast(const char* operation, const Shape& a, const Shape& b);
 
 /// Axis counted from the end when negative. Throws IndexError naming `operation`.
 int normalize_axis(const char* operation, int64_t axis, int rank);
+/// The same for axes of reductions and rows, where a tensor of rank 0 counts as a row of one: its axis is 0 or -1, as
+/// in PyTorch.
+int normalize_reduced_axis(const char* operation, int64_t axis, int rank);
 
 }  // namespace ashlar

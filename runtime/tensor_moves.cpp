@@ -5,6 +5,7 @@
 #include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/movement.h"
+#include "runtime/forms/overlap.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
 #include "runtime/transfer.h"
@@ -12,23 +13,6 @@
 namespace ashlar {
 
 namespace {
-
-/// Byte range of the storage that a non-empty view can touch.
-std::pair<int64_t, int64_t> range_of(const Tensor& x) {
-  int64_t lowest = x.offset(), highest = x.offset();
-  for (int i = 0; i < x.rank(); i++) {
-    const int64_t reach = (x.shape()[i] - 1) * x.strides()[i];
-    (reach < 0 ? lowest : highest) += reach;
-  }
-  return {lowest * size_of(x.dtype()), (highest + 1) * size_of(x.dtype())};
-}
-
-bool overlap(const Tensor& a, const Tensor& b) {
-  if (a.storage() != b.storage()) return false;
-  const auto [a_begin, a_end] = range_of(a);
-  const auto [b_begin, b_end] = range_of(b);
-  return a_begin < b_end && b_begin < a_end;
-}
 
 double to_double(const void* element, DType dtype) {
   const auto read = [element]<class T>(T value) {
@@ -96,7 +80,7 @@ void Tensor::copy_(const Tensor& source) const {
   }
   if (numel() == 0) return;
   if (source.device() == device()) {
-    if (overlap(*this, source)) return forms::copy(source.clone(), *this);
+    if (forms::share_memory(*this, source)) return forms::copy(source.clone(), *this);
     return forms::copy(source, *this);
   }
   // Between devices only whole runs of bytes travel.

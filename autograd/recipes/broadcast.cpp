@@ -25,4 +25,24 @@ Tensor sum_to_shape(const Tensor& g, const Shape& shape) {
   return (any_larger ? sum(g, axes, /*keepdim=*/true) : g).reshape(shape);
 }
 
+bool sums_16_bits(const Tensor& g, const Shape& shape) { return size_of(g.dtype()) == 2 && g.numel() > shape.numel(); }
+
+Tensor mul_to_shape(const Tensor& g, const Tensor& x, const Shape& shape) {
+  return sum_products_to_shape(
+      shape, [](const Tensor& a, const Tensor& b) { return mul(a, b); }, g, x);
+}
+
+Tensor div_to_shape(const Tensor& g, const Tensor& x, const Shape& shape) {
+  return sum_products_to_shape(
+      shape, [](const Tensor& a, const Tensor& b) { return div(a, b); }, g, x);
+}
+
+Tensor divisor_grad(const Tensor& dy, const Tensor& a, const Tensor& b) {
+  // The sign goes to the divisor, which is the smaller one where it was broadcast.
+  const auto products = [](const Tensor& g, const Tensor& x, const Tensor& y) {
+    return div(mul(g, div(x, y)), neg(y));
+  };
+  return sum_products_to_shape(b.shape(), products, dy, a, b);
+}
+
 }  // namespace ashlar::recipes

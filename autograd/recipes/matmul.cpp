@@ -6,11 +6,20 @@
 namespace ashlar::recipes {
 namespace {
 
+Shape batch_of(Shape matrices) {
+  for (int i = 0; i < 2; i++) matrices.erase(matrices.rank() - 1);
+  return matrices;
+}
+
 /// g·h per batch as exactly as the product itself, summed over the batch axes that `shape` lacks.
 Tensor multiply_to_shape(const Tensor& g, bool transpose_g, const Tensor& h, bool transpose_h, const Shape& shape,
                          const MatmulOptions& product) {
   const MatmulOptions options{.transpose_a = transpose_g, .transpose_b = transpose_h, .allow_tf32 = product.allow_tf32};
-  return sum_to_shape(matmul(g, h, options), shape);
+  // The batches that are summed must not be rounded one by one before they cancel.
+  const int64_t products = ashlar::broadcast("matmul", batch_of(g.shape()), batch_of(h.shape())).numel();
+  const bool is_summed = products > batch_of(shape).numel();
+  if (!is_summed || size_of(g.dtype()) != 2) return sum_to_shape(matmul(g, h, options), shape);
+  return sum_to_shape(matmul(g.to(DType::f32), h.to(DType::f32), options), shape).to(g.dtype());
 }
 
 /// [batch…, rows, columns] as [batch · rows, columns].

@@ -11,7 +11,9 @@ namespace {
 std::array<bool, kMaxRank> reduced_axes(const char* operation, const Shape& shape, const Shape& axes) {
   std::array<bool, kMaxRank> reduced{};
   for (int i = 0; axes.empty() && i < shape.rank(); i++) reduced[static_cast<size_t>(i)] = true;
-  for (int64_t axis : axes) reduced[static_cast<size_t>(normalize_axis(operation, axis, shape.rank()))] = true;
+  for (int64_t axis : axes) {
+    reduced[static_cast<size_t>(normalize_reduced_axis(operation, axis, shape.rank()))] = true;
+  }
   return reduced;
 }
 

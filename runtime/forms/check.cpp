@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "runtime/forms/overlap.h"
+
 namespace ashlar::forms {
 
 std::string conversion(DType dtype) {
@@ -28,6 +30,30 @@ std::string describe(const KernelInfo& kernel, std::span<const Tensor> inputs) {
 ShapeError shape_error(const KernelInfo& kernel, std::span<const Tensor> inputs, std::string_view needed,
                        std::string_view remedy) {
   return ShapeError(kernel.name, describe(kernel, inputs), needed, remedy);
+}
+
+void check_in_place(const KernelInfo& kernel, std::span<const Tensor> inputs, bool by_element) {
+  unsigned written = 0;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role == Argument::Role::output && argument.in_place_of >= 0) written |= 1u << argument.in_place_of;
+  }
+  for (size_t i = 0; i < inputs.size() && written != 0; i++) {
+    if (!(written >> i & 1)) continue;
+    for (size_t j = 0; j < inputs.size(); j++) {
+      const Tensor &x = inputs[i], &other = inputs[j];
+      if (i == j || x.storage() != other.storage()) continue;
+      const bool is_same = x.shape() == other.shape() && x.strides() == other.strides() &&
+                           x.offset() == other.offset() && x.dtype() == other.dtype();
+      if ((by_element && is_same && !(written >> j & 1)) || !share_memory(x, other)) continue;
+      const auto name = [&](size_t at) {
+        return argument_of(kernel, Argument::Role::input, static_cast<int>(at)).name;
+      };
+      throw ValueError(kernel.name,
+                       describe(kernel, inputs) + ", where " + name(i) + " and " + name(j) + " share memory",
+                       std::string(name(i)) + ", which is written, in memory of its own",
+                       std::string("Give a clone() of ") + name(j));
+    }
+  }
 }
 
 DType dtype_in(const Argument& argument, KernelKey key) {

@@ -31,6 +31,11 @@ DType dtype_in(const Argument& argument, KernelKey key);
 std::vector<Shape> output_shapes(const KernelInfo& kernel, std::span<const Tensor> inputs,
                                  std::span<const Tensor> canonical);
 
+/// What a kernel overwrites may not share memory with another input, since an element would be read after it was
+/// written, or written twice. Where `by_element`, elements are only read where they are written, and an input that is
+/// just read may be the very view. Throws ValueError.
+void check_in_place(const KernelInfo& kernel, std::span<const Tensor> inputs, bool by_element);
+
 /// A ShapeError (to throw) that shows all inputs.
 ShapeError shape_error(const KernelInfo& kernel, std::span<const Tensor> inputs, std::string_view needed,
                        std::string_view remedy);

@@ -44,21 +44,6 @@ void sort_by_first(Loops& loops) {
   for (Shape& strides : loops.strides) reorder(strides);
 }
 
-bool is_injective(const Shape& sizes, const Shape& strides) {
-  Shape steps = strides;
-  for (int64_t& step : steps) step = std::abs(step);
-  Loops loops{sizes, {steps}};
-  sort_by_first(loops);
-  int64_t reach = 0;  // of the dimensions inside
-  for (int i = sizes.rank() - 1; i >= 0; i--) {
-    if (loops.sizes[i] == 0) return true;
-    if (loops.sizes[i] == 1) continue;
-    if (loops.strides[0][i] <= reach) return false;
-    reach += (loops.sizes[i] - 1) * loops.strides[0][i];
-  }
-  return true;
-}
-
 namespace {
 
 using Piece = std::function<void(const Loops&, const std::vector<int64_t>&)>;

@@ -4,12 +4,13 @@
 #include <functional>
 #include <vector>
 
+#include "runtime/launch.h"
 #include "runtime/tensor.h"
 
 namespace ashlar::forms {
 
-/// The most elements that one kernel argument may have: Halide counts in 32 bits.
-inline constexpr int64_t kMaxElements = INT32_MAX;
+/// How large the pieces of a larger tensor may be.
+inline constexpr int64_t kMaxElements = kMostElements;
 
 /// Nested loops over `sizes`, outermost first, with the strides of every operand along them.
 struct Loops {
@@ -23,10 +24,6 @@ Loops collapse(const Shape& sizes, std::vector<Shape> strides);
 
 /// Reorders the dimensions so that the first operand's strides fall from the outermost to the innermost.
 void sort_by_first(Loops& loops);
-
-/// True when no two indices of these loops meet in one element. May be false for exotic interleaved strides that
-/// don't: each stride is only compared with the reach of the smaller ones.
-bool is_injective(const Shape& sizes, const Shape& strides);
 
 /// Calls `run(piece, offsets)` for pieces of at most `rank` dimensions and kMaxElements elements that together make
 /// `loops`; `offsets` are elements to add to each operand's own offset.

@@ -8,6 +8,7 @@
 
 #include "runtime/error.h"
 #include "runtime/forms/collapse.h"
+#include "runtime/forms/overlap.h"
 #include "runtime/launch.h"
 #include "runtime/storage.h"
 #include "runtime/transfer.h"

@@ -19,6 +19,8 @@ std::vector<Tensor> plain(const KernelInfo& kernel, std::span<const Tensor> inpu
     dense.push_back(dense_as(inputs[i], inputs[i].shape()));
   }
 
+  check_in_place(kernel, inputs, /*by_element=*/false);
+
   const int count = kernel.count(Argument::Role::output);
   std::vector<Shape> shapes;
   if (kernel.shape_rule != nullptr) shapes = output_shapes(kernel, inputs, dense);

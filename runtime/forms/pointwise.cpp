@@ -28,6 +28,8 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
   }
   if (first == nullptr) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
 
+  check_in_place(kernel, inputs, /*by_element=*/true);
+
   const int count = kernel.count(Argument::Role::output);
   const int64_t numel = first->numel();
   std::vector<Tensor> results, written;

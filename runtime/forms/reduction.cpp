@@ -92,13 +92,13 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
 
   unsigned reduced_axes = 0;
   for (int64_t axis : axes) {
-    const unsigned bit = 1u << normalize_axis(kernel.name, axis, x.rank());
+    const unsigned bit = 1u << normalize_reduced_axis(kernel.name, axis, x.rank());
     if (reduced_axes & bit) {
       throw ValueError(kernel.name, "axes " + axes.str(), "each axis at most once", "Remove the repeated axis");
     }
     reduced_axes |= bit;
   }
-  if (axes.empty()) reduced_axes = (1u << x.rank()) - 1;
+  if (axes.empty() || x.rank() == 0) reduced_axes = (1u << x.rank()) - 1;
 
   Shape shape;
   int64_t count = 1;

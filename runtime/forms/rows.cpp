@@ -19,6 +19,23 @@ std::pair<Shape, Shape> to_last(int axis, int rank) {
   return {there, back};
 }
 
+/// A tensor of rank 0 is a row of one element.
+std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Tensor> inputs,
+                                   std::span<const Scalar> scalars) {
+  const auto is_row = [&](Argument::Role role, size_t i) {
+    return argument_of(kernel, role, static_cast<int>(i)).rank == 2;
+  };
+  std::vector<Tensor> unsqueezed(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < inputs.size(); i++) {
+    if (is_row(Argument::Role::input, i) && inputs[i].rank() == 0) unsqueezed[i] = inputs[i].unsqueeze(0);
+  }
+  std::vector<Tensor> results = rows(kernel, unsqueezed, 0, scalars);
+  for (size_t o = 0; o < results.size(); o++) {
+    if (is_row(Argument::Role::output, o) && results[o].numel() == 1) results[o] = results[o].reshape({});
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
@@ -26,7 +43,8 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
   const KernelKey key = key_of(kernel, inputs);
   const Tensor& x = inputs[0];
   const int rank = x.rank();
-  const int at = normalize_axis(kernel.name, axis, rank);
+  const int at = normalize_reduced_axis(kernel.name, axis, rank);
+  if (rank == 0) return rows_of_scalar(kernel, inputs, scalars);
   const auto [there, back] = to_last(at, rank);
   Shape row_shape = x.shape();
   row_shape.erase(at);
@@ -57,6 +75,8 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
       canonical.push_back(dense_as(input.permute(there), {row_count, expected[at]}));
     }
   }
+
+  check_in_place(kernel, inputs, /*by_element=*/false);
 
   const int count = kernel.count(Argument::Role::output);
   std::vector<Shape> shapes;

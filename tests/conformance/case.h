@@ -91,7 +91,8 @@ using Vars = std::span<const Var>;
 struct Tolerance {
   enum class Kind : uint8_t {
     bits,   ///< the reference's value rounded once, with the sign of zero
-    ulp,    ///< bound × ulp of the arithmetic type (f32, or f64 for f64) at the magnitude
+    ulp,    ///< bound × ulp of the arithmetic type (f32, or f64 for f64) at the magnitude; 0 is exact with the sign of
+            ///< zero, but subnormal numbers may be flushed
     terms,  ///< bound × magnitude; for f64, bound × 2^-24 × magnitude
   };
   Kind kind = Kind::bits;
@@ -120,6 +121,8 @@ struct Case {
   std::function<Var(Vars)> differentiable = {};
   std::vector<int> differentiated{0};                                       ///< the inputs that get gradients
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
+  /// Each gradient is one sum, rounded to its 16 bits only at the end: checked to that, however its terms cancel.
+  bool gradient_is_rounded_once = false;
 
   /// The random property test (`--draws`) redraws the sizes and layouts of every case (draw.h says how). True where
   /// the functions above hold sizes: then these stay as they are.

@@ -56,7 +56,7 @@ TEST(Values, EveryHalfIsStoredAndRead) {
 
 TEST(Values, PatternsAreRepresentableAndRepeatable) {
   for (const Pattern pattern : {Pattern::uniform, Pattern::integers, Pattern::distinct, Pattern::special,
-                                Pattern::masked, Pattern::denormal, Pattern::huge, Pattern::tiny}) {
+                                Pattern::masked, Pattern::denormal, Pattern::huge, Pattern::tiny, Pattern::wide}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64}) {
       const std::vector<double> drawn = draw({pattern}, 500, dtype, 7);
       const std::vector<double> again = draw({pattern}, 500, dtype, 7);
@@ -99,7 +99,16 @@ TEST(Compare, SeesWrongNumbers) {
   EXPECT_NE(verdict(1.00003, 1, terms(), DType::f32, 2), "");
   EXPECT_NE(verdict(1.00001, 1, terms(), DType::f64, 2), "");
   EXPECT_NE(verdict(-0.0, 0.0, kExact, DType::f32), "");
-  EXPECT_EQ(verdict(-0.0, 0.0, ulps(0), DType::f32), "");
+  EXPECT_NE(verdict(-0.0, 0.0, ulps(0), DType::f32), "");
+  EXPECT_NE(verdict(0.0, -0.0, ulps(0), DType::f16), "");
+  EXPECT_EQ(verdict(-0.0, 0.0, ulps(1), DType::f32), "");
+  EXPECT_EQ(verdict(-0.0, -0x1p-140, ulps(0), DType::f32), "");
+  EXPECT_NE(verdict(0.0, -0x1p-140, ulps(0), DType::f32), "");
+  for (const Tolerance tolerance : {terms(), ulps(4)}) {
+    EXPECT_NE(verdict(5, 1, tolerance, DType::f32, kInfinity), "");
+    EXPECT_EQ(verdict(1, 1, tolerance, DType::f32, kInfinity), "");
+    EXPECT_NE(compare({{1}, {5}, DType::f32}, {{1}, {1}, {kNaN}}, nullptr, tolerance, DType::f32), "");
+  }
 }
 
 TEST(Compare, SeesWrongShapesAndTypes) {

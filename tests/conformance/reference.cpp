@@ -97,6 +97,11 @@ Expected reduced(const HostTensor& x, const Shape& axes, bool keepdim,
 
 Expected row_wise(const HostTensor& x, int64_t axis,
                   const std::function<void(const std::vector<double>&, double*, double*)>& f) {
+  if (x.shape.rank() == 0) {
+    Expected y = row_wise({{1}, x.values, x.dtype}, axis, f);
+    y.shape = {};
+    return y;
+  }
   Expected y{x.shape, std::vector<double>(x.values.size()), std::vector<double>(x.values.size())};
   Shape rest = x.shape;
   Shape rest_strides = dense_strides(x.shape);
@@ -141,9 +146,17 @@ Expected contracted(const HostTensor& left, const HostTensor& right, bool transp
     for (int64_t i = 0; i < m * n; ++i) {
       const double shift = bias ? bias->values[i % n] : 0;
       const double sum = sums.data()[i] + shift;
-      const double gelu = sum * 0.5 * std::erfc(-sum * std::numbers::sqrt2 / 2);
-      c.values.push_back(activation == Activation::relu ? max_of(sum, 0) : activation == Activation::gelu ? gelu : sum);
-      c.magnitudes.push_back(sizes.data()[i] + std::abs(shift));
+      const double size = sizes.data()[i] + std::abs(shift);
+      if (activation == Activation::gelu) {
+        // An error of the sum counts by the slope, Φ(s) + s φ(s), which is small in the tail; and Φ has one of its own.
+        const double phi = 0.5 * std::erfc(-sum * std::numbers::sqrt2 / 2);
+        const double density = std::exp(-0.5 * sum * sum) / std::sqrt(2 * std::numbers::pi);
+        c.values.push_back(sum * phi);
+        c.magnitudes.push_back((phi + std::abs(sum) * density) * size + 0.1 * std::abs(sum));
+        continue;
+      }
+      c.values.push_back(activation == Activation::relu ? max_of(sum, 0) : sum);
+      c.magnitudes.push_back(size);
     }
   });
   return c;

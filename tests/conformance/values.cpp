@@ -52,6 +52,18 @@ double special_value(uint64_t bits) {
   return kSpecials[bits % 5];
 }
 
+int exponent_of(Format format, uint64_t bits) {
+  return format.lowest + static_cast<int>(bits % static_cast<uint64_t>(format.highest - format.lowest));
+}
+
+// An integer of the type's range, at a fraction of it; its ends now and then.
+double whole_range(DType dtype, double at, uint64_t more) {
+  const double low = dtype == DType::i32 ? -0x1p31 : dtype == DType::i64 ? -0x1p53 : 0;
+  const double high = dtype == DType::i32 ? 0x1p31 - 1 : dtype == DType::i64 ? 0x1p53 : 255;
+  if (more % 32 == 0) return more % 64 == 0 ? low : high;
+  return std::floor(low + at * (high - low));
+}
+
 uint16_t half_bits(double value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const double size = std::abs(value);
@@ -159,6 +171,10 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
         break;
       case Pattern::tiny:
         x = sign * std::ldexp(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4));
+        break;
+      case Pattern::wide:
+        x = integral ? whole_range(dtype, fraction(bits), more)
+                     : sign * std::ldexp(1 + fraction(bits), exponent_of(format, more >> 1));
         break;
     }
     if (dtype == DType::u8) x = std::abs(x);

@@ -20,6 +20,7 @@ enum class Pattern : uint8_t {
   denormal,  ///< below the smallest normal number of the element type
   huge,      ///< in the four uppermost binades
   tiny,      ///< in the four lowermost normal binades
+  wide,      ///< from all of the element type's range (of i64, what a double holds exactly); floats by their exponent
 };
 
 struct Values {

@@ -1,7 +1,5 @@
 #include "runtime/forms/collapse.h"
 
-#include <set>
-
 #include "tests/tensor/devices.h"
 #include "tests/tensor/model.h"
 
@@ -90,29 +88,6 @@ TEST(Collapse, CutsWhatIsTooBigForOneKernel) {
   int calls = 0;
   for_each_piece({{5, 0}, {{1, 1}}}, 4, [&](const Loops&, const std::vector<int64_t>&) { calls++; });
   EXPECT_EQ(calls, 0);
-}
-
-TEST(Collapse, SeesSharedElements) {
-  EXPECT_TRUE(is_injective({2, 3}, {3, 1}));
-  EXPECT_TRUE(is_injective({3, 2}, {1, 3}));
-  EXPECT_TRUE(is_injective({3, 2}, {-1, -3}));
-  EXPECT_TRUE(is_injective({3, 1}, {1, 0}));
-  EXPECT_TRUE(is_injective({}, {}));
-  EXPECT_TRUE(is_injective({2, 0}, {0, 0}));
-  EXPECT_FALSE(is_injective({2, 3}, {0, 1}));
-  EXPECT_FALSE(is_injective({2, 3}, {2, 1}));
-  EXPECT_FALSE(is_injective({2, 2}, {1, 1}));
-  std::mt19937 random(21);
-  for (int trial = 0; trial < 1000; trial++) {
-    const Shape sizes = ashlar::testing::random_shape(random, 3, 4);
-    Shape strides;
-    for (int i = 0; i < 3; i++) strides.push_back(random_integer(random, -12, 12));
-    if (!is_injective(sizes, strides)) continue;
-    std::set<int64_t> seen;
-    for (const auto& element : walk({sizes, {strides}}, {0})) {
-      ASSERT_TRUE(seen.insert(element[0]).second) << sizes.str() << strides.str();
-    }
-  }
 }
 
 TEST(Collapse, PiecesArePaddedOutside) {

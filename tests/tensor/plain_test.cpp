@@ -122,11 +122,32 @@ TEST(Plain, Errors) {
   expect_error<ValueError>([&] { forms::plain(kMix, std::span(&x, 1), {}); }, {"mix", "1 tensors", "3"});
   // Writing in place where elements share memory can't be.
   expect_error<ValueError>([&] { run_mix(Tensor::ones({1}).broadcast_to({5}), x, five); }, {"share memory"});
+  // Nor what another input reads, even the very view: rows before have been written by then.
+  expect_error<ValueError>([&] { run_mix(five, x, five); }, {"mix", "history and gain share memory", "clone()"});
+  expect_error<ValueError>([&] { run_mix(x.select(0, 1), x, five); }, {"history and x share memory"});
 }
 
 TEST(Plain, Empty) {
   const Tensor none = Tensor::empty({0});
   EXPECT_EQ(run_mix(none, Tensor::empty({4, 0}), none)[1].shape(), (Shape{0, 4}));
+}
+
+TEST(PointwiseInPlace, RefusesWhatOverlapsInPart) {
+  const Tensor base = Tensor::ones({10}), rate = Tensor::full({}, 0.5);
+  const auto step = [&](const Tensor& p, const Tensor& g) {
+    const Tensor inputs[] = {p, g, rate};
+    forms::pointwise(kStep, inputs);
+  };
+  expect_error<ValueError>([&] { step(base.slice(0, 0, 6), base.slice(0, 1, 7)); },
+                           {"step", "p and g share memory", "g", "clone()"});
+  expect_error<ValueError>([&] { step(base.slice(0, 0, 6), base.slice(0, 0, 6).flip(0)); }, {"p and g share memory"});
+  const Tensor inputs[] = {base, Tensor::ones({10}), base.select(0, 3)};
+  expect_error<ValueError>([&] { forms::pointwise(kStep, inputs); }, {"p and rate share memory"});
+  EXPECT_EQ(base.to_vector<float>(), std::vector<float>(10, 1));
+  // The very view is only read where it is written; neighbours and interleaved elements aren't shared.
+  step(base, base);
+  step(base.slice(0, 0, 5), base.slice(0, 5));
+  step(base.slice(0, 0, 10, 2), base.slice(0, 1, 10, 2));
 }
 
 TEST(PointwiseInPlace, WritesTheInput) {

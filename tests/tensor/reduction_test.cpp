@@ -154,12 +154,16 @@ TEST_P(Reduction, EmptyAxes) {
 TEST_P(Reduction, Errors) {
   const Tensor x = Tensor::ones({2, 3}, DType::f32, device());
   expect_error<IndexError>([&] { forms::reduction(kernels::sum, x, {2}, false); }, {"sum", "axis 2"});
+  const Tensor scalar = Tensor::full({}, 3, DType::f32, device());
+  for (const int64_t axis : {0, -1}) EXPECT_EQ(forms::reduction(kernels::sum, scalar, {axis}, false).item(), 3);
+  expect_error<IndexError>([&] { forms::reduction(kernels::sum, scalar, {1}, false); }, {"sum", "axis 1"});
+  expect_error<ValueError>([&] { forms::reduction(kernels::sum, scalar, {0, -1}, false); }, {"at most once"});
   expect_error<ValueError>([&] { forms::reduction(kernels::sum, x, {1, -1}, false); }, {"sum", "[1, -1]", "once"});
   expect_error<ValueError>([&] { forms::reduction(kernels::sum, Tensor(), {}, false); }, {"sum", "undefined"});
   // Over 2^31 elements, none of them in memory.
   const Tensor huge = x.select(0, 0).select(0, 0).broadcast_to({1 << 16, 1 << 16});
   expect_error<ShapeError>([&] { forms::reduction(kernels::sum, huge, {}, false); },
-                           {"sum", "at most 2147483647 elements"});
+                           {"sum", "at most 2146435072 elements"});
 }
 
 }  // namespace

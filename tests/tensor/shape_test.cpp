@@ -73,6 +73,10 @@ TEST(Shape, NormalizesAxes) {
   expect_error<IndexError>([] { normalize_axis("sum", 3, 3); }, {"sum", "axis 3", "rank 3", "-3 to 2"});
   expect_error<IndexError>([] { normalize_axis("sum", -4, 3); }, {"axis -4"});
   expect_error<IndexError>([] { normalize_axis("sum", 0, 0); }, {"rank 1 or more"});
+  EXPECT_EQ(normalize_reduced_axis("sum", 0, 0), 0);
+  EXPECT_EQ(normalize_reduced_axis("sum", -1, 0), 0);
+  EXPECT_EQ(normalize_reduced_axis("sum", -1, 3), 2);
+  expect_error<IndexError>([] { normalize_reduced_axis("sum", 1, 0); }, {"sum", "axis 1"});
 }
 
 }  // namespace

@@ -108,6 +108,28 @@ void add_function(const Function& f) {
                         {"rank0", {}, {}}}) {
     add_case(differentiable_example(f, p.name, {.shape = p.a}, {.shape = p.b}));
   }
+  // More elements than a vector or tile. One operand's gradient sums over thousands of the other's.
+  for (const Pair& p : {Pair{"gradient_4099", {4099}, {4099}},
+                        {"gradient_row_of_1025", {9, 1025}, {1025}},
+                        {"gradient_column_of_1025", {1025, 9}, {1025, 1}},
+                        {"gradient_scalar_of_4099", {4099}, {}},
+                        {"gradient_left_scalar_of_4099", {}, {4099}}}) {
+    add_case(differentiable_example(f, p.name, {.shape = p.a}, {.shape = p.b}));
+  }
+  // Many short sums, of which some cancel almost: products rounded to 16 bits would leave nothing of those.
+  for (const Pair& p : {Pair{"gradient_sums_are_rounded_once", {500, 8}, {500, 1}},
+                        {"gradient_left_sums_are_rounded_once", {500, 1}, {500, 8}}}) {
+    Case sums = differentiable_example(f, p.name, {.shape = p.a}, {.shape = p.b});
+    sums.inputs[1].values = {Pattern::distinct, 0.5, 3};
+    sums.differentiated = {p.a[1] == 1 ? 0 : 1};
+    sums.gradient_is_rounded_once = true;
+    add_case(sums);
+  }
+  Case one = example(f, "same_operand", {.shape = {3, 345}}, {});
+  one.inputs.pop_back();
+  one.call = [&f](Tensors x) { return std::vector{f.call(x[0], x[0])}; };
+  one.reference = [&f](HostTensors x) { return std::vector{broadcasted(x[0], x[0], f.exact)}; };
+  add_case(one);
   add_case(example(f, "rank4", {.shape = {2, 1, 5, 1}}, {.shape = {1, 3, 1, 7}}));
   add_case(example(f, "rank6", {.shape = {2, 1, 3, 1, 2, 1}}, {.shape = {1, 2, 1, 3, 1, 5}}));
   add_case(example(f, "empty_row", {.shape = {0, 4}}, {.shape = {4}}));

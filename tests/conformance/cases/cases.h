@@ -8,9 +8,11 @@ void add_unary_cases();
 void add_binary_cases();
 void add_reduction_cases();
 void add_row_cases();
+void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
 void add_optimizer_cases();
+void add_large_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -21,9 +23,11 @@ inline void add_all_cases() {
   add_binary_cases();
   add_reduction_cases();
   add_row_cases();
+  add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();
   add_optimizer_cases();
+  add_large_cases();
 }
 
 }  // namespace ashlar::conformance

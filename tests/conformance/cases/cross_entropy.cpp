@@ -92,6 +92,10 @@ void add_cross_entropy_cases() {
   add_case(example("labels_out_of_range", {.shape = {129, 10}}, -4, 13));
   add_case(example("far", {{9, 130}, {.low = -200, .high = 200}}, 0, 129));
   add_case(example("special", {{70, 5}, {Pattern::special}}, 0, 4));
+  for (const int64_t classes : {5, 130, 1030, 8200, 40000}) {
+    add_case(example("masked_" + std::to_string(classes) + "_classes",
+                     {{classes < 1000 ? 70 : 5, classes}, {Pattern::masked}}, 0, static_cast<double>(classes - 1)));
+  }
   add_case(example("integers", {{33, 10}, {Pattern::integers, -1, 1}}, 0, 9));
   add_case(example("offset", {.shape = {9, 33}, .layout = Layout::offset}, 0, 32));
   add_case(example("transposed", {.shape = {9, 33}, .layout = Layout::transposed}, 0, 32));
@@ -99,6 +103,12 @@ void add_cross_entropy_cases() {
 
   add_case(differentiable_example("gradient_10_classes", {.shape = {6, 10}}));
   add_case(differentiable_example("gradient_1025_classes", {.shape = {3, 1025}}));
+  for (const int64_t classes : {4096, 8200}) {
+    // In f32: of so many shares, differences see the label's.
+    Case long_row = differentiable_example("gradient_" + std::to_string(classes) + "_classes", {.shape = {2, classes}});
+    long_row.gradient_dtypes = {DType::f32};
+    add_case(long_row);
+  }
   add_case(differentiable_example("gradient_far", {{5, 9}, {.low = -100, .high = 100}}));
 
   Case bench = example("16384x1024", {.shape = {16384, 1024}}, 0, 1023);

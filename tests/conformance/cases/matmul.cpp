@@ -272,6 +272,16 @@ void add_epilogues() {
                      {.bias = true, .activation = Activation::gelu}));
     add_case(example("gelu_" + size, {.shape = {m, k}}, {.shape = {k, n}}, {.activation = Activation::gelu}));
   }
+  // Sums of one sign, so that the far tail of GELU isn't hidden behind the rounding of large terms.
+  for (const bool along_k : {false, true}) {
+    const Values factors{.low = 0.5, .high = 1}, negative{.low = -3, .high = -0.5};
+    add_case(example(along_k ? "gelu_tail_nt" : "gelu_tail", {{40, 4}, factors},
+                     {along_k ? Shape{65, 4} : Shape{4, 65}, negative},
+                     {.transpose_b = along_k, .bias = true, .activation = Activation::gelu}, {.low = -1, .high = 0}));
+    add_case(example(along_k ? "gelu_tail_of_many_terms_nt" : "gelu_tail_of_many_terms", {{6, 260}, factors},
+                     {along_k ? Shape{40, 260} : Shape{260, 40}, {.low = -0.05, .high = 0}},
+                     {.transpose_b = along_k, .bias = true, .activation = Activation::gelu}, {.low = -1, .high = 0}));
+  }
   const Values special{Pattern::special};
   add_case(example("special", {{19, 3}, special}, {{3, 70}, special}));
   add_case(example("special_left", {{70, 33}, {Pattern::special}}, {.shape = {33, 40}}));
@@ -297,6 +307,17 @@ void add_gradients() {
   add_case(differentiable_example("gradient_tt", {4, 5}, {6, 4}, {true, true}));
   add_case(differentiable_example("gradient_batch", {2, 1, 5, 4}, {3, 4, 6}));
   add_case(differentiable_example("gradient_33x65x40", {33, 65}, {65, 40}));
+  // A batch that is summed is rounded once, however its matrices cancel.
+  Case summed = differentiable_example("gradient_summed_over_batch", {40, 2, 3}, {2, 1, 3, 5});
+  summed.gradient_is_rounded_once = true;
+  add_case(summed);
+  Case same = example("same_operand", {.shape = {33, 33}}, {});
+  same.inputs.pop_back();
+  same.call = [](Tensors x) { return std::vector{matmul(x[0], x[0], {.transpose_b = true})}; };
+  same.reference = [](HostTensors x) {
+    return std::vector{contracted(x[0], x[0], false, true, nullptr, Activation::none)};
+  };
+  add_case(same);
   add_case(linear_example("gradient_linear", {5, 4}, {6, 4}, Activation::none));
   add_case(linear_example("gradient_linear_relu", {5, 4}, {6, 4}, Activation::relu));
   add_case(linear_example("gradient_linear_batch", {2, 3, 4}, {6, 4}, Activation::relu));

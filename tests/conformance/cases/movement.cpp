@@ -1,4 +1,5 @@
 // fill, copy and cast: what the runtime itself calls. Bit-exact in every element type.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/conformance/cases/cases.h"
@@ -28,7 +29,9 @@ Expected permuted(const HostTensor& x, const Shape& axes) {
 
 // ---- copy -----------------------------------------------------------------------------------------------------------
 
+// Elements of the type's whole range, so that no byte of them is always the same.
 Case copy_case(std::string name, Input input) {
+  if (input.values.pattern == Pattern::uniform) input.values = {Pattern::wide};
   return {.kernel = "copy",
           .name = std::move(name),
           .inputs = {std::move(input)},
@@ -55,7 +58,7 @@ Case scatter_into_any_view(Random& random);
 // Writes the second input into a view of the first, of which everything else must stay as it was.
 Case scatter_case(std::string name, Shape whole, Shape part, std::function<Tensor(const Tensor&)> view) {
   Case item = copy_case("into_" + std::move(name), {.shape = whole});
-  item.inputs.push_back({.shape = std::move(part)});
+  item.inputs.push_back({.shape = std::move(part), .values = {Pattern::wide}});
   item.in_place = true;
   item.call = [view](Tensors x) {
     view(x[0]).copy_(x[1]);
@@ -167,6 +170,41 @@ void add_copies() {
   add_case(scatter_case("transposed", {9, 7}, {7, 9}, [](const Tensor& x) { return x.transpose(0, 1); }));
   add_case(scatter_case("selected", {5, 6, 7}, {5, 7}, [](const Tensor& x) { return x.select(1, 3); }));
 
+  // A view onto another of the same memory, which share elements.
+  Case shift = copy_case("onto_itself_shifted", {.shape = {9, 35}});
+  shift.in_place = true;
+  shift.call = [](Tensors x) {
+    x[0].slice(0, 1).copy_(x[0].slice(0, 0, -1));
+    return std::vector{x[0]};
+  };
+  shift.reference = [](HostTensors x) {
+    Expected y = same_as(x[0]);
+    std::copy(x[0].values.begin(), x[0].values.end() - 35, y.values.begin() + 35);
+    return std::vector{y};
+  };
+  add_case(shift);
+  Case turned = copy_case("onto_itself_transposed", {.shape = {37, 37}});
+  turned.in_place = true;
+  turned.call = [](Tensors x) {
+    x[0].copy_(x[0].transpose(0, 1));
+    return std::vector{x[0]};
+  };
+  turned.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
+  add_case(turned);
+  // Every second column onto its neighbours: the memory is interleaved, no element is shared.
+  Case columns = copy_case("onto_interleaved_columns", {.shape = {9, 36}});
+  columns.in_place = true;
+  columns.call = [](Tensors x) {
+    x[0].slice(1, 1, 36, 2).copy_(x[0].slice(1, 0, 36, 2));
+    return std::vector{x[0]};
+  };
+  columns.reference = [](HostTensors x) {
+    Expected y = same_as(x[0]);
+    for (size_t i = 1; i < y.values.size(); i += 2) y.values[i] = y.values[i - 1];
+    return std::vector{y};
+  };
+  add_case(columns);
+
   Case bench = copy_case("16M", {.shape = {int64_t{1} << 24}});
   bench.dtypes = {DType::f32, DType::f16};
   bench.benchmark = true;
@@ -232,6 +270,21 @@ void add_fills() {
 
 // ---- cast -----------------------------------------------------------------------------------------------------------
 
+// What a cast gives: floats to integers towards zero, saturated, NaN as 0; integers to narrower ones modulo 2^bits.
+double converted(double value, DType from, DType to) {
+  if (is_floating(to) || to == DType::boolean) return rounded(value, to);
+  if (!is_floating(from)) {
+    const auto whole = static_cast<int64_t>(value);
+    return to == DType::u8    ? static_cast<double>(static_cast<uint8_t>(whole))
+           : to == DType::i32 ? static_cast<double>(static_cast<int32_t>(whole))
+                              : value;
+  }
+  if (std::isnan(value)) return 0;
+  const double low = to == DType::u8 ? 0 : to == DType::i32 ? -0x1p31 : -0x1p63;
+  const double high = to == DType::u8 ? 255 : to == DType::i32 ? 0x1p31 - 1 : 0x1p63;
+  return std::clamp(std::trunc(value), low, high) + 0.0;
+}
+
 Case cast_case(std::string name, Input input, DType to) {
   return {.kernel = "cast",
           .name = std::string("to_").append(name_of(to)) + "_" + std::move(name),
@@ -240,7 +293,7 @@ Case cast_case(std::string name, Input input, DType to) {
           .call = [to](Tensors x) { return std::vector{x[0].to(to)}; },
           .reference =
               [to](HostTensors x) {
-                Expected y = pointwise(x[0], [to](double v) { return rounded(v, to); });
+                Expected y = pointwise(x[0], [&](double v) { return converted(v, x[0].dtype, to); });
                 y.dtype = to;
                 return std::vector{y};
               },
@@ -249,11 +302,27 @@ Case cast_case(std::string name, Input input, DType to) {
 
 void add_casts() {
   for (const DType to : kAllDTypes) {
-    // In the range of every type: a float that an integer can't hold has no defined cast.
+    // In the range of every type.
     const Values small{.low = 0, .high = 120};
     for (const int64_t n : {0, 1, 17, 257, 4099}) add_case(cast_case(std::to_string(n), {{n}, small}, to));
     add_case(cast_case("5x33_stepped", {{5, 33}, small, Layout::stepped}, to));
     add_case(cast_case("5x33_offset", {{5, 33}, small, Layout::offset}, to));
+    if (!is_floating(to) && to != DType::boolean) {
+      // Beyond what the integer holds, and at its ends.
+      for (const auto& [text, values] : {std::pair{"special", Values{Pattern::special}},
+                                         {"huge", Values{Pattern::huge}},
+                                         {"wide", Values{Pattern::wide}},
+                                         {"beyond_bytes", Values{.low = -600, .high = 600}},
+                                         {"beyond_i32", Values{.low = -0x1p33, .high = 0x1p33}},
+                                         {"beyond_i64", Values{.low = -0x1p65, .high = 0x1p65}}}) {
+        Case beyond = cast_case(text, {{515}, values}, to);
+        beyond.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64};
+        add_case(beyond);
+      }
+      Case narrowed = cast_case("modulo", {{515}, {Pattern::wide}}, to);
+      narrowed.dtypes = {DType::i32, DType::i64, DType::u8};
+      add_case(narrowed);
+    }
     if (to == DType::u8 || to == DType::boolean) continue;
     Case negative = cast_case("negative", {{515}, {.low = -120, .high = 120}}, to);
     negative.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64};

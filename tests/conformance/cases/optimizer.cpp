@@ -121,6 +121,23 @@ Case in_the_middle(Case item) {
   return item;
 }
 
+// All of the step's vectors side by side in one storage, in f32.
+Case in_one_arena(Case item) {
+  item.dtypes = {DType::f32};
+  item.call = [call = item.call](Tensors x) {
+    const int64_t n = x[0].numel();
+    const Tensor arena = Tensor::empty({8 * n}, DType::f32, x[0].device());
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const auto first = static_cast<int64_t>(2 * i) * n;
+      parts.push_back(x[i].rank() == 0 ? x[i] : arena.slice(0, first, first + n));
+      if (x[i].rank() == 1) parts.back().copy_(x[i]);
+    }
+    return call(parts);
+  };
+  return item;
+}
+
 }  // namespace
 
 void add_optimizer_cases() {
@@ -135,6 +152,8 @@ void add_optimizer_cases() {
   add_case(in_the_middle(adam_case("offset", 130, 2, AdamStepDecay::coupled)));
   add_case(in_the_middle(sgd_case("nesterov_offset", 130, SgdStepKind::nesterov)));
   add_case(in_the_middle(adam_case("adamw_offset", 130, 2, AdamStepDecay::decoupled)));
+  add_case(in_one_arena(sgd_case("one_arena", 130, SgdStepKind::nesterov)));
+  add_case(in_one_arena(adam_case("one_arena", 130, 2, AdamStepDecay::decoupled)));
   // The bias corrections at the first step and when they have died away.
   add_case(adam_case("first_step", 257, 1, AdamStepDecay::decoupled));
   add_case(adam_case("step_100000", 257, 100000, AdamStepDecay::decoupled));

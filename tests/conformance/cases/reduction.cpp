@@ -37,7 +37,7 @@ Reduced maximum_of(const Group& x) {
   check_not_empty(x);
   double largest = -std::numeric_limits<double>::infinity();
   for (double v : x) largest = max_of(largest, v);
-  return {largest, 0};
+  return {largest + 0.0, 0};  // a largest 0 is +0, whatever the order of zeros
 }
 
 // The first of equals; a NaN counts as the largest, as in NumPy and PyTorch.
@@ -133,6 +133,8 @@ void add_function(const Function& f) {
   add_case(example(f, "all_of_100003", {.shape = {100003}}));
   add_case(example(f, "all_of_33x1025", {.shape = {33, 1025}}));
   add_case(example(f, "all_of_rank0", {.shape = {}}));
+  add_case(differentiable_example(f, "rank0_over_0", {.shape = {}}, {0}, false));
+  add_case(differentiable_example(f, "rank0_over_last", {.shape = {}}, {-1}, true));
   add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));
   add_case(example(f, "many_columns", {.shape = {3, 4099}}, {0}));
   // Wide columns: tiles of vectors, of elements where a row starts anywhere, the last tile's end, and parts.
@@ -173,6 +175,13 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "gradient_all", {.shape = {3, 5, 4}}, {}, false));
   add_case(differentiable_example(f, "gradient_middle", {.shape = {3, 5, 4}}, {1}, false));
   add_case(differentiable_example(f, "gradient_outer_kept", {.shape = {3, 5, 4}}, {0, 2}, true));
+  // Gradient kernels beyond one vector, tile and block.
+  for (Case item : {differentiable_example(f, "gradient_rows_of_1025", {.shape = {7, 1025}}, {1}, false),
+                    differentiable_example(f, "gradient_columns_of_1025", {.shape = {1025, 7}}, {0}, true),
+                    differentiable_example(f, "gradient_all_of_4099", {.shape = {4099}}, {}, false)}) {
+    if (f.exact == maximum_of) item.gradient_dtypes = {DType::f32};  // 16 bits leave ties
+    add_case(item);
+  }
   add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
 
   for (const auto& [name, shape, axis] :

@@ -3,6 +3,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
@@ -22,7 +23,7 @@ std::pair<Shape, Shape> to_last(int axis, int rank) {
 }  // namespace
 
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
-                         std::span<const Scalar> scalars) {
+                         std::span<const Scalar> scalars) try {
   const KernelKey key = key_of(kernel, inputs);
   const Tensor& x = inputs[0];
   const int rank = x.rank();
@@ -87,6 +88,8 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
     result = original;
   }
   return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

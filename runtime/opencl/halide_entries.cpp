@@ -80,7 +80,11 @@ cl_program create_program(cl_context context, cl_uint pieces, const char** sourc
 
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
-  if (SplitProgram* split = SplitProgram::of(program)) return split->set_options(devices[0], options), CL_SUCCESS;
+  if (SplitProgram* split = SplitProgram::of(program)) {
+    if (split->set_options(devices[0], options)) return CL_SUCCESS;
+    delete split;  // Halide asks for its build log and then forgets it
+    return note("clBuildProgram", CL_OUT_OF_HOST_MEMORY);
+  }
   if (program == created.program && created.built) {
     count_loaded(true);
     return CL_SUCCESS;
@@ -94,6 +98,12 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
     active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
   }
   return status;
+}
+
+cl_int get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info what, size_t bytes,
+                              void* value, size_t* size) noexcept {
+  if (SplitProgram::of(program)) return CL_INVALID_PROGRAM;
+  return api()->get_program_build_info(program, device, what, bytes, value, size);
 }
 
 /// One kernel's part of a SplitProgram.
@@ -222,6 +232,7 @@ void* halide_entry(const char* name) noexcept {
       {kSetKernelArg, checked<&Api::set_kernel_arg, kSetKernelArg>()},
       entry("clCreateProgramWithSource", &create_program),
       entry("clBuildProgram", &build_program),
+      entry("clGetProgramBuildInfo", &get_program_build_info),
       entry("clReleaseProgram", &keep_program),
       entry("clCreateKernel", &create_kernel),
       entry("clReleaseKernel", &release_kernel),

@@ -59,10 +59,15 @@ SplitProgram* SplitProgram::of(cl_program handle) noexcept {
   return address % 2 == 1 ? reinterpret_cast<SplitProgram*>(address - 1) : nullptr;
 }
 
-void SplitProgram::set_options(cl_device_id device, const char* options) noexcept {
+bool SplitProgram::set_options(cl_device_id device, const char* options) noexcept {
   const std::lock_guard lock(mutex_);
   device_ = device;
-  options_ = options;
+  try {
+    options_ = options;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 }  // namespace ashlar::detail::opencl

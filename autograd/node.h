@@ -66,14 +66,15 @@ class BackwardFn {
  public:
   BackwardFn() = default;
   template <class F>
-  requires std::invocable<const F&, const Tensor&, Needs> BackwardFn(F function) try : function_(std::move(function)) {
+  requires std::invocable<const F&, const Tensor&, Needs> BackwardFn(F function)
+  try : function_(std::move(function)) {
   } catch (const std::bad_alloc&) {
     detail::throw_out_of_host_memory("record");
   }
   template <class F>
   requires(std::invocable<const F&, const Tensor&> && !std::invocable<const F&, const Tensor&, Needs>)
-      BackwardFn(F function) try
-      : function_([f = std::move(function)](const Tensor& dy, Needs) -> std::vector<Tensor> { return f(dy); }) {
+      BackwardFn(F function)
+  try : function_([f = std::move(function)](const Tensor& dy, Needs) -> std::vector<Tensor> { return f(dy); }) {
   } catch (const std::bad_alloc&) {
     detail::throw_out_of_host_memory("record");
   }

@@ -95,23 +95,23 @@ Graph capture(Device device, const std::function<void()>& work) {
   using namespace detail;
   bool is_working = false;  // what `work` throws is passed on
   try {
-  refuse_in_capture(current_stream(device), "capture");
-  auto state = std::make_shared<GraphState>(device);
-  StreamState& stream = state->stream.state();
-  GraphRecorder recorder(stream, stream.driver_records());
-  {
-    const StreamScope current(state->stream);
-    CaptureScope capturing(stream, recorder);
-    is_working = true;
-    work();
-    is_working = false;
-    state->driver_graph = capturing.finish();
-  }
-  state->steps = recorder.take_steps();
-  state->uses = recorder.uses();
-  state->launches = recorder.launches();
-  state->bytes_copied = recorder.bytes_copied();
-  return Graph(std::move(state));
+    refuse_in_capture(current_stream(device), "capture");
+    auto state = std::make_shared<GraphState>(device);
+    StreamState& stream = state->stream.state();
+    GraphRecorder recorder(stream, stream.driver_records());
+    {
+      const StreamScope current(state->stream);
+      CaptureScope capturing(stream, recorder);
+      is_working = true;
+      work();
+      is_working = false;
+      state->driver_graph = capturing.finish();
+    }
+    state->steps = recorder.take_steps();
+    state->uses = recorder.uses();
+    state->launches = recorder.launches();
+    state->bytes_copied = recorder.bytes_copied();
+    return Graph(std::move(state));
   } catch (const std::bad_alloc&) {
     if (is_working) throw;
     throw_out_of_host_memory("capture");

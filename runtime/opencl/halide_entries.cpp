@@ -70,7 +70,11 @@ void count_loaded(bool from_cache) noexcept {
 cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
                           cl_int* status) noexcept {
   *status = CL_SUCCESS;
-  if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+  if (SplitProgram::suits(sources[0])) {
+    if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+    *status = note("clCreateProgramWithSource", CL_OUT_OF_HOST_MEMORY);
+    return nullptr;
+  }
   cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
   const bool is_built = program != nullptr;
   if (!is_built) program = make_program(context, pieces, sources, lengths, status);

@@ -42,8 +42,9 @@ std::map<std::string, std::string, std::less<>> kernels_of(std::string_view sour
   return parts;
 }
 
+bool SplitProgram::suits(std::string_view source) noexcept { return source.size() >= kShortest; }
+
 SplitProgram* SplitProgram::make(cl_context context, std::string_view source) noexcept {
-  if (source.size() < kShortest) return nullptr;
   try {
     auto split = std::make_unique<SplitProgram>();
     split->context_ = context;

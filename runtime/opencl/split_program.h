@@ -19,8 +19,9 @@ std::map<std::string, std::string, std::less<>> kernels_of(std::string_view sour
 /// Stands for a cl_program in the hands of Halide's runtime, which only builds it and makes kernels of it.
 class SplitProgram {
  public:
-  /// Null where the text is so short that it's built whole, or where there's no memory. Freed only by a caller that
-  /// couldn't set its options.
+  /// False where the text is so short that it's built whole.
+  static bool suits(std::string_view source) noexcept;
+  /// Null where there's no memory. Freed only by a caller that couldn't set its options.
   static SplitProgram* make(cl_context context, std::string_view source) noexcept;
   /// Handles of drivers are addresses of something, so never odd.
   cl_program handle() noexcept { return reinterpret_cast<cl_program>(reinterpret_cast<uintptr_t>(this) | 1); }

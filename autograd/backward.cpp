@@ -10,6 +10,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar {
 namespace {
@@ -82,7 +83,7 @@ Tensor checked_seed(const Tensor& value, const Tensor& seed) {
 
 }  // namespace
 
-void backward(const Var& root, const BackwardOptions& options) {
+void backward(const Var& root, const BackwardOptions& options) try {
   if (!root.requires_grad()) {
     throw AutogradError(kName, "a root that requires no gradient", "one computed from a leaf that requires one",
                         "Set requires_grad on a leaf, and compute the root outside of NoGrad");
@@ -121,6 +122,8 @@ void backward(const Var& root, const BackwardOptions& options) {
     if (!options.retain_graph) node->free();
     node.reset();
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("backward");
 }
 
 }  // namespace ashlar

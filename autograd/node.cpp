@@ -4,6 +4,7 @@
 
 #include "autograd/grad_mode.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar {
 namespace {
@@ -44,7 +45,7 @@ const Tensor& SavedTensor::get() const {
   return tensor_;
 }
 
-Var record(const char* operation, std::span<const Var> inputs, Tensor value, BackwardFn backward) {
+Var record(const char* operation, std::span<const Var> inputs, Tensor value, BackwardFn backward) try {
   if (inputs.size() > kMaxInputs) {
     throw ValueError(operation, std::to_string(inputs.size()) + " differentiable inputs",
                      "at most " + std::to_string(kMaxInputs), "Split the operation");
@@ -55,6 +56,8 @@ Var record(const char* operation, std::span<const Var> inputs, Tensor value, Bac
   }
   if (!any) return Var(std::move(value));
   return Var::computed(std::move(value), std::make_shared<Node>(operation, inputs, std::move(backward)));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(operation);
 }
 
 Node::Node(const char* operation, std::span<const Var> inputs, BackwardFn backward)
@@ -81,20 +84,23 @@ void Node::free() {
 }
 
 // A chain of a million operations must not become a million nested destructors: nodes that only this one keeps alive
-// are emptied in a loop.
-void Node::release_edges() {
-  std::vector<std::shared_ptr<Node>> pending;
-  auto take = [&pending](std::vector<Edge>& edges) {
+// are emptied in a loop, as a list, for which a destructor needs no memory.
+void Node::release_edges() noexcept {
+  std::shared_ptr<Node> pending;
+  const auto take = [&pending](std::vector<Edge>& edges) noexcept {
     for (Edge& edge : edges) {
-      if (edge.node != nullptr) pending.push_back(std::move(edge.node));
+      if (edge.node.use_count() == 1) {
+        edge.node->next_released_ = std::move(pending);
+        pending = std::move(edge.node);
+      }
+      edge.node.reset();  // one that is an input twice is let go by its second edge
     }
     edges.clear();
   };
   take(edges_);
-  while (!pending.empty()) {
-    std::shared_ptr<Node> node = std::move(pending.back());
-    pending.pop_back();
-    if (node.use_count() == 1) take(node->edges_);
+  while (pending != nullptr) {
+    const std::shared_ptr<Node> node = std::exchange(pending, std::move(pending->next_released_));
+    take(node->edges_);
   }
 }
 

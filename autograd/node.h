@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "autograd/var.h"
+#include "runtime/host_memory.h"
 #include "runtime/tensor.h"
 
 namespace ashlar {
@@ -65,11 +66,18 @@ class BackwardFn {
  public:
   BackwardFn() = default;
   template <class F>
-  requires std::invocable<const F&, const Tensor&, Needs> BackwardFn(F function) : function_(std::move(function)) {}
+  requires std::invocable<const F&, const Tensor&, Needs> BackwardFn(F function)
+  try : function_(std::move(function)) {
+  } catch (const std::bad_alloc&) {
+    detail::throw_out_of_host_memory("record");
+  }
   template <class F>
   requires(std::invocable<const F&, const Tensor&> && !std::invocable<const F&, const Tensor&, Needs>)
       BackwardFn(F function)
-      : function_([f = std::move(function)](const Tensor& dy, Needs) -> std::vector<Tensor> { return f(dy); }) {}
+  try : function_([f = std::move(function)](const Tensor& dy, Needs) -> std::vector<Tensor> { return f(dy); }) {
+  } catch (const std::bad_alloc&) {
+    detail::throw_out_of_host_memory("record");
+  }
 
   std::vector<Tensor> operator()(const Tensor& dy, Needs needs) const { return function_(dy, needs); }
   explicit operator bool() const { return static_cast<bool>(function_); }
@@ -116,12 +124,13 @@ class Node {
   void free();
 
  private:
-  void release_edges();
+  void release_edges() noexcept;
 
   const char* operation_;
   std::vector<Edge> edges_;
   BackwardFn backward_;
   bool freed_ = false;
+  std::shared_ptr<Node> next_released_;  ///< while release_edges() takes a graph apart
 };
 
 }  // namespace ashlar

@@ -5,6 +5,7 @@
 
 #include "autograd/node.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar {
 namespace {
@@ -23,7 +24,7 @@ void require_like(const char* call, const Tensor& given, const Tensor& value) {
 
 }  // namespace
 
-Var::Var(Tensor value, bool requires_grad) {
+Var::Var(Tensor value, bool requires_grad) try {
   if (!value.defined()) {
     throw ValueError("Var", "an undefined tensor", "a tensor with storage", "Make it with Tensor::empty or similar");
   }
@@ -31,6 +32,8 @@ Var::Var(Tensor value, bool requires_grad) {
   state_ = std::make_shared<detail::VarState>();
   state_->value = std::move(value);
   state_->requires_grad = requires_grad;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Var");
 }
 
 Var Var::computed(Tensor value, std::shared_ptr<Node> node) {

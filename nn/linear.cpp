@@ -6,6 +6,7 @@
 
 #include "ashlar/ad.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::nn {
 namespace {
@@ -18,7 +19,7 @@ Tensor uniform(const Shape& shape, float bound, Generator& generator) {
 
 }  // namespace
 
-Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) {
+Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) try {
   if (in <= 0 || out <= 0) {
     throw ValueError("Linear", std::to_string(in) + " inputs and " + std::to_string(out) + " outputs",
                      "positive numbers of both", "Pass the last dimension of x as `in`");
@@ -26,6 +27,8 @@ Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) {
   const float bound = 1.0F / std::sqrt(static_cast<float>(in));
   weight_ = register_parameter("weight", uniform({out, in}, bound, generator));
   if (with_bias) bias_ = register_parameter("bias", uniform({out}, bound, generator));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Linear");
 }
 
 Var Linear::forward(const Var& x, Activation activation) const {

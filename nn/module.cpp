@@ -3,22 +3,29 @@
 #include <unordered_map>
 
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::nn {
 
-Var Module::register_parameter(std::string name, Tensor value) {
+Var Module::register_parameter(std::string name, Tensor value) try {
   return parameters_.emplace_back(std::move(name), Var(std::move(value), /*requires_grad=*/true)).second;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::register_parameter");
 }
 
-Var Module::register_buffer(std::string name, Tensor value) {
+Var Module::register_buffer(std::string name, Tensor value) try {
   return buffers_.emplace_back(std::move(name), Var(std::move(value))).second;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::register_buffer");
 }
 
-void Module::register_child(std::string name, std::shared_ptr<Module> child) {
+void Module::register_child(std::string name, std::shared_ptr<Module> child) try {
   if (child == nullptr) {
     throw ValueError("Module::register_child", "a null module as \"" + name + "\"", "a module", "Make it first");
   }
   children_.emplace_back(std::move(name), std::move(child));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::register_child");
 }
 
 void Module::collect(const std::string& prefix, NamedVars* parameters, NamedVars* buffers, NamedVars* all) const {
@@ -33,16 +40,20 @@ void Module::collect(const std::string& prefix, NamedVars* parameters, NamedVars
   for (const auto& [name, child] : children_) child->collect(prefix + name + ".", parameters, buffers, all);
 }
 
-NamedVars Module::named_parameters() const {
+NamedVars Module::named_parameters() const try {
   NamedVars result;
   collect("", &result, nullptr, nullptr);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::named_parameters");
 }
 
-NamedVars Module::named_buffers() const {
+NamedVars Module::named_buffers() const try {
   NamedVars result;
   collect("", nullptr, &result, nullptr);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::named_buffers");
 }
 
 NamedVars Module::all() const {
@@ -51,25 +62,31 @@ NamedVars Module::all() const {
   return result;
 }
 
-std::vector<Var> Module::parameters() const {
+std::vector<Var> Module::parameters() const try {
   std::vector<Var> result;
   for (auto& [name, var] : named_parameters()) result.push_back(var);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::parameters");
 }
 
-int64_t Module::parameter_count() const {
+int64_t Module::parameter_count() const try {
   int64_t count = 0;
   for (const Var& parameter : parameters()) count += parameter.value().numel();
   return count;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::parameter_count");
 }
 
-NamedTensors Module::state_dict() const {
+NamedTensors Module::state_dict() const try {
   NamedTensors result;
   for (const auto& [name, var] : all()) result.emplace_back(name, var.value());
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::state_dict");
 }
 
-void Module::load_state_dict(const NamedTensors& state) const {
+void Module::load_state_dict(const NamedTensors& state) const try {
   constexpr const char* kName = "Module::load_state_dict";
   std::unordered_map<std::string, Tensor> given;
   for (const auto& [name, tensor] : state) {
@@ -99,18 +116,24 @@ void Module::load_state_dict(const NamedTensors& state) const {
                      "Load weights saved from a module of the same structure");
   }
   for (const auto& [name, var] : targets) var.value().copy_(given.at(name));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::load_state_dict");
 }
 
-void Module::to(Device device) const {
+void Module::to(Device device) const try {
   for (const auto& [name, var] : all()) {
     if (var.device() != device) var.set_value(var.value().to(device));
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::to");
 }
 
-void Module::to(DType dtype) const {
+void Module::to(DType dtype) const try {
   for (const auto& [name, var] : all()) {
     if (is_floating(var.dtype()) && var.dtype() != dtype) var.set_value(var.value().to(dtype));
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Module::to");
 }
 
 void Module::train(bool on) {

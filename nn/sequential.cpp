@@ -1,15 +1,18 @@
 #include "nn/sequential.h"
+#include "runtime/host_memory.h"
 
 #include <string>
 
 namespace ashlar::nn {
 
-Sequential& Sequential::add(std::shared_ptr<Module> module) {
+Sequential& Sequential::add(std::shared_ptr<Module> module) try {
   register_child(std::to_string(steps_.size()), module);
   auto* linear = dynamic_cast<Linear*>(module.get());
   const bool is_relu = dynamic_cast<ReLU*>(module.get()) != nullptr;
   steps_.push_back({std::move(module), linear, is_relu});
   return *this;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Sequential::add");
 }
 
 Var Sequential::forward(const Var& x) {

@@ -6,6 +6,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/device_state.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 #include "runtime/opencl/opencl_device.h"
 
 namespace ashlar {
@@ -50,22 +51,28 @@ Device Device::parse(std::string_view text) {
   return device;
 }
 
-std::vector<Device> Device::available() {
+std::vector<Device> Device::available() try {
   std::vector<Device> devices = {cpu()};
   for (DeviceKind kind : {DeviceKind::opencl, DeviceKind::cuda}) {
     for (int i = 0; i < detail::device_count(kind); ++i) devices.push_back({kind, i});
   }
   return devices;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Device::available");
 }
 
-bool Device::is_available() const { return index >= 0 && index < detail::device_count(kind); }
+bool Device::is_available() const try {
+  return index >= 0 && index < detail::device_count(kind);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Device::is_available");
+}
 
 std::string Device::str() const {
   if (kind == DeviceKind::cpu) return "cpu";
   return std::string(name_of(kind)) + ":" + std::to_string(index);
 }
 
-std::string Device::description() const {
+std::string Device::description() const try {
   require(*this);
   switch (kind) {
     case DeviceKind::cpu:
@@ -76,9 +83,11 @@ std::string Device::description() const {
       return detail::cuda_description(index);
   }
   return "";
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Device::description");
 }
 
-std::string Device::driver() const {
+std::string Device::driver() const try {
   require(*this);
   switch (kind) {
     case DeviceKind::cpu:
@@ -89,6 +98,8 @@ std::string Device::driver() const {
       return detail::cuda_driver();
   }
   return "";
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Device::driver");
 }
 
 }  // namespace ashlar

@@ -65,7 +65,8 @@ DeviceState& open_device(Device device) {
 
 }  // namespace
 
-int device_count(DeviceKind kind) noexcept {
+int device_count(DeviceKind kind) {
+  environment();  // what opens drivers reads it, and mustn't throw
   switch (kind) {
     case DeviceKind::cpu:
       return 1;

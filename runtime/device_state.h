@@ -69,7 +69,7 @@ inline constexpr int kMostDevices = 64;
 /// Opens the device at the first call. Throws DeviceError when it isn't there, DriverError when it can't be opened.
 DeviceState& device_state(Device device);
 
-/// Number of devices of a kind; 0 without a driver. Never throws.
-int device_count(DeviceKind kind) noexcept;
+/// Number of devices of a kind; 0 without a driver. Throws std::bad_alloc only.
+int device_count(DeviceKind kind);
 
 }  // namespace ashlar::detail

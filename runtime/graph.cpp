@@ -5,6 +5,7 @@
 
 #include "runtime/error.h"
 #include "runtime/graph_recorder.h"
+#include "runtime/host_memory.h"
 #include "runtime/stream.h"
 #include "runtime/stream_state.h"
 
@@ -92,21 +93,29 @@ class CaptureScope {
 
 Graph capture(Device device, const std::function<void()>& work) {
   using namespace detail;
-  refuse_in_capture(current_stream(device), "capture");
-  auto state = std::make_shared<GraphState>(device);
-  StreamState& stream = state->stream.state();
-  GraphRecorder recorder(stream, stream.driver_records());
-  {
-    const StreamScope current(state->stream);
-    CaptureScope capturing(stream, recorder);
-    work();
-    state->driver_graph = capturing.finish();
+  bool is_working = false;  // what `work` throws is passed on
+  try {
+    refuse_in_capture(current_stream(device), "capture");
+    auto state = std::make_shared<GraphState>(device);
+    StreamState& stream = state->stream.state();
+    GraphRecorder recorder(stream, stream.driver_records());
+    {
+      const StreamScope current(state->stream);
+      CaptureScope capturing(stream, recorder);
+      is_working = true;
+      work();
+      is_working = false;
+      state->driver_graph = capturing.finish();
+    }
+    state->steps = recorder.take_steps();
+    state->uses = recorder.uses();
+    state->launches = recorder.launches();
+    state->bytes_copied = recorder.bytes_copied();
+    return Graph(std::move(state));
+  } catch (const std::bad_alloc&) {
+    if (is_working) throw;
+    throw_out_of_host_memory("capture");
   }
-  state->steps = recorder.take_steps();
-  state->uses = recorder.uses();
-  state->launches = recorder.launches();
-  state->bytes_copied = recorder.bytes_copied();
-  return Graph(std::move(state));
 }
 
 Device Graph::device() const {
@@ -114,7 +123,7 @@ Device Graph::device() const {
   return state_->stream.device();
 }
 
-void Graph::replay() const {
+void Graph::replay() const try {
   using namespace detail;
   if (!defined()) return;
   GraphState& graph = *state_;
@@ -135,6 +144,8 @@ void Graph::replay() const {
   for (const GraphUse& use : graph.uses) {
     if (use.written) use.storage->bump();
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Graph::replay");
 }
 
 }  // namespace ashlar

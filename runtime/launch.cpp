@@ -12,6 +12,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/error.h"
 #include "runtime/halide_hooks.h"
+#include "runtime/host_memory.h"
 #include "runtime/launch_checks.h"
 #include "runtime/launch_context.h"
 #include "runtime/launch_detour.h"
@@ -188,7 +189,7 @@ bool run_by_vendor(const KernelInfo& kernel, Device device, const VendorCall& ca
 }  // namespace detail
 
 void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
-            std::span<const Tensor> outputs, Precision precision) {
+            std::span<const Tensor> outputs, Precision precision) try {
   using namespace detail;
   require_hooks();
   CallArguments arguments{inputs, scalars, outputs, {}};
@@ -219,6 +220,8 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
     run_on_device(kernel, key, *instance, arguments, stream);
   }
   for (const Tensor& y : outputs) y.storage()->bump();
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 LaunchObserver set_launch_observer(LaunchObserver observer) { return detail::launch_observer.exchange(observer); }

@@ -43,11 +43,12 @@ Block MemoryPool::allocate(int64_t bytes) {
 
 bool MemoryPool::take_free(int64_t bytes, Block& block) {
   std::lock_guard lock(mutex_);
-  auto found = free_.lower_bound(bytes);
-  while (found != free_.end() && found->second.empty()) found = free_.erase(found);
-  if (found == free_.end() || found->first > bytes + bytes / 4) return false;
-  block = {found->second.back(), found->first};
-  found->second.pop_back();
+  auto found = classes_.lower_bound(bytes);
+  const auto end = classes_.upper_bound(bytes + bytes / 4);
+  while (found != end && found->second.free.empty()) ++found;
+  if (found == end) return false;
+  block = {found->second.free.back(), found->first};
+  found->second.free.pop_back();
   statistics_.free_bytes -= block.bytes;
   --statistics_.free_blocks;
   statistics_.used_bytes += block.bytes;
@@ -58,10 +59,19 @@ bool MemoryPool::take_free(int64_t bytes, Block& block) {
 }
 
 bool MemoryPool::take_new(int64_t bytes, Block& block) {
+  {
+    std::lock_guard lock(mutex_);
+    SizeClass& same = classes_[bytes];
+    if (same.free.capacity() <= same.blocks) same.free.reserve(2 * same.blocks + 1);
+    ++same.blocks;
+  }
   const uint64_t handle = device_.acquire(bytes);
-  if (handle == 0) return false;
-  block = {handle, bytes};
   std::lock_guard lock(mutex_);
+  if (handle == 0) {
+    forget_block(bytes);
+    return false;
+  }
+  block = {handle, bytes};
   statistics_.used_bytes += bytes;
   ++statistics_.used_blocks;
   count(device_.counters().live_bytes, bytes);
@@ -69,38 +79,36 @@ bool MemoryPool::take_new(int64_t bytes, Block& block) {
 }
 
 void MemoryPool::release(Block block) noexcept {
-  bool kept = true;
-  {
-    std::lock_guard lock(mutex_);
-    statistics_.used_bytes -= block.bytes;
-    --statistics_.used_blocks;
-    count(device_.counters().live_bytes, -block.bytes);
-    try {
-      free_[block.bytes].push_back(block.handle);
-      statistics_.free_bytes += block.bytes;
-      ++statistics_.free_blocks;
-    } catch (const std::bad_alloc&) {  // no room even for the note: to the driver with it
-      kept = false;
-    }
-  }
-  if (!kept) device_.give_back(block.handle, block.bytes);
+  std::lock_guard lock(mutex_);
+  classes_.find(block.bytes)->second.free.push_back(block.handle);
+  statistics_.used_bytes -= block.bytes;
+  --statistics_.used_blocks;
+  statistics_.free_bytes += block.bytes;
+  ++statistics_.free_blocks;
+  count(device_.counters().live_bytes, -block.bytes);
 }
 
 int64_t MemoryPool::trim() noexcept {
-  std::map<int64_t, std::vector<uint64_t>> doomed;
-  int64_t released;
-  {
-    std::lock_guard lock(mutex_);
-    if (pinned_) return 0;
-    doomed.swap(free_);
-    released = statistics_.free_bytes;
-    statistics_.free_bytes = 0;
-    statistics_.free_blocks = 0;
-  }
-  for (const auto& [bytes, handles] : doomed) {
-    for (uint64_t handle : handles) device_.give_back(handle, bytes);
-  }
+  int64_t released = 0;
+  for (Block block; take_to_trim(block); released += block.bytes) device_.give_back(block.handle, block.bytes);
   return released;
+}
+
+bool MemoryPool::take_to_trim(Block& block) noexcept {
+  std::lock_guard lock(mutex_);
+  if (pinned_ || statistics_.free_blocks == 0) return false;
+  const auto found = std::ranges::find_if(classes_, [](const auto& c) { return !c.second.free.empty(); });
+  block = {found->second.free.back(), found->first};
+  found->second.free.pop_back();
+  statistics_.free_bytes -= block.bytes;
+  --statistics_.free_blocks;
+  forget_block(block.bytes);
+  return true;
+}
+
+void MemoryPool::forget_block(int64_t bytes) noexcept {
+  const auto found = classes_.find(bytes);
+  if (--found->second.blocks == 0) classes_.erase(found);
 }
 
 void MemoryPool::pin(bool pinned) {

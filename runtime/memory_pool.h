@@ -41,7 +41,7 @@ class MemoryPool {
 
   /// At least `bytes`, 256-byte aligned: a free block of the class or at most a quarter larger, else from the driver.
   /// Where there's no room, or the cap is reached: all pools of the device are trimmed, and it tries again.
-  /// Throws OutOfMemory.
+  /// Throws OutOfMemory; std::bad_alloc.
   Block allocate(int64_t bytes);
   void release(Block block) noexcept;
   /// Gives the free blocks back to the driver; returns their bytes. Does nothing while pinned: a graph's replays use
@@ -51,12 +51,20 @@ class MemoryPool {
   Statistics statistics() const;
 
  private:
+  /// Blocks of one size. `free` has room for all of them: giving one back needs no memory.
+  struct SizeClass {
+    std::vector<uint64_t> free;
+    size_t blocks = 0;  ///< free or used
+  };
+
   bool take_free(int64_t bytes, Block& block);
   bool take_new(int64_t bytes, Block& block);
+  bool take_to_trim(Block& block) noexcept;
+  void forget_block(int64_t bytes) noexcept;
 
   DeviceState& device_;
   mutable std::mutex mutex_;
-  std::map<int64_t, std::vector<uint64_t>> free_;
+  std::map<int64_t, SizeClass> classes_;
   Statistics statistics_;
   bool pinned_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "runtime/host_memory.h"
 #include "runtime/stream_state.h"
 
 namespace ashlar {
@@ -33,18 +34,27 @@ StreamState& current_stream(Device device) { return *current_slot(device); }
 
 }  // namespace detail
 
-Stream::Stream(Device device) : state_(detail::device_state(device).make_stream()) {}
+Stream::Stream(Device device) try : state_(detail::device_state(device).make_stream()) {
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream");
+}
 
-Stream Stream::current(Device device) { return Stream(detail::current_slot(device)); }
+Stream Stream::current(Device device) try {
+  return Stream(detail::current_slot(device));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream::current");
+}
 
 Device Stream::device() const { return state_->device(); }
 
-void Stream::synchronize() const {
+void Stream::synchronize() const try {
   detail::refuse_in_capture(*state_, "Stream::synchronize");
   state_->synchronize();
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream::synchronize");
 }
 
-void Stream::wait(const Stream& other) const {
+void Stream::wait(const Stream& other) const try {
   if (state_ == other.state_) return;
   detail::refuse_in_capture(*state_, "Stream::wait");
   detail::refuse_in_capture(*other.state_, "Stream::wait");
@@ -53,6 +63,8 @@ void Stream::wait(const Stream& other) const {
   } else {
     other.synchronize();  // no queue can wait for a queue of another device
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream::wait");
 }
 
 StreamScope::StreamScope(const Stream& stream) : previous_(Stream::current(stream.device())) {

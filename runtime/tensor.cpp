@@ -3,6 +3,7 @@
 
 #include "runtime/error.h"
 #include "runtime/forms/movement.h"
+#include "runtime/host_memory.h"
 #include "runtime/storage.h"
 #include "runtime/stream_state.h"
 #include "runtime/transfer.h"
@@ -25,9 +26,11 @@ int64_t checked_bytes(const char* operation, const Shape& shape, DType dtype) {
 
 }  // namespace
 
-Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) try {
   const int64_t bytes = checked_bytes("Tensor::empty", shape, dtype);
   return Tensor(detail::Storage::create(bytes, device), shape, dense_strides(shape), 0, dtype);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::empty");
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
@@ -40,7 +43,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return fu
 
 Tensor Tensor::ones(const Shape& shape, DType dtype, Device device) { return full(shape, 1, dtype, device); }
 
-Tensor Tensor::from_bytes(const void* data, size_t count, DType dtype, const Shape& shape, Device device) {
+Tensor Tensor::from_bytes(const void* data, size_t count, DType dtype, const Shape& shape, Device device) try {
   const int64_t bytes = checked_bytes("Tensor::from", shape, dtype);
   if (count != static_cast<size_t>(shape.numel())) {
     throw ShapeError("Tensor::from", std::to_string(count) + " values for the shape " + shape.str(),
@@ -49,9 +52,11 @@ Tensor Tensor::from_bytes(const void* data, size_t count, DType dtype, const Sha
   const Tensor result = empty(shape, dtype, device);
   detail::copy_from_host(*result.storage_, 0, data, bytes);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::from");
 }
 
-Tensor Tensor::borrow_bytes(void* data, DType dtype, const Shape& shape) {
+Tensor Tensor::borrow_bytes(void* data, DType dtype, const Shape& shape) try {
   const int64_t bytes = checked_bytes("Tensor::borrow", shape, dtype);
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(dtype)) != 0) {
     throw ValueError("Tensor::borrow", "a pointer that is no multiple of " + std::to_string(size_of(dtype)),
@@ -60,6 +65,8 @@ Tensor Tensor::borrow_bytes(void* data, DType dtype, const Shape& shape) {
   std::shared_ptr<detail::Storage> storage = detail::Storage::borrow(data, bytes);
   const int64_t offset = storage->begin() / size_of(dtype);
   return Tensor(std::move(storage), shape, dense_strides(shape), offset, dtype);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::borrow");
 }
 
 void Tensor::check_defined(const char* operation) const {

@@ -9,6 +9,7 @@
 
 #include "runtime/device.h"
 #include "runtime/dtype.h"
+#include "runtime/host_memory.h"
 #include "runtime/shape.h"
 #include "runtime/stream.h"
 
@@ -40,7 +41,7 @@ class Tensor {
   template <Storable T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
     if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
-      const std::vector<uint8_t> bytes(values.begin(), values.end());
+      const auto bytes = host_copy([&] { return std::vector<uint8_t>(values.begin(), values.end()); });
       return from_bytes(bytes.data(), bytes.size(), DType::boolean, shape, device);
     } else {
       return from(std::span<const T>(values), shape, device);
@@ -95,17 +96,14 @@ class Tensor {
   /// it, or when elements share memory.
   void fill_(double value) const;
 
-  /// All elements, row-major, on the host. Throws DTypeError when T isn't the dtype.
+  /// All elements, row-major, on the host. Throws DTypeError when T isn't the dtype, OutOfMemory.
   template <Storable T>
   std::vector<T> to_vector() const {
     if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
-      std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
-      read_bytes(bytes.data(), DType::boolean);
-      return {bytes.begin(), bytes.end()};
+      const std::vector<uint8_t> bytes = read<uint8_t>(DType::boolean);
+      return host_copy([&] { return std::vector<bool>(bytes.begin(), bytes.end()); });
     } else {
-      std::vector<T> values(static_cast<size_t>(numel()));
-      read_bytes(values.data(), dtype_of<T>);
-      return values;
+      return read<T>(dtype_of<T>);
     }
   }
   /// The only element as a double, whatever the dtype. Throws ShapeError unless numel() == 1.
@@ -125,6 +123,23 @@ class Tensor {
   static Tensor from_bytes(const void* data, size_t count, DType dtype, const Shape& shape, Device device);
   static Tensor borrow_bytes(void* data, DType dtype, const Shape& shape);
   void read_bytes(void* data, DType dtype) const;
+  template <class T>
+  std::vector<T> read(DType dtype) const {
+    auto values = host_copy([this] { return std::vector<T>(static_cast<size_t>(numel())); });
+    read_bytes(values.data(), dtype);
+    return values;
+  }
+  /// What `make` makes; OutOfMemory where the host has no room for it.
+  template <class Make>
+  static auto host_copy(Make make) {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      detail::throw_out_of_host_memory("copy to host");
+    } catch (const std::length_error&) {  // a broadcast view can have more elements than memory has bytes
+      detail::throw_out_of_host_memory("copy to host");
+    }
+  }
   void check_defined(const char* operation) const;
   Tensor view(const Shape& shape, const Shape& strides, int64_t offset) const {
     return Tensor(storage_, shape, strides, offset, dtype_);

@@ -6,6 +6,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/movement.h"
 #include "runtime/forms/overlap.h"
+#include "runtime/host_memory.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
 #include "runtime/transfer.h"
@@ -47,27 +48,33 @@ Tensor Tensor::contiguous() const {
   return is_contiguous() ? *this : clone();
 }
 
-Tensor Tensor::clone() const {
+Tensor Tensor::clone() const try {
   check_defined("Tensor::clone");
   const Tensor result = empty(shape_, dtype_, device());
   forms::copy(*this, result);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::clone");
 }
 
-Tensor Tensor::to(Device device) const {
+Tensor Tensor::to(Device device) const try {
   check_defined("Tensor::to");
   if (device == this->device()) return *this;
   const Tensor result = empty(shape_, dtype_, device);
   result.copy_(*this);
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::to");
 }
 
-Tensor Tensor::to(DType dtype) const {
+Tensor Tensor::to(DType dtype) const try {
   check_defined("Tensor::to");
   return dtype == dtype_ ? *this : forms::cast(*this, dtype);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::to");
 }
 
-void Tensor::copy_(const Tensor& source) const {
+void Tensor::copy_(const Tensor& source) const try {
   check_defined("Tensor::copy_");
   source.check_defined("Tensor::copy_");
   if (source.shape_ != shape_) {
@@ -90,14 +97,18 @@ void Tensor::copy_(const Tensor& source) const {
                      bytes());
   if (!is_contiguous()) return forms::copy(landed, *this);
   bump_version();
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::copy_");
 }
 
-void Tensor::fill_(double value) const {
+void Tensor::fill_(double value) const try {
   check_defined("Tensor::fill_");
   forms::fill(*this, value);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::fill_");
 }
 
-void Tensor::read_bytes(void* data, DType dtype) const {
+void Tensor::read_bytes(void* data, DType dtype) const try {
   check_defined("Tensor::to_vector");
   if (dtype != dtype_) {
     throw DTypeError("Tensor::to_vector", str(), "elements of " + std::string(name_of(dtype)),
@@ -106,9 +117,11 @@ void Tensor::read_bytes(void* data, DType dtype) const {
   if (numel() == 0) return;
   const Tensor dense = contiguous();
   detail::copy_to_host(data, *dense.storage_, dense.offset_ * size_of(dtype_), bytes());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::to_vector");
 }
 
-double Tensor::item() const {
+double Tensor::item() const try {
   check_defined("Tensor::item");
   if (numel() != 1) {
     throw ShapeError("Tensor::item", str(), "exactly one element", "Reduce it or take one element with select()");
@@ -116,6 +129,8 @@ double Tensor::item() const {
   alignas(8) char element[8];
   detail::copy_to_host(element, *storage_, offset_ * size_of(dtype_), size_of(dtype_));
   return to_double(element, dtype_);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::item");
 }
 
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 
 #include "runtime/error.h"
 #include "runtime/forms/collapse.h"
+#include "runtime/host_memory.h"
 #include "runtime/storage.h"
 #include "runtime/tensor.h"
 
@@ -12,10 +13,11 @@ namespace ashlar {
 namespace {
 
 /// `shape` with its one -1 replaced by what makes `numel` elements.
-Shape resolved(const Shape& shape, int64_t numel, const std::string& came) {
+Shape resolved(const Shape& shape, const Tensor& x) {
   const auto refuse = [&](const char* needed) {
-    return ShapeError("Tensor::reshape", came + " to " + shape.str(), needed, "Choose sizes with the same product");
+    return ShapeError("Tensor::reshape", x.str() + " to " + shape.str(), needed, "Choose sizes with the same product");
   };
+  const int64_t numel = x.numel();
   Shape result = shape;
   int unknown = -1;
   for (int i = 0; i < shape.rank(); i++) {
@@ -62,14 +64,16 @@ std::optional<Shape> reshaped_strides(const Tensor& x, const Shape& shape) {
 
 }  // namespace
 
-Tensor Tensor::reshape(const Shape& shape) const {
+Tensor Tensor::reshape(const Shape& shape) const try {
   check_defined("Tensor::reshape");
-  const Shape sizes = resolved(shape, numel(), str());
+  const Shape sizes = resolved(shape, *this);
   if (sizes == shape_) return *this;
   if (numel() == 0) return view(sizes, dense_strides(sizes), offset_);
   if (const std::optional<Shape> strides = reshaped_strides(*this, sizes)) return view(sizes, *strides, offset_);
   const Tensor dense = contiguous();
   return dense.view(sizes, dense_strides(sizes), dense.offset());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::reshape");
 }
 
 Tensor Tensor::permute(const Shape& axes) const {

@@ -47,7 +47,7 @@ std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor&
   Tensor g = column ? dz.unsqueeze(-1) : dz;
   if (row) g = g.unsqueeze(-2);
 
-  std::vector<Tensor> gradients(options.bias.has_value() ? 3 : 2);
+  std::vector<Tensor> gradients(3);
   if (needs(0)) {  // dA = g·Bᵀ, or its transpose B·gᵀ where a was given transposed
     const Tensor da = transpose_a ? multiply_to_shape(b2, transpose_b, g, true, a2.shape(), options)
                                   : multiply_to_shape(g, false, b2, !transpose_b, a2.shape(), options);

@@ -12,8 +12,8 @@ namespace ashlar::recipes {
 /// y = activation(A·B + bias), A = a or aᵀ, B = b or bᵀ, batches broadcast, rank-1 operands as in NumPy.
 /// With dz = dy (after ReLU: dy where y > 0; after GELU: dy · gelu'(z), with z computed once more):
 ///   dA = dz·Bᵀ,  dB = Aᵀ·dz,  dbias = Σ over all rows of dz
-/// Returns {da, db} or, when the options hold a bias, {da, db, dbias}; undefined where not needed (inputs are numbered
-/// a, b, bias). `y` is read for ReLU only and may be undefined otherwise.
+/// Returns {da, db, dbias}; undefined where not needed or without a bias (inputs are numbered a, b, bias). `y` is read
+/// for ReLU only and may be undefined otherwise.
 std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
                                 const MatmulOptions& options, Needs needs);
 

@@ -9,6 +9,7 @@
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::nn {
 namespace {
@@ -21,7 +22,7 @@ void check_learning_rate(double learning_rate) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count)
+Optimizer::Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count) try
     : learning_rate_(learning_rate), state_count_(state_count) {
   check_learning_rate(learning_rate);
   std::unordered_set<const void*> seen;  // weights shared by two modules are updated once
@@ -34,6 +35,8 @@ Optimizer::Optimizer(std::vector<Var> parameters, double learning_rate, size_t s
     throw ValueError("Optimizer", "no parameter that requires a gradient", "at least one", "Pass module.parameters()");
   }
   gather();
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Optimizer");
 }
 
 // Arenas for where the parameters are now; state found in the old ones moves along.
@@ -78,7 +81,7 @@ void Optimizer::gather() {
   groups_ = std::move(groups);
 }
 
-void Optimizer::step() {
+void Optimizer::step() try {
   const NoGrad no_grad;
   const auto in_place = [](const Group& group) { return group.arena.holds_parameters(); };
   if (!std::ranges::all_of(groups_, in_place)) gather();
@@ -87,16 +90,20 @@ void Optimizer::step() {
     group.step.copy_(affine(group.step, 1.0, 1.0));  // counted on the device: a replay counts on by itself
     update(group);
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Optimizer::step");
 }
 
 void Optimizer::zero_grad() const {
   for (const Var& parameter : parameters_) parameter.clear_grad();
 }
 
-void Optimizer::set_learning_rate(double learning_rate) {
+void Optimizer::set_learning_rate(double learning_rate) try {
   check_learning_rate(learning_rate);
   learning_rate_ = learning_rate;
   for (const Group& group : groups_) group.learning_rate.fill_(learning_rate);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Optimizer::set_learning_rate");
 }
 
 int64_t Optimizer::steps() const {
@@ -105,7 +112,7 @@ int64_t Optimizer::steps() const {
   return static_cast<int64_t>(steps);
 }
 
-Tensor Optimizer::state(size_t parameter, size_t state) const {
+Tensor Optimizer::state(size_t parameter, size_t state) const try {
   const Var& wanted = parameters_.at(parameter);
   for (const Group& group : groups_) {
     const std::vector<Var>& members = group.arena.parameters();
@@ -115,6 +122,8 @@ Tensor Optimizer::state(size_t parameter, size_t state) const {
   }
   throw IndexError("Optimizer::state", "parameter " + std::to_string(parameter), "one that the optimiser has",
                    "Count the parameters given to the constructor");
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Optimizer::state");
 }
 
 }  // namespace ashlar::nn

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::nn {
 namespace {
@@ -13,7 +14,7 @@ constexpr int64_t kAlignment = 512;  // bytes
 
 }  // namespace
 
-ParameterArena::ParameterArena(std::vector<Var> parameters) : parameters_(std::move(parameters)) {
+ParameterArena::ParameterArena(std::vector<Var> parameters) try : parameters_(std::move(parameters)) {
   if (parameters_.empty()) throw ValueError(kName, "no parameters", "at least one", "Pass module.parameters()");
   const Device device = parameters_[0].device();
   const DType dtype = parameters_[0].dtype();
@@ -30,13 +31,20 @@ ParameterArena::ParameterArena(std::vector<Var> parameters) : parameters_(std::m
   }
   values_ = Tensor::zeros({total}, dtype, device);
   gradients_ = Tensor::zeros({total}, dtype, device);
+  // First all that can fail: an arena that couldn't be made leaves the parameters as they were.
   for (size_t i = 0; i < parameters_.size(); i++) {
-    const Tensor view = part(values_, i), gradient = parameters_[i].grad();
-    view.copy_(parameters_[i].value());
-    parameters_[i].set_value(view);
-    parameters_[i].set_grad_slot(part(gradients_, i));
-    if (gradient.defined()) parameters_[i].set_grad(gradient);
+    part(values_, i).copy_(parameters_[i].value());
+    const Tensor& gradient = parameters_[i].grad();
+    if (gradient.defined()) part(gradients_, i).copy_(gradient);
   }
+  for (size_t i = 0; i < parameters_.size(); i++) {
+    const bool has_gradient = parameters_[i].grad().defined();
+    parameters_[i].set_value(part(values_, i));
+    parameters_[i].set_grad_slot(part(gradients_, i));
+    if (has_gradient) parameters_[i].state()->grad = parameters_[i].grad_slot();
+  }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kName);
 }
 
 Tensor ParameterArena::part(const Tensor& flat, size_t i) const {

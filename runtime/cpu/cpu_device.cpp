@@ -55,7 +55,10 @@ class CpuDevice final : public DeviceState {
 
 }  // namespace
 
-DeviceState& open_cpu_device() { return *new CpuDevice; }
+DeviceState& open_cpu_device() {
+  ThreadPool::instance();  // kernels ask for it where nothing may be thrown
+  return *new CpuDevice;
+}
 
 std::string cpu_description() {
   unsigned int words[12] = {};

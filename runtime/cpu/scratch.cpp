@@ -87,8 +87,9 @@ struct Shelves {
   Shelf* first = nullptr;
 };
 
+// Never destroyed: both members have trivial destructors.
 Shelves& shelves() {
-  static Shelves& all = *new Shelves;
+  static constinit Shelves all;
   return all;
 }
 

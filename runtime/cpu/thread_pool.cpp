@@ -69,12 +69,14 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::start_workers() {
-  started_ = true;
   try {
     workers_.reserve(static_cast<size_t>(threads_) - 1);
     loops_.reserve(64);
     while (static_cast<int>(workers_.size()) < threads_ - 1) workers_.emplace_back([this] { work(); });
-  } catch (const std::exception&) {  // no more threads to be had: those there are do the work
+    started_ = true;
+  } catch (const std::system_error&) {  // no more threads to be had: those there are do the work
+    started_ = true;
+  } catch (const std::bad_alloc&) {  // perhaps there's memory for them at the next loop
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <memory>
+#include <type_traits>
 
 #include "runtime/cuda/driver.h"
 #include "runtime/error.h"
@@ -155,16 +157,12 @@ class CudaStream final : public StreamState {
 
   std::unique_ptr<DriverGraph> end_capture() override {
     ContextScope scope(device_.context());
+    cuda::DriverGraphHandle handle = nullptr;
+    cuda::check("cuStreamEndCapture", api_.end_capture(queue_, &handle));  // always done: it ends the capture
+    const auto destroy = [this](cuda::DriverGraphHandle graph) { api_.graph_destroy(graph); };
+    const std::unique_ptr<std::remove_pointer_t<cuda::DriverGraphHandle>, decltype(destroy)> captured(handle, destroy);
     auto graph = std::make_unique<CudaGraph>(device_);
-    cuda::DriverGraphHandle captured = nullptr;
-    cuda::check("cuStreamEndCapture", api_.end_capture(queue_, &captured));  // always done: it ends the capture
-    try {
-      graph->instantiate(captured);
-    } catch (const DriverError&) {
-      api_.graph_destroy(captured);
-      throw;
-    }
-    api_.graph_destroy(captured);
+    graph->instantiate(captured.get());
     return graph;
   }
 

@@ -56,7 +56,10 @@ KernelModule* module_of(void** slot, const void* image) noexcept {
 // Called with the context current and loading_ held.
 KernelModule::Loaded* KernelModule::load(LaunchContext& launch) noexcept {
   auto* made = new (std::nothrow) Loaded;
-  if (made == nullptr) return nullptr;
+  if (made == nullptr) {
+    launch.out_of_memory = true;
+    return nullptr;
+  }
   if (note(launch, "cuModuleLoadDataEx", call(api()->module_load, &made->module, image_, 0u, nullptr, nullptr)) !=
       kSuccess) {
     delete made;
@@ -90,7 +93,11 @@ KernelModule::Entry* KernelModule::entry(const char* name, LaunchContext& launch
     return nullptr;
   }
   auto* made = new (std::nothrow) Entry(name, function, loaded->entries.load(std::memory_order_relaxed));
-  if (made != nullptr) loaded->entries.store(made, std::memory_order_release);
+  if (made != nullptr) {
+    loaded->entries.store(made, std::memory_order_release);
+  } else {
+    launch.out_of_memory = true;
+  }
   return made;
 }
 

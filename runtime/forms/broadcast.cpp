@@ -5,10 +5,11 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
-Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) {
+Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) try {
   constexpr int kRank = 4;
   const KernelKey key = key_of(kernel, inputs);
   Shape shape;
@@ -45,6 +46,8 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
     launch(kernel, key, std::span(views).subspan(1), scalars, std::span(views).first(1));
   });
   return result;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

@@ -6,6 +6,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
@@ -89,7 +90,7 @@ void fold_batch(Product& product) {
 
 }  // namespace
 
-Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options) {
+Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options) try {
   const bool has_bias = options.bias.has_value();
   std::vector<Tensor> shown{a, b};
   if (has_bias) shown.push_back(*options.bias);
@@ -143,6 +144,8 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   fold_batch(product);
   product.run();
   return y.reshape(result_shape);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

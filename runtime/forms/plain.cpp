@@ -3,11 +3,12 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
 std::vector<Tensor> plain(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
-                          uint8_t variant) {
+                          uint8_t variant) try {
   const KernelKey key = key_of(kernel, inputs, variant);
   std::vector<Tensor> dense;
   for (size_t i = 0; i < inputs.size(); i++) {
@@ -47,6 +48,8 @@ std::vector<Tensor> plain(const KernelInfo& kernel, std::span<const Tensor> inpu
     result = original;
   }
   return written;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

@@ -3,11 +3,12 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
 std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> inputs,
-                              std::span<const Scalar> scalars) {
+                              std::span<const Scalar> scalars) try {
   const KernelKey key = key_of(kernel, inputs);
   // Inputs declared with rank 0 are parameters, not operands: one element for the whole call.
   std::vector<Tensor> flat;
@@ -64,6 +65,8 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
     if (!result.is_contiguous()) result.copy_(dense_as(written[static_cast<size_t>(o)], result.shape()));
   }
   return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

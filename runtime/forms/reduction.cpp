@@ -7,6 +7,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
@@ -82,7 +83,7 @@ Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_
 
 }  // namespace
 
-Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim) try {
   const std::span<const Tensor> inputs(&x, 1);
   KernelKey key = key_of(kernel, inputs);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
@@ -145,6 +146,8 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
     y = run_pass(kernel.last ? *kernel.last : kernel, key, y, y.shape()[1], scale);
   }
   return y.reshape(shape).to(result_dtype);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

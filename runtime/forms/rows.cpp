@@ -3,6 +3,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/host_memory.h"
 
 namespace ashlar::forms {
 
@@ -39,7 +40,7 @@ std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Ten
 }  // namespace
 
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
-                         std::span<const Scalar> scalars) {
+                         std::span<const Scalar> scalars) try {
   const KernelKey key = key_of(kernel, inputs);
   const Tensor& x = inputs[0];
   const int rank = x.rank();
@@ -107,6 +108,8 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
     result = original;
   }
   return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 }  // namespace ashlar::forms

@@ -70,7 +70,11 @@ void count_loaded(bool from_cache) noexcept {
 cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
                           cl_int* status) noexcept {
   *status = CL_SUCCESS;
-  if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+  if (SplitProgram::suits(sources[0])) {
+    if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+    *status = note("clCreateProgramWithSource", CL_OUT_OF_HOST_MEMORY);
+    return nullptr;
+  }
   cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
   const bool is_built = program != nullptr;
   if (!is_built) program = make_program(context, pieces, sources, lengths, status);
@@ -80,7 +84,11 @@ cl_program create_program(cl_context context, cl_uint pieces, const char** sourc
 
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
-  if (SplitProgram* split = SplitProgram::of(program)) return split->set_options(devices[0], options), CL_SUCCESS;
+  if (SplitProgram* split = SplitProgram::of(program)) {
+    if (split->set_options(devices[0], options)) return CL_SUCCESS;
+    delete split;  // Halide asks for its build log and then forgets it
+    return note("clBuildProgram", CL_OUT_OF_HOST_MEMORY);
+  }
   if (program == created.program && created.built) {
     count_loaded(true);
     return CL_SUCCESS;
@@ -94,6 +102,12 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
     active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
   }
   return status;
+}
+
+cl_int get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info what, size_t bytes,
+                              void* value, size_t* size) noexcept {
+  if (SplitProgram::of(program)) return CL_INVALID_PROGRAM;
+  return api()->get_program_build_info(program, device, what, bytes, value, size);
 }
 
 /// One kernel's part of a SplitProgram.
@@ -228,6 +242,7 @@ void* halide_entry(const char* name) noexcept {
       {kSetKernelArg, checked<&Api::set_kernel_arg, kSetKernelArg>()},
       entry("clCreateProgramWithSource", &create_program),
       entry("clBuildProgram", &build_program),
+      entry("clGetProgramBuildInfo", &get_program_build_info),
       entry("clReleaseProgram", &keep_program),
       entry("clCreateKernel", &create_kernel),
       entry("clReleaseKernel", &release_kernel),

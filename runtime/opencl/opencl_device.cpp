@@ -54,15 +54,12 @@ std::vector<Entry> list_devices(const Api& api) {
   return entries;
 }
 
-const std::vector<Entry>& devices() noexcept {
-  static const std::vector<Entry>& all = *[]() noexcept {
-    auto* entries = new (std::nothrow) std::vector<Entry>;
-    try {
-      if (const Api* api = opencl::api()) *entries = list_devices(*api);
-    } catch (const std::exception&) {  // no memory for the list: as good as no devices
-    }
-    return entries;
-  }();
+/// Listed at the first call. Throws std::bad_alloc only; then the next call tries again.
+const std::vector<Entry>& devices() {
+  static const std::vector<Entry>& all = *new std::vector<Entry>([] {
+    const Api* api = opencl::api();
+    return api ? list_devices(*api) : std::vector<Entry>();
+  }());
   return all;
 }
 
@@ -224,7 +221,7 @@ std::shared_ptr<StreamState> OpenClDevice::make_stream() { return std::make_shar
 
 }  // namespace
 
-int opencl_device_count() noexcept { return static_cast<int>(devices().size()); }
+int opencl_device_count() { return static_cast<int>(devices().size()); }
 
 DeviceState& open_opencl_device(int index) {
   load_halide_opencl();

@@ -8,7 +8,8 @@ namespace ashlar::detail {
 class DeviceState;
 
 /// Devices of all platforms: GPUs first, then accelerators, then CPUs, otherwise in the loader's order.
-int opencl_device_count() noexcept;
+/// Throws std::bad_alloc only.
+int opencl_device_count();
 /// Throws DriverError when the context can't be made.
 DeviceState& open_opencl_device(int index);
 std::string opencl_description(int index);

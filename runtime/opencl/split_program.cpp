@@ -42,8 +42,9 @@ std::map<std::string, std::string, std::less<>> kernels_of(std::string_view sour
   return parts;
 }
 
+bool SplitProgram::suits(std::string_view source) noexcept { return source.size() >= kShortest; }
+
 SplitProgram* SplitProgram::make(cl_context context, std::string_view source) noexcept {
-  if (source.size() < kShortest) return nullptr;
   try {
     auto split = std::make_unique<SplitProgram>();
     split->context_ = context;
@@ -59,10 +60,15 @@ SplitProgram* SplitProgram::of(cl_program handle) noexcept {
   return address % 2 == 1 ? reinterpret_cast<SplitProgram*>(address - 1) : nullptr;
 }
 
-void SplitProgram::set_options(cl_device_id device, const char* options) noexcept {
+bool SplitProgram::set_options(cl_device_id device, const char* options) noexcept {
   const std::lock_guard lock(mutex_);
   device_ = device;
-  options_ = options;
+  try {
+    options_ = options;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 }  // namespace ashlar::detail::opencl

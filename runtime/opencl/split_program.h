@@ -19,15 +19,17 @@ std::map<std::string, std::string, std::less<>> kernels_of(std::string_view sour
 /// Stands for a cl_program in the hands of Halide's runtime, which only builds it and makes kernels of it.
 class SplitProgram {
  public:
-  /// Null where the text is so short that it's built whole, or where there's no memory. Never freed.
+  /// False where the text is so short that it's built whole.
+  static bool suits(std::string_view source) noexcept;
+  /// Null where there's no memory. Freed only by a caller that couldn't set its options.
   static SplitProgram* make(cl_context context, std::string_view source) noexcept;
   /// Handles of drivers are addresses of something, so never odd.
   cl_program handle() noexcept { return reinterpret_cast<cl_program>(reinterpret_cast<uintptr_t>(this) | 1); }
   /// Null for a driver's own program.
   static SplitProgram* of(cl_program handle) noexcept;
 
-  /// What the compiler will be told.
-  void set_options(cl_device_id device, const char* options) noexcept;
+  /// What the compiler will be told. False where there's no memory to note it.
+  bool set_options(cl_device_id device, const char* options) noexcept;
   /// Builds the program of that kernel at its first call, or takes it from the cache; null with a status where that
   /// fails. `build` does the former.
   template <class Build>

@@ -1,10 +1,14 @@
 #include "tests/runtime/fake_cuda.h"
 
+#include <HalideRuntime.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -14,13 +18,26 @@ namespace {
 
 using Result = int;
 using Pointer = uint64_t;
-constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotFound = 500;
+constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotFound = 500,
+                 kLaunchFailed = 719;
 
 FakeCudaLog state{};
 std::mutex mutex;
 std::map<Pointer, size_t> blocks;
 thread_local int depth = 0;
-char context, device_module, scale_function;
+char context, device_module, scale_function, host_function;
+
+void (*watch)(int change) = nullptr;
+/// Around whatever here takes memory of the host.
+class AtWork {
+ public:
+  AtWork() {
+    if (watch) watch(1);
+  }
+  ~AtWork() {
+    if (watch) watch(-1);
+  }
+};
 
 // What a stream was told while it captured, and what a graph repeats.
 using Work = std::vector<std::function<Result()>>;
@@ -32,6 +49,7 @@ struct Stream {
 /// Does the work now, or keeps it for the graph that the stream is capturing.
 Result submit(void* stream, std::function<Result()> work) {
   if (stream == nullptr || depth == 0) return stream ? kInvalidContext : kInvalidValue;
+  const AtWork at_work;
   auto& queue = *static_cast<Stream*>(stream);
   if (!queue.capturing) return work();
   queue.captured.push_back(std::move(work));
@@ -74,11 +92,53 @@ Result copy(void* destination, const void* source, size_t bytes) {
 
 void* at(Pointer pointer) { return reinterpret_cast<void*>(pointer); }
 
+/// A call of a CPU kernel on the device's memory, with copies of all arguments: it may be repeated by a graph.
+class HostCall {
+ public:
+  explicit HostCall(const FakeCudaCall& call) : function_(call.function), arguments_(call.argument_count) {
+    for (size_t i = 0; i < arguments_.size(); ++i) {
+      Argument& argument = arguments_[i];
+      if (!call.is_buffer[i]) {
+        std::memcpy(&argument.scalar, call.arguments[i + 1], sizeof(argument.scalar));
+        continue;
+      }
+      argument.is_buffer = true;
+      argument.buffer = *static_cast<const halide_buffer_t*>(call.arguments[i + 1]);
+      std::copy_n(argument.buffer.dim, argument.buffer.dimensions, argument.dimensions.begin());
+      argument.buffer.host = static_cast<uint8_t*>(at(argument.buffer.device));
+      argument.buffer.device = 0;
+      argument.buffer.device_interface = nullptr;
+      argument.buffer.flags = 0;
+    }
+  }
+
+  Result run() {
+    void* no_context = nullptr;
+    std::vector<void*> slots{&no_context};
+    for (Argument& argument : arguments_) {
+      argument.buffer.dim = argument.dimensions.data();
+      slots.push_back(argument.is_buffer ? static_cast<void*>(&argument.buffer) : &argument.scalar);
+    }
+    return function_(slots.data()) == 0 ? kSuccess : kLaunchFailed;
+  }
+
+ private:
+  struct Argument {
+    bool is_buffer = false;
+    uint64_t scalar = 0;
+    halide_buffer_t buffer{};
+    std::array<halide_dimension_t, 9> dimensions{};
+  };
+  int (*function_)(void** arguments);
+  std::vector<Argument> arguments_;
+};
+
 }  // namespace
 
 extern "C" {
 
 const FakeCudaLog* fake_cuda_log() { return &state; }
+void fake_cuda_watch(void (*chosen)(int change)) { watch = chosen; }
 
 Result cuInit(unsigned int) { return kSuccess; }
 Result cuDriverGetVersion(int* version) { return *version = 12090, kSuccess; }
@@ -118,6 +178,7 @@ Result cuCtxPopCurrent_v2(void** popped) {
 Result cuCtxSynchronize() { return require_context(); }
 
 Result cuStreamCreate(void** stream, unsigned int) {
+  const AtWork at_work;
   if (require_context() != kSuccess) return kInvalidContext;
   std::lock_guard lock(mutex);
   ++state.live_streams;
@@ -139,12 +200,14 @@ Result cuStreamBeginCapture_v2(void* stream, int mode) {
   return require_context();
 }
 Result cuStreamEndCapture(void* stream, void** graph) {
+  const AtWork at_work;
   if (stream == nullptr || !std::exchange(static_cast<Stream*>(stream)->capturing, false)) return kInvalidValue;
   std::lock_guard lock(mutex);
   ++state.live_graphs;
   return *graph = new Work(std::move(static_cast<Stream*>(stream)->captured)), kSuccess;
 }
 Result cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  const AtWork at_work;
   std::lock_guard lock(mutex);
   ++state.live_graphs;
   return *executable = new Work(*static_cast<Work*>(graph)), kSuccess;
@@ -173,6 +236,7 @@ Result cuStreamWaitEvent(void* stream, void* event, unsigned int) {
   return require_context();
 }
 Result cuEventCreate(void** event, unsigned int) {
+  const AtWork at_work;
   std::lock_guard lock(mutex);
   ++state.live_events;
   return *event = new char, kSuccess;
@@ -185,6 +249,7 @@ Result cuEventDestroy_v2(void* event) {
 }
 
 Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {
+  const AtWork at_work;
   if (require_context() != kSuccess) return kInvalidContext;
   std::lock_guard lock(mutex);
   if (!is_dry() && static_cast<int64_t>(bytes) > kFakeCudaMemory - state.live_bytes) return kOutOfMemory;
@@ -238,15 +303,28 @@ Result cuModuleLoadData(void** loaded, const void* image) {
 }
 Result cuModuleUnload(void*) { return kInvalidContext; }
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
-  if (module != &device_module || (!is_dry() && std::strcmp(name, "scale") != 0)) return kNotFound;
-  return *function = &scale_function, kSuccess;
+  if (module != &device_module) return kNotFound;
+  *function = std::strcmp(name, "scale") == 0           ? &scale_function
+              : std::strcmp(name, "host_function") == 0 ? &host_function
+                                                        : nullptr;
+  return *function ? kSuccess : kNotFound;
 }
 Result cuFuncSetAttribute(void*, int, int) { return ++state.raised_shared, kSuccess; }
 
 /// scale: x, scale, n, y;  y[i] = scale · x[i]
 Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                       unsigned int, unsigned int, void* stream, void** parameters, void**) {
-  if (function != &scale_function || stream == nullptr || require_context() != kSuccess) return kInvalidValue;
+  if (stream == nullptr || require_context() != kSuccess) return kInvalidValue;
+  if (function == &host_function) {
+    const AtWork at_work;
+    {
+      std::lock_guard lock(mutex);
+      state.last_stream = stream;
+    }
+    const auto call = std::make_shared<HostCall>(**static_cast<const FakeCudaCall**>(parameters[0]));
+    return submit(stream, [call] { return call->run(); });
+  }
+  if (function != &scale_function) return kInvalidValue;
   if (is_dry()) return kSuccess;
   const auto* x = static_cast<const float*>(at(*static_cast<Pointer*>(parameters[0])));
   const float scale = *static_cast<float*>(parameters[1]);

@@ -1,5 +1,6 @@
-// A stand-in for libcuda.so.1: one device whose memory is the host's, and one kernel. For tests on machines without a
-// GPU: they open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver. With
+// A stand-in for libcuda.so.1: one device whose memory is the host's. Its one module has two functions: "scale", and
+// "host_function", which runs any compiled CPU kernel on the device's memory. For tests on machines without a GPU: they
+// open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver. With
 // ASHLAR_FAKE_CUDA_CAPABILITY=90, say, it takes every module and every launch and does nothing.
 #pragma once
 
@@ -25,7 +26,19 @@ struct FakeCudaLog {
 
 const FakeCudaLog* fake_cuda_log();
 
+/// Has `watch` called with 1 when the driver begins to work and with -1 when it has done.
+void fake_cuda_watch(void (*watch)(int change));
+
 }  // extern "C"
 
 /// Its memory, in bytes: beyond it cuMemAlloc returns CUDA_ERROR_OUT_OF_MEMORY.
 inline constexpr int64_t kFakeCudaMemory = int64_t{64} << 20;
+
+/// What "host_function" is given, by the address of one: a kernel, and what it is called with. Of the arguments behind
+/// the user context, buffers are seen through their device handles, and scalars are eight bytes.
+struct FakeCudaCall {
+  int (*function)(void** arguments);
+  int argument_count;
+  void** arguments;
+  const bool* is_buffer;
+};

@@ -9,7 +9,6 @@
 
 #include "runtime/counters.h"
 #include "runtime/error.h"
-#include "runtime/fault.h"
 #include "runtime/graph.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
@@ -223,45 +222,6 @@ TEST_F(Cuda, OutOfMemoryTrimsOtherStreamsThenThrows) {
     EXPECT_THROW(detail::Storage::create(kFakeCudaMemory, Device::cuda()), OutOfMemory);
   }
   EXPECT_EQ(download(kept), ramp(1000));
-}
-
-TEST_F(Cuda, TheNthDriverCallFails) {
-  const auto job = [] {
-    const Tensor x = upload(ramp(500), Device::cuda());
-    const Stream other(Device::cuda());
-    StreamScope scope(other);
-    const Tensor target = upload(std::vector<float>(600, -1), Device::cuda());
-    run(&scale_on_cuda, x, 2, Tensor(target.storage(), {500}, {1}, 3, DType::f32));
-    const Graph graph = capture(Device::cuda(), [&] { run(&scale_on_cuda, x, 4, target.slice(0, 3, 503)); });
-    graph.replay();
-    return download(target)[3 + 499] / 2;
-  };
-  int exceptions = 0;
-  for (int n = 1;; ++n) {
-    ASSERT_LT(n, 500);
-    trim_memory(Device::cuda());
-    const FakeCudaLog before = *log_;
-    bool fired = false;
-    try {
-      detail::FaultScope fault(detail::FaultSite::driver_call, n);
-      const float result = job();
-      fired = fault.fired();
-      EXPECT_EQ(result, 998) << n;
-    } catch (const Error& error) {
-      fired = true;
-      ++exceptions;
-      EXPECT_TRUE(dynamic_cast<const DriverError*>(&error) || dynamic_cast<const OutOfMemory*>(&error)) << error.what();
-    }
-    trim_memory(Device::cuda());
-    EXPECT_EQ(log_->live_allocations, before.live_allocations) << n;
-    EXPECT_EQ(log_->live_streams, before.live_streams) << n;
-    EXPECT_EQ(log_->live_events, before.live_events) << n;
-    EXPECT_EQ(log_->live_graphs, before.live_graphs) << n;
-    EXPECT_EQ(log_->contexts_pushed, 0) << n;
-    EXPECT_EQ(job(), 998);
-    if (!fired) break;
-  }
-  EXPECT_GE(exceptions, 15);
 }
 
 }  // namespace

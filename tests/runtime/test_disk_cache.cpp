@@ -2,6 +2,8 @@
 // test in a process of its own (see CMakeLists.txt).
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -9,12 +11,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "ashlar/ops/unary.h"
 #include "runtime/counters.h"
 #include "runtime/disk_cache.h"
+#include "runtime/siphash.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {
@@ -38,8 +42,17 @@ class DiskCaches : public ::testing::Test {
   }
   static void write(const path& file, const std::string& content) {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+    ::chmod(file.c_str(), 0600);
   }
-  size_t files() const { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), {})); }
+  /// Beside the secret, once there is one.
+  size_t files() const {
+    const auto all = std::distance(std::filesystem::directory_iterator(folder_), {});
+    return static_cast<size_t>(all) - std::filesystem::exists(folder_ / DiskCache::kSecretFile);
+  }
+  static mode_t mode_of(const path& file) {
+    struct stat status {};
+    return ::stat(file.c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
+  }
   path folder_;
 };
 
@@ -84,6 +97,106 @@ TEST_F(DiskCaches, DamagedFilesAreNotBelieved) {
   }
   write(file, whole);
   EXPECT_EQ(cache.load("key"), "some value");
+}
+
+// As its authors' test vector: key 00 01 … 0f, message 00 01 … 0e.
+TEST(SipHash, AsPublished) {
+  std::string message;
+  for (int i = 0; i < 15; ++i) message.push_back(static_cast<char>(i));
+  for (size_t cut = 0; cut <= message.size(); ++cut) {
+    detail::SipHash sum({0x0706050403020100u, 0x0f0e0d0c0b0a0908u});
+    sum.add(std::string_view(message).substr(0, cut));
+    sum.add(std::string_view(message).substr(cut));
+    EXPECT_EQ(sum.finish(), 0xa129ca6149be45e5u);
+  }
+}
+
+// What an entry says is for this user's processes alone.
+TEST_F(DiskCaches, IsClosedToOthers) {
+  const path made = folder_ / "cache";
+  const DiskCache cache(made);
+  ASSERT_TRUE(cache.store("key", "value"));
+  EXPECT_EQ(mode_of(made), 0700u);
+  EXPECT_EQ(mode_of(made / DiskCache::kSecretFile), 0600u);
+  EXPECT_EQ(mode_of(cache.file_of("key")), 0600u);
+  ::chmod(made.c_str(), 0777);
+  EXPECT_EQ(cache.load("key"), "value");
+  EXPECT_EQ(mode_of(made), 0700u);
+  ::chmod(cache.file_of("key").c_str(), 0644);
+  EXPECT_FALSE(cache.load("key")) << "somebody else may have written it while the folder was open";
+  if (::geteuid() != 0) return;  // the rest takes somebody else's files
+  constexpr uid_t kNobody = 65534;
+  ASSERT_TRUE(cache.store("key", "value"));
+  ASSERT_EQ(::chown(cache.file_of("key").c_str(), kNobody, kNobody), 0);
+  EXPECT_FALSE(cache.load("key"));
+  ASSERT_TRUE(cache.store("key", "value"));
+  ASSERT_EQ(::chown(made.c_str(), kNobody, kNobody), 0);
+  EXPECT_FALSE(cache.load("key"));
+  EXPECT_FALSE(cache.store("key", "value"));
+}
+
+// What was hung, or read, by a process that only opened its cache.
+TEST_F(DiskCaches, WhatIsNoFileIsRemoved) {
+  const DiskCache cache(folder_);
+  ASSERT_TRUE(cache.store("other", "value"));
+  const std::string file = cache.file_of("key");
+  const std::vector<std::function<int()>> plants = {
+      [&] { return ::mkfifo(file.c_str(), 0600); },
+      [&] { return ::symlink(cache.file_of("other").c_str(), file.c_str()); },
+      [&] { return ::symlink("/dev/zero", file.c_str()); },
+      [&] { return ::symlink("nowhere", file.c_str()); },
+  };
+  for (const auto& plant : plants) {
+    ASSERT_EQ(plant(), 0);
+    EXPECT_FALSE(cache.load("key"));
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(file)));
+    ASSERT_EQ(plant(), 0);
+    EXPECT_TRUE(cache.store("key", "mine"));
+    EXPECT_EQ(cache.load("key"), "mine");
+    EXPECT_EQ(cache.load("other"), "value");
+    cache.remove("key");
+  }
+}
+
+// An entry is worth nothing without the secret that it was written under, nor is one that was written for another key.
+TEST_F(DiskCaches, ForgedEntriesAreNotBelieved) {
+  const DiskCache cache(folder_), elsewhere(folder_ / "elsewhere");
+  ASSERT_TRUE(cache.store("key", "value"));
+  ASSERT_TRUE(elsewhere.store("key", "forged"));
+  std::filesystem::rename(elsewhere.file_of("key"), cache.file_of("key"));
+  EXPECT_FALSE(cache.load("key"));
+  ASSERT_TRUE(cache.store("key", "value"));
+  ASSERT_TRUE(cache.store("yek", "other"));
+  const std::string whole = read(cache.file_of("yek"));
+  std::string renamed = whole;
+  renamed.replace(whole.find("yek"), 3, "key");
+  std::filesystem::remove(cache.file_of("key"));
+  write(cache.file_of("key"), renamed);
+  EXPECT_FALSE(cache.load("key"));
+}
+
+// A secret that is gone, or no secret: another is made, and what was written under the old one is made anew.
+TEST_F(DiskCaches, ALostSecretIsReplaced) {
+  const DiskCache cache(folder_);
+  const std::string secret = folder_ / DiskCache::kSecretFile;
+  const std::vector<std::function<void()>> losses = {
+      [&] {},
+      [&] { write(secret, "short"); },
+      [&] { ::mkfifo(secret.c_str(), 0600); },
+      [&] { ::symlink("/dev/zero", secret.c_str()); },
+      [&] { write(secret, std::string(16, 'x')), ::chmod(secret.c_str(), 0644); },
+  };
+  for (const auto& lose : losses) {
+    ASSERT_TRUE(cache.store("key", "value"));
+    ASSERT_EQ(cache.load("key"), "value");
+    std::filesystem::remove(secret);
+    lose();
+    EXPECT_FALSE(cache.load("key"));
+    ASSERT_TRUE(cache.store("key", "again"));
+    EXPECT_EQ(cache.load("key"), "again");
+    EXPECT_EQ(mode_of(secret), 0600u);
+  }
+  EXPECT_EQ(files(), 1u);
 }
 
 TEST_F(DiskCaches, ManyWritersAndReadersAtOnce) {
@@ -151,7 +264,7 @@ class ProgramCache : public ::testing::Test {
   static std::vector<path> files() {
     std::vector<path> found;
     for (const auto& entry : std::filesystem::directory_iterator(path(std::getenv("ASHLAR_CACHE")) / "opencl")) {
-      found.push_back(entry.path());
+      if (entry.path().filename() != DiskCache::kSecretFile) found.push_back(entry.path());
     }
     return found;
   }

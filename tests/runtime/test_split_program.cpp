@@ -29,9 +29,7 @@ TEST(SplitProgram, EachKernelHasTheHeadAndItsOwnDefinitions) {
   EXPECT_TRUE(kernels_of(head).empty());
 }
 
-TEST(SplitProgram, LeavesShortProgramsWhole) {
-  EXPECT_EQ(SplitProgram::make(nullptr, "__kernel void k() { }\n"), nullptr);
-}
+TEST(SplitProgram, LeavesShortProgramsWhole) { EXPECT_FALSE(SplitProgram::suits("__kernel void k() { }\n")); }
 
 TEST(SplitProgram, IsToldFromADriversHandle) {
   const std::string text = "__kernel void k() { }\n" + std::string(200 << 10, '\n');

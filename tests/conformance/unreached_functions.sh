@@ -4,6 +4,7 @@
 # that takes every launch and computes nothing, so no GPU is needed. Fails when they are others than those that
 # unreached_functions.txt admits to; --update writes that file.
 set -euo pipefail
+export LC_ALL=C  # one order of lines
 update=0
 if [[ $1 == --update ]]; then
   update=1

@@ -13,6 +13,7 @@ constexpr double kGradients = 0.35;
 constexpr int kSmallBits = 12;
 constexpr int kLargeBits = 22;
 constexpr int kLargeGradientBits = 20;
+constexpr int kLargePiecesBits = 14;
 constexpr int64_t kMostTerms = 1 << 24;
 
 bool is_prime(int64_t n) {
@@ -57,6 +58,22 @@ void find_symbols(Draw& draw) {
       of_axes.push_back(at->second);
     }
   }
+}
+
+// Batches of products: no input has every symbol, and one has more than two axes. Each small matrix fills a tile of its
+// own, so that millions of them take minutes.
+bool has_many_pieces(const Draw& draw) {
+  size_t most_symbols = 0;
+  int rank = 0;
+  for (size_t i = 0; i < draw.symbols.size(); ++i) {
+    std::vector<int> of_axes = draw.symbols[i];
+    std::ranges::sort(of_axes);
+    const auto repeated = std::ranges::unique(of_axes);
+    of_axes.erase(repeated.begin(), repeated.end());
+    most_symbols = std::max<size_t>(most_symbols, of_axes.size() - std::ranges::count(of_axes, -1));
+    rank = std::max(rank, draw.item.inputs[i].shape.rank());
+  }
+  return rank > 2 && most_symbols < draw.extents.size();
 }
 
 // Log-uniform sizes, shared out among the symbols at random: the largest input has about 2^bits elements.
@@ -242,7 +259,7 @@ Draw Drawer::draw(uint64_t seed) const {
     draw.above.push_back(input.values.high - extent);
   }
   find_symbols(draw);
-  const int large = draw.gradient ? kLargeGradientBits : kLargeBits;
+  const int large = has_many_pieces(draw) ? kLargePiecesBits : draw.gradient ? kLargeGradientBits : kLargeBits;
   // The larger ones more rarely: a draw of millions takes as long as a thousand small ones.
   const double bits = random.chance(kLarge)
                           ? kSmallBits + (large - kSmallBits) * std::min(random.fraction(), random.fraction())

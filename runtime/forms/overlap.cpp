@@ -87,8 +87,8 @@ class Search {
 bool is_injective(const Shape& sizes, const Shape& strides) {
   std::vector<Step> steps;
   int64_t numel = 1;
+  if (std::ranges::find(sizes, 0) != sizes.end()) return true;
   for (int i = 0; i < sizes.rank(); i++) {
-    if (sizes[i] == 0) return true;
     if (sizes[i] == 1) continue;
     if (strides[i] == 0) return false;
     steps.push_back({std::abs(strides[i]), 1 - sizes[i], sizes[i] - 1});

@@ -42,7 +42,7 @@ const Function kFunctions[] = {
     {"rsqrt", rsqrt, ad::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 4, nullptr, {.low = 0.1, .high = 4}, 0},
     {"tanh", tanh, ad::tanh, [](double x) { return std::tanh(x); }, 8, nullptr, {}, 200},
     {"sigmoid", sigmoid, ad::sigmoid, sigmoid_of, 8, nullptr, {.low = -4, .high = 4}, 200},
-    {"relu", relu, ad::relu, [](double x) { return x < 0 ? 0 : x; }, 0, nullptr, {}, 1e30},
+    {"relu", relu, ad::relu, [](double x) { return x > 0 || std::isnan(x) ? x : 0; }, 0, nullptr, {}, 1e30},
     {"gelu",
      gelu,
      ad::gelu,

@@ -99,10 +99,9 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
   out << "Var " << name << "(" << declare(parameters, false) << ") {\n";
   std::string inputs = "{" + join(variables) + "}";
   if (is_contraction) {
-    out << "  std::vector<Var> inputs" << inputs << ";\n  MatmulOptions fused = options;\n  if (bias.defined()) {\n"
-        << "    fused.bias = bias.value();\n    inputs.push_back(bias);\n  }\n";
+    out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";
     arguments.back() = "fused";
-    inputs = "inputs";
+    inputs = "{" + join(variables) + ", bias}";
   }
   if (results.size() == 1) {
     out << "  const Tensor " << results[0].name << " = ashlar::" << name << "(" << join(arguments) << ");\n";

@@ -180,8 +180,10 @@ void check_defined(const Descriptor& descriptor) {
 void check_maxima(const std::vector<Halide::Func>& outputs, const std::set<std::string>& may_drop_nan) {
   for (const auto& [name, function] : build_environment(functions_of(outputs))) {
     FloatMaxima maxima;
+    std::vector<Expr> walked;
     const auto look_at = [&](const Halide::Internal::Definition& definition) {
-      for (const Expr& value : definition.values()) {
+      for (const Expr& with_lets : definition.values()) {
+        const Expr& value = walked.emplace_back(substitute_in_all_lets(with_lets));
         const Max* max = value.as<Max>();
         if (max != nullptr && may_drop_nan.contains(name)) {
           max->a.accept(&maxima);

@@ -84,7 +84,8 @@ struct KernelInstance {
   uint32_t key;  ///< KernelKey::packed(), and in the highest byte the setting of its tunables: 0 is the default
   int (*function)(void** arguments);
   const char* symbol;
-  const char* tunables = "";  ///< those that aren't the default's: "tile_rows=128 tile_depth=16"
+  const char* tunables = "";          ///< those that aren't the default's: "tile_rows=128 tile_depth=16"
+  const char* device_functions = "";  ///< the GPU functions among which it chooses, separated by blanks
 
   constexpr int setting() const { return static_cast<int>(key >> 24); }
 };
@@ -93,9 +94,8 @@ constexpr uint32_t with_setting(uint32_t key, int setting) {
   return (key & 0xffffffu) | static_cast<uint32_t>(setting) << 24;
 }
 
-/// By which a device and its like are known in a table (FNV-1a).
-constexpr uint64_t identity_hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
+/// By which a device and its like are known in a table (FNV-1a). Given the hash of a text, that of it and `text`.
+constexpr uint64_t identity_hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
   return hash;
 }
@@ -117,6 +117,7 @@ struct TargetTable {
   int count = 0;
   const TunedGrid* grids = nullptr;  ///< sorted by key
   int grid_count = 0;
+  uint64_t code_hash = 0;  ///< of the compiled code of all instances and settings, the same wherever it was built
 };
 
 /// A comptime parameter: its name and its values' names.

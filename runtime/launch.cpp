@@ -136,6 +136,7 @@ void run_call(const KernelInfo& kernel, const KernelInstance& instance, Call& ca
   const auto run = [&](LaunchContext& context) {
     context.device = stream.device();
     context.stream = &stream;
+    context.instance = &instance;
     return call.run(instance, context);
   };
   if (stream.device().kind == DeviceKind::cpu) stream.count_launch();
@@ -221,5 +222,9 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 }
 
 LaunchObserver set_launch_observer(LaunchObserver observer) { return detail::launch_observer.exchange(observer); }
+
+DeviceFunctionObserver set_device_function_observer(DeviceFunctionObserver observer) {
+  return detail::device_function_observer.exchange(observer);
+}
 
 }  // namespace ashlar

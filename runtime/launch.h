@@ -48,4 +48,10 @@ using LaunchObserver = void (*)(const KernelInfo& kernel, const KernelInstance& 
 /// Replaces the observer of all threads and returns the old one; null, the default, is none.
 LaunchObserver set_launch_observer(LaunchObserver observer);
 
+/// Told of every GPU function that a compiled kernel is about to launch, on the calling thread: one of the instance's
+/// device_functions, by a string that lives for the call alone. It must not throw.
+using DeviceFunctionObserver = void (*)(const KernelInstance& instance, const char* function) noexcept;
+/// Replaces that observer in the same way.
+DeviceFunctionObserver set_device_function_observer(DeviceFunctionObserver observer);
+
 }  // namespace ashlar

@@ -5,14 +5,20 @@
 #include <cstdint>
 
 #include "runtime/device.h"
+#include "runtime/kernel.h"
 
 namespace ashlar::detail {
 
 class StreamState;
 
+/// runtime/launch.h's DeviceFunctionObserver.
+inline std::atomic<void (*)(const KernelInstance& instance, const char* function) noexcept> device_function_observer{
+    nullptr};
+
 struct LaunchContext {
   Device device;
   StreamState* stream = nullptr;
+  const KernelInstance* instance = nullptr;
 
   // ---- told back ----
   /// 0 empty, 1 being written, 2 written: pieces of a parallel loop may fail at the same time, the first one counts.
@@ -32,6 +38,11 @@ struct LaunchContext {
   /// Keeps the first message.
   void record_error(const char* message) noexcept;
   void record_driver_failure(const char* call, int64_t status, bool memory) noexcept;
+  /// A GPU function of the instance is about to be launched.
+  void tell_observer(const char* function) const noexcept {
+    const auto observer = device_function_observer.load(std::memory_order_relaxed);
+    if (observer != nullptr && instance != nullptr) observer(*instance, function);
+  }
   const char* message() const noexcept { return error_state.load(std::memory_order_acquire) == 2 ? error : ""; }
 };
 

@@ -5,8 +5,12 @@
 #                                           $ASHLAR_OUTPUT. Fails when a case fails or a device isn't there.
 #   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
 #   run.sh vendor                           the cases of kernels that a vendor's library can compute too, computed by it
-#   run.sh sanitize                         some small cases of every kernel on CUDA, under compute-sanitizer's memcheck
-#                                           and racecheck; fails on any finding
+#   run.sh sanitize [PART/PARTS]            on CUDA, first all cases, to see which GPU functions each one reaches; then
+#                                           the cheapest ones that together reach every function of every kernel, under
+#                                           compute-sanitizer's memcheck and racecheck; fails on any finding. A part is
+#                                           every PARTS-th of them, from 0/PARTS on; parts of one $ASHLAR_OUTPUT share
+#                                           the first step.
+# A bundle of what has changed (./dev bundle --changed) has the cases of these kernels alone.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
@@ -50,26 +54,37 @@ if [[ ${1:-} == vendor ]]; then
   exit
 fi
 
-# Every sixth case of a kernel and its first gradient, without the large ones but for one of the rows that clusters of
-# blocks share, in every element type.
-small_cases() {
-  "$output/bin/ashlar-conformance" --devices cuda --gtest_list_tests | awk '
-    /^[a-z0-9_]+\.$/ { kernel = $1; count = gradients = 0; split("", chosen); next }
-    /^  .*\/.*\/cuda/ {
-      name = $1; sub(/\/.*/, "", name)
-      if (name ~ /[0-9][0-9][0-9][0-9]/ && name !~ /rows_of_65528$/) next
-      if (!(name in chosen)) chosen[name] = name ~ /rows_of_65528$/ || (name ~ /gradient/ && gradients++ == 0) || count++ % 6 == 0
-      if (chosen[name]) printf "%s%s%s", (found++ ? ":" : ""), kernel, $1
-    }'
-}
+# What a bundle of what has changed runs on a device: "--kernels=softmax,sum"; nothing in a whole bundle.
+chosen_kernels() { [[ ! -e $here/changed ]] || awk -v device="$1" '$1 == device {print "--kernels=" $2}' "$here/changed"; }
+changed_nothing() { [[ -e $here/changed ]] && ! grep -q "^$1 ." "$here/changed"; }
 
 if [[ ${1:-} == sanitize ]]; then
-  cases=$(small_cases)
+  if ! command -v compute-sanitizer > /dev/null; then
+    echo "run.sh sanitize: no compute-sanitizer on the PATH; it comes with a CUDA toolkit" >&2
+    exit 2
+  fi
+  IFS=/ read -r part parts <<< "${2:-0/1}"
+  cover=$output/cover
+  if [[ ! $cover/tests.txt -nt $output/bin/unpacked ]]; then
+    # shellcheck disable=SC2046
+    if ! timeout "$limit" "$output/bin/ashlar-conformance" --devices cuda $(chosen_kernels cuda) --cover "$cover" \
+        > "$output/cover.log" 2>&1; then
+      echo "cover: a case fails without compute-sanitizer, or there's no device; details in $output/cover.log" >&2
+      rm -f "$cover/tests.txt"
+      exit 1
+    fi
+    echo "cover: $(tail -n 1 "$output/cover.log")"
+    sed 's/^/  not reached on this device: /' "$cover/missed.txt"
+  fi
+  awk -v part="$part" -v parts="$parts" '(NR - 1) % parts == part' "$cover/tests.txt" > "$cover/part.txt"
   for tool in memcheck racecheck; do
+    log=$output/$tool-$part-of-$parts.log
+    begin=$SECONDS
     compute-sanitizer --tool "$tool" --error-exitcode 1 "$output/bin/ashlar-conformance" --devices cuda \
-      --gtest_brief=1 --gtest_filter="$cases" > "$output/$tool.log" 2>&1
+      --gtest_brief=1 --only "$cover/part.txt" > "$log" 2>&1
     code=$?
-    echo "$tool: exit code $code; $(grep -E '^\[==========\].*ran|SUMMARY' "$output/$tool.log" | tr '\n' ' ')"
+    echo "$tool $part/$parts: exit code $code after $((SECONDS - begin)) s; $(
+      grep -E '^\[==========\].*ran|SUMMARY' "$log" | tr '\n' ' ')"
     [[ $code == 0 ]] || exit $code
   done
   exit
@@ -89,7 +104,13 @@ for device in "${devices[@]}"; do
   log=$output/conformance-$device.log
   json=$output/results-$device.json
   rm -f "$json"
-  timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --results "$json" "$@" > "$log" 2>&1
+  if changed_nothing "$device"; then
+    echo "$device: nothing has changed since the results that this bundle was made against"
+    continue
+  fi
+  # shellcheck disable=SC2046
+  timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" $(chosen_kernels "$device") \
+    --results "$json" --revision "$(cat "$here/revision")" "$@" > "$log" 2>&1
   status=$?
   # Cases of a missing device are skipped, which is no success here.
   if [[ $status == 0 ]] && grep -q "no $device.* device or driver" "$json" "$log"; then status=4; fi

@@ -1,32 +1,43 @@
 #!/usr/bin/env bash
-# make-bundle.sh BUILD OUT: a self-contained folder that trains and runs the conformance cases on a machine that has a
-# GPU driver and nothing else of ours: programs (stripped), the shared libraries they need, the OpenCL loader, data.
+# make-bundle.sh BUILD OUT [CHANGED]: a self-contained folder that trains and runs the conformance cases on a machine that
+# has a GPU driver and nothing else of ours: programs (stripped), the shared libraries they need, the OpenCL loader, data.
+# With CHANGED, a file with a line "cuda softmax,sum" for each code target, it only runs the cases of these kernels.
 set -euo pipefail
-build=$1 out=$2
+build=$1 out=$2 changed=${3:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 programs=(ashlar-conformance ashlar-train)
-packages=(ocl-icd-libopencl1 zlib1g dataset-fashion-mnist libcli11-dev nlohmann-json3-dev libgtest-dev)
+packages=(ocl-icd-libopencl1 libcli11-dev nlohmann-json3-dev libgtest-dev)
+if [[ -n $changed ]]; then
+  programs=(ashlar-conformance)
+else
+  packages+=(zlib1g dataset-fashion-mnist)
+fi
 
 rm -rf "$out"
-mkdir -p "$out"/{lib,data/fashion-mnist,opencl-vendors,licences}
+mkdir -p "$out"/{lib,opencl-vendors,licences}
 # Most of a program is kernels, and the second one's are the first one's: packed together they take a sixth. run.sh unpacks
 # them.
 stripped=$(mktemp -d)
 trap 'rm -rf "$stripped"' EXIT
 for program in "${programs[@]}"; do
-  strip -o "$stripped/$program" "$build/bin/$program"
+  strip -o "$stripped/$program" "$build/bin/$program${changed:+-changed}"
 done
 tar -c -C "$stripped" "${programs[@]}" | xz --lzma2=preset=1,dict=128MiB > "$out/programs.tar.xz"
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.
 for program in "${programs[@]}"; do
-  ldd "$build/bin/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
+  ldd "$stripped/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
 done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r cp -L -t "$out/lib"
 loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
 cp -L "$loader" "$out/lib/libOpenCL.so.1"
 strip --strip-unneeded "$out"/lib/*
 
-cp /usr/share/datasets/fashion-mnist/*.gz "$out/data/fashion-mnist/"
+if [[ -n $changed ]]; then
+  cp "$changed" "$out/changed"
+else
+  mkdir -p "$out/data/fashion-mnist"
+  cp /usr/share/datasets/fashion-mnist/*.gz "$out/data/fashion-mnist/"
+fi
 # Where NVIDIA's container runtime puts its OpenCL driver; run.sh looks elsewhere too.
 echo /usr/local/nvidia/lib64/libnvidia-opencl.so.1 > "$out/opencl-vendors/nvidia.icd"
 cp "$here/bundle-run.sh" "$out/run.sh"

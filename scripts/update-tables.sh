@@ -1,23 +1,26 @@
 #!/usr/bin/env bash
 # update-tables.sh [--check]: writes docs/support.md and docs/status.md from the conformance runs: those of this machine
-# (build/conformance, made by ctest) and those brought back from GPU machines (docs/results, with notes on them). With --check it writes
-# nothing and fails when docs/support.md says anything else than these runs.
+# (build/conformance, made by ctest) and those brought back from other machines (docs/results, with notes on them), as far
+# as they still hold for the kernels that build/ has now. With --check it writes nothing and fails when docs/support.md, or
+# what docs/status.md says of the runs brought back, is anything else.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=build/bin/ashlar-conformance
-results=(build/conformance/{cpu,cpu_avx2,cpu_baseline,opencl}.json)
-for file in "${results[@]}"; do
+here=(build/conformance/{cpu,cpu_avx2,cpu_baseline,opencl}.json)
+for file in "${here[@]}"; do
   if [[ ! -e $file ]]; then
     echo "update-tables: no $file; run ./dev test -R '^conformance' first" >&2
     exit 1
   fi
 done
 shopt -s nullglob
-results+=(docs/results/*.json)
-from=$(IFS=,; echo "${results[*]}")
+brought=(docs/results/*.json)
+list() { local IFS=,; echo "$*"; }
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
-"$program" --from "$from" --support "$made/support.table" --status "$made/status.table"
+"$program" --from "$(list "${here[@]}" "${brought[@]}")" --support "$made/support.table"
+"$program" --from "$(list "${here[@]}")" --status "$made/here.table"
+"$program" --from "$(list "${brought[@]}")" --status "$made/brought.table"
 
 {
   cat "$made/support.table"
@@ -25,12 +28,23 @@ trap 'rm -rf "$made"' EXIT
   echo "From the runs in [status.md](status.md), by scripts/update-tables.sh; a test compares it with the latest run."
 } > "$made/support.md"
 {
+  echo "## Runs brought back"
+  echo
+  echo "From machines with a GPU by \`build/bundle/run.sh\`, and from this one by \`./dev conformance-intel\`. Their results"
+  echo "lie in docs/results with a hash of each kernel's compiled code and of the tests that ran; the last column tells"
+  echo "which kernels have other code now. A test compares this section with the kernels as they are built now."
+  echo
+  cat "$made/brought.table"
+} > "$made/brought.md"
+{
   echo "# Conformance runs"
   echo
   echo "Each row is one run of \`ashlar-conformance\` on one device: cases and gradient checks that passed, failed or were"
-  echo "skipped. The runs on a GPU come from \`build/bundle/run.sh\`; their results lie in docs/results."
+  echo "skipped. These are from the machine that wrote this page:"
   echo
-  cat "$made/status.table"
+  cat "$made/here.table"
+  echo
+  cat "$made/brought.md"
   for notes in docs/results/*.md; do
     echo
     cat "$notes"
@@ -38,8 +52,12 @@ trap 'rm -rf "$made"' EXIT
 } > "$made/status.md"
 
 if [[ ${1:-} == --check ]]; then
-  if ! diff -u docs/support.md "$made/support.md"; then
-    echo "docs/support.md is out of date: run scripts/update-tables.sh and commit it" >&2
+  # The section up to the next heading, without the blank line in front of that.
+  awk '/^## /{inside = /^## Runs brought back/} inside' docs/status.md | sed -e '${/^$/d}' > "$made/brought.now"
+  if ! diff -u docs/support.md "$made/support.md" || ! diff -u "$made/brought.now" "$made/brought.md"; then
+    echo "docs/support.md or docs/status.md is out of date: a kernel or a case has changed since the runs that it shows." >&2
+    echo "Run scripts/update-tables.sh and commit what it writes. It marks as stale what GPUs have to run again:" >&2
+    echo "./dev bundle --changed makes the bundle for them." >&2
     exit 1
   fi
 else

@@ -12,7 +12,7 @@ namespace ashlar::dsl {
 /// Writes into `folder`: an object for each instance and each setting of its tunables that a table in the folder
 /// `tuned` uses (for cuda its PTX and the assembler's report, too), a table for each kernel, and two response files,
 /// objects.rsp and tables.rsp, that name them. Each is compiled in a process of its own: Halide numbers its names per
-/// process, so that an object depends on its kernel alone. Returns the number of functions. Throws DataError on a table
+/// process, so that an object, and with it the hash in its table, depends on its kernel alone. Returns the number of functions. Throws DataError on a table
 /// that doesn't fit.
 int compile_kernels(const std::string& code_target, int cuda_capability, const std::filesystem::path& folder,
                     const std::filesystem::path& tuned, const DeviceTools& tools);

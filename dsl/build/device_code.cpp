@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include "dsl/build/opencl_source.h"
@@ -204,6 +205,22 @@ Halide::Module with_code(const Halide::Module& module, const std::string& buffer
 }
 
 }  // namespace
+
+std::string device_functions(const Halide::Module& module) {
+  const Halide::Buffer<> source = module.get_device_code_buffer();
+  if (!source.defined()) return {};
+  std::istringstream lines(static_cast<const char*>(source.data()));
+  std::string names;
+  for (std::string line; std::getline(lines, line);) {
+    for (const std::string begin : {".entry ", "__kernel void "}) {
+      const size_t at = line.find(begin);
+      if (at == std::string::npos) continue;
+      const size_t name = at + begin.size();
+      names += (names.empty() ? "" : " ") + line.substr(name, line.find('(', name) - name);
+    }
+  }
+  return names;
+}
 
 Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const path& stem) {
   const Halide::Buffer<> source = module.get_device_code_buffer();

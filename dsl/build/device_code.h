@@ -16,6 +16,9 @@ struct DeviceTools {
   std::vector<std::string> architectures;  ///< compute capabilities times ten: "80", "90"
 };
 
+/// The names of a module's GPU functions as Halide wrote it, separated by blanks; empty for the CPU.
+std::string device_functions(const Halide::Module& module);
+
 /// The same module with its PTX, markers turned into instructions (ptx_rewriter.h), replaced by a compressed container
 /// ("fatbin") that holds machine code for each architecture, and the PTX for later ones; the driver picks what its GPU
 /// runs. Leaves `stem`.ptx (the final PTX) and `stem`.ptxas (what the assembler says of registers, spills and shared

@@ -119,6 +119,7 @@ int launch_function(KernelModule& module, const char* name, const LaunchSize& si
     }
     entry->shared_limit.store(size.shared_bytes, std::memory_order_relaxed);
   }
+  launch.tell_observer(name);
   const auto u = [](int value) { return static_cast<unsigned int>(value); };
   const Result status =
       call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2]),

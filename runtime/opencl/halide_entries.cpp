@@ -134,7 +134,10 @@ cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) no
     kernel = api()->create_kernel(program, name, status);
   }
   note("clCreateKernel", *status);
-  if (active_launch != nullptr) active_launch->unreleased_kernel = kernel;
+  if (active_launch != nullptr) {
+    active_launch->unreleased_kernel = kernel;
+    active_launch->tell_observer(name);  // Halide's runtime makes a cl_kernel for each launch
+  }
   return kernel;
 }
 

@@ -231,7 +231,8 @@ const char* opencl_build_options(int index) noexcept {
 
 std::string opencl_driver(int index) {
   const cl_device_id device = devices().at(static_cast<size_t>(index)).device;
-  return text_of(device, CL_DEVICE_VERSION) + ", driver " + text_of(device, CL_DRIVER_VERSION);
+  return text_of(device, CL_DEVICE_VENDOR) + ", " + text_of(device, CL_DEVICE_VERSION) + ", driver " +
+         text_of(device, CL_DRIVER_VERSION);
 }
 
 }  // namespace ashlar::detail

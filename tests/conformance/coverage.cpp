@@ -4,7 +4,9 @@
 #include <functional>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <tuple>
+#include <utility>
 
 #include "runtime/launch.h"
 #include "runtime/vendor/vendor.h"
@@ -16,7 +18,14 @@ struct Launches {
   std::mutex mutex;
   std::set<std::tuple<const KernelInfo*, uint32_t, CodeTarget>> seen;
   std::set<const KernelInfo*> by_vendor;
+  Reached reached;
 };
+
+// What the calling thread launches at the moment.
+thread_local struct {
+  const KernelInfo* kernel = nullptr;
+  CodeTarget target{};
+} current;
 
 Launches& launches() {
   static Launches all;
@@ -46,7 +55,15 @@ void note(const KernelInfo& kernel, const KernelInstance& instance) {
     Launches& all = launches();
     const std::lock_guard lock(all.mutex);
     all.seen.emplace(&kernel, instance.key, target);
+    all.reached.kernels.emplace(&kernel, target);
+    current = {&kernel, target};
   }
+}
+
+void note_function(const KernelInstance& instance, const char* function) noexcept {
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  all.reached.functions.insert({current.kernel, instance.key, current.target, function});
 }
 
 std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {
@@ -58,13 +75,39 @@ std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget tar
     text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
     variant /= static_cast<uint32_t>(comptime.values.size());
   }
-  if (key >> 24 != 0) text += " setting " + std::to_string(key >> 24);
-  return text + " (" + std::string(name_of(target)) + ")";
+  if (key >> 24 != 0) text.append(" setting ").append(std::to_string(key >> 24));
+  return text.append(" (").append(name_of(target)).append(")");
 }
 
 }  // namespace
 
-void watch_launches() { set_launch_observer(note); }
+void watch_launches() {
+  set_launch_observer(note);
+  set_device_function_observer(note_function);
+}
+
+std::string DeviceFunction::str() const { return instance_text(*kernel, key, target) + " " + name; }
+
+std::vector<DeviceFunction> device_functions(std::span<const KernelInfo* const> kernels, DeviceKind device) {
+  std::vector<DeviceFunction> functions;
+  for (const KernelInfo* kernel : kernels) {
+    for (int i = 0; i < kCodeTargets; ++i) {
+      const auto target = static_cast<CodeTarget>(i);
+      if (device_of(target) != device) continue;
+      for (const KernelInstance& instance : instances(*kernel, target)) {
+        std::istringstream names(instance.device_functions);
+        for (std::string name; names >> name;) functions.push_back({kernel, instance.key, target, name});
+      }
+    }
+  }
+  return functions;
+}
+
+Reached take_reached() {
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  return std::exchange(all.reached, {});
+}
 
 DeviceKind device_of(CodeTarget target) {
   if (target == CodeTarget::opencl) return DeviceKind::opencl;

@@ -1,6 +1,8 @@
 // Which compiled kernels the cases reach, seen by watching every launch.
 #pragma once
 
+#include <compare>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +13,27 @@ namespace ashlar::conformance {
 
 /// Watches launches from now on until the end of the process.
 void watch_launches();
+
+/// One GPU function of one compiled instance: one of the plans among which a call chooses.
+struct DeviceFunction {
+  const KernelInfo* kernel;
+  uint32_t key;  ///< KernelInstance::key
+  CodeTarget target;
+  std::string name;
+
+  auto operator<=>(const DeviceFunction&) const = default;
+  std::string str() const;  ///< "softmax f16 (cuda) _kernel_y_s0_r_block_block_id_x__3"
+};
+
+/// All that are linked for a kind of device.
+std::vector<DeviceFunction> device_functions(std::span<const KernelInfo* const> kernels, DeviceKind device);
+
+/// What has been launched between two calls of take_reached().
+struct Reached {
+  std::set<std::pair<const KernelInfo*, CodeTarget>> kernels;
+  std::set<DeviceFunction> functions;
+};
+Reached take_reached();
 
 /// Instances of `kernels` for `device` that nothing has launched so far: "exp f16 (cuda)". On the CPU those count that
 /// dispatch can choose: of the widest instructions in use, and of narrower ones what isn't compiled for wider ones.

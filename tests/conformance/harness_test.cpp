@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <utility>
 
 #include "autograd/node.h"
 #include "runtime/error.h"
+#include "tests/conformance/changed.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/compare.h"
+#include "tests/conformance/cover.h"
 #include "tests/conformance/gradient.h"
 #include "tests/conformance/inputs.h"
 #include "tests/conformance/reference.h"
@@ -163,17 +167,141 @@ TEST(Gradient, SeesWrongOnes) {
   EXPECT_NE(run(std::numeric_limits<float>::quiet_NaN()), "");
 }
 
+int nothing(void**) { return 0; }
+
+/// A kernel that is compiled for CUDA, with two GPU functions and two cases in two element types.
+struct Linked {
+  static constexpr uint32_t kKeys[] = {static_cast<uint32_t>(DType::f32), static_cast<uint32_t>(DType::f16)};
+  KernelInstance instances[2] = {{kKeys[0], nothing, "a", "", "one two"}, {kKeys[1], nothing, "b", "", "one"}};
+  TargetTable table{instances, 2, nullptr, 0, 7};
+  KernelInfo info{"linked", "", Form::pointwise, {}, {}, 1, nullptr, nullptr, {}};
+  const KernelInfo* list[1] = {&info};
+
+  Linked() {
+    info.targets[static_cast<size_t>(CodeTarget::cuda)] = &table;
+    static bool added = false;
+    if (std::exchange(added, true)) return;
+    for (const char* name : {"1", "2"}) {
+      Case item = doubling([](Tensors x) { return std::vector{x[0]}; });
+      item.kernel = "linked";
+      item.name = name;
+      item.dtypes = {DType::f32, DType::f16};
+      item.differentiable = [](Vars x) { return x[0]; };
+      item.gradient_dtypes = {DType::f32};
+      add_case(item);
+    }
+  }
+
+  /// A run of all its tests but those whose name contains `left_out`.
+  DeviceRun run(const std::string& left_out = "nothing") const {
+    DeviceRun run;
+    run.revision = "1234567";
+    run.date = "2026-11-22T01:00:00Z";
+    run.target = "cuda";
+    run.description = "a GPU";
+    for (const Job& job : jobs_on(Device::cuda(), list)) {
+      if (job.item->kernel != "linked" || job.test().find(left_out) != std::string::npos) continue;
+      run.add("linked", std::string(name_of(job.dtype)), job.test(), job.fingerprint(), job.gradient, Outcome::passed,
+              "");
+      (job.gradient ? run.kernels["linked"].gradients_ran : run.kernels["linked"].ran)["linked cuda"] = 7;
+    }
+    return run;
+  }
+  std::string row(const std::vector<DeviceRun>& runs) const {
+    const std::string table = support_table(runs, Expectation(list));
+    const size_t at = table.find("| linked");
+    return table.substr(at, table.find('\n', at) - at);
+  }
+};
+
 TEST(Report, OneFailureTakesTheMarkAway) {
-  DeviceRun run;
-  run.target = "cpu";
-  run.add("exp", "f32", "exp.1", false, Outcome::passed, "");
-  run.add("exp", "f16", "exp.2", false, Outcome::failed, "");
-  run.add("exp", "f16", "exp.3", true, Outcome::passed, "");
-  run.add("log", "f32", "log.1", false, Outcome::skipped, "no device");
-  const std::string table = support_table({run});
-  EXPECT_NE(table.find("| exp | f32 ✗f16 | ✓ |"), std::string::npos) << table;
-  EXPECT_EQ(table.find("log"), std::string::npos) << table;
-  EXPECT_NE(status_table({run}).find("| 2 | 1 | 1 |"), std::string::npos) << status_table({run});
+  const Linked linked;
+  DeviceRun run = linked.run();
+  EXPECT_EQ(linked.row({run}), "| linked | f32 f16 | ✓ |");
+  EXPECT_NE(status_table({run}, Expectation(linked.list)).find("| 1234567 | 2026-11-22 | 6 | 0 | 0 | 0 | none |"),
+            std::string::npos);
+  run.add("linked", "f16", "linked.3", 3, false, Outcome::failed, "");
+  run.add("linked", "f32", "linked.4", 4, true, Outcome::failed, "");
+  run.add("linked", "f32", "linked.5", 5, false, Outcome::skipped, "no device");
+  EXPECT_EQ(linked.row({run}), "| linked | f32 ✗f16 | ✗ (CUDA) |");
+  EXPECT_NE(status_table({run}, Expectation(linked.list)).find("| 6 | 2 | 1 |"), std::string::npos);
+}
+
+TEST(Report, ChangedCodeIsStale) {
+  Linked linked;
+  const DeviceRun run = linked.run();
+  linked.table.code_hash = 8;
+  EXPECT_EQ(linked.row({run}), "| linked | f32 f16 (stale) | (CUDA: stale) |");
+  EXPECT_NE(status_table({run}, Expectation(linked.list)).find("| all 1 |"), std::string::npos);
+  EXPECT_EQ(to_run_again({run}, "cuda", Expectation(linked.list)), std::set<std::string>{"linked"});
+  DeviceRun again = run;
+  again.date = "2026-11-22T02:00:00Z";
+  again.kernels["linked"].ran["linked cuda"] = again.kernels["linked"].gradients_ran["linked cuda"] = 8;
+  for (const auto& runs : {std::vector{run, again}, {again, run}}) {
+    EXPECT_EQ(linked.row(runs), "| linked | f32 f16 | ✓ |");
+    EXPECT_EQ(to_run_again(runs, "cuda", Expectation(linked.list)), std::set<std::string>{});
+  }
+  again.kernels["linked"].ran.clear();  // nothing says what ran
+  EXPECT_EQ(linked.row({run, again}), "| linked | f32 f16 (stale) | ✓ |");
+}
+
+TEST(Report, APartOfTheTestsIsNoMark) {
+  const Linked linked;
+  EXPECT_EQ(linked.row({linked.run("2/f16")}), "| linked | f32 ?f16 | ✓ |");
+  EXPECT_EQ(linked.row({linked.run("f16")}), "| linked | f32 ?f16 | ✓ |");
+  EXPECT_EQ(linked.row({linked.run("1/gradient/f32")}), "| linked | f32 f16 | (CUDA: not all ran) |");
+  EXPECT_EQ(to_run_again({linked.run("2/f16")}, "cuda", Expectation(linked.list)), std::set<std::string>{"linked"});
+  // As many tests as there are, but not these.
+  DeviceRun run = linked.run("2/f16");
+  run.add("linked", "f16", "linked.gone", 99, false, Outcome::passed, "");
+  EXPECT_EQ(linked.row({run}), "| linked | f32 ?f16 | ✓ |");
+  // A run without the kernel.
+  run.kernels.clear();
+  EXPECT_EQ(linked.row({run}), "| linked | ?f32 ?f16 | (CUDA: not all ran) |");
+}
+
+TEST(Report, ResultsComeBackAsTheyWere) {
+  const Linked linked;
+  const std::string file = testing::TempDir() + "/results.json";
+  write_results(file, {linked.run("2/f16")});
+  EXPECT_EQ(linked.row(read_results(file)), linked.row({linked.run("2/f16")}));
+  std::ofstream(file) << R"([{"target": "cuda", "kernels": {"linked": {"f32": true}}}])";  // no hash, no numbers
+  EXPECT_THROW(read_results(file), DataError);
+}
+
+TEST(Changed, LeavesOutWhatNoChosenCaseLaunches) {
+  const Linked linked;
+  KernelInfo called = linked.info, other = linked.info, moving = linked.info;
+  called.name = "called", other.name = "other", moving.name = "moving", moving.form = Form::movement;
+  const KernelInfo* list[] = {&linked.info, &called, &other, &moving};
+  DeviceRun run = linked.run();
+  run.kernels["linked"].gradients_ran["called opencl"] = 1;
+  const auto left_out = [&](const std::vector<DeviceRun>& runs, const char* table) {
+    return tables_left_out({{"cuda", {"linked"}}}, runs, list).find(table) != std::string::npos;
+  };
+  EXPECT_TRUE(left_out({run}, " ashlar_other_cuda{}"));
+  EXPECT_TRUE(left_out({run}, " ashlar_linked_cpu_avx2{}"));
+  for (const char* kept : {"linked_cuda", "called_cuda", "moving_cuda", "moving_cpu{"}) {
+    EXPECT_FALSE(left_out({run}, kept)) << kept;
+  }
+  EXPECT_FALSE(left_out({}, "other_cuda")) << "nothing says what the cases launch";
+}
+
+TEST(Cover, IsCheapAndReachesEverything) {
+  const Linked linked;
+  const std::vector<DeviceFunction> all = device_functions(linked.list, DeviceKind::cuda);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[1].str(), "linked f32 (cuda) two");
+  const std::vector<Reach> reaches{
+      {"small", 0.1, {all[0]}}, {"large", 9.0, {all[0], all[1]}}, {"middle", 1.0, {all[1]}}, {"other", 0.5, {}}};
+  const auto chosen = [&](int times) {
+    std::vector<std::string> names;
+    for (const Reach& reach : cheapest_cover(reaches, all, times).tests) names.push_back(reach.test);
+    return names;
+  };
+  EXPECT_EQ(chosen(1), (std::vector<std::string>{"middle", "small"}));
+  EXPECT_EQ(chosen(2), (std::vector<std::string>{"large", "middle", "small"}));
+  EXPECT_EQ(cheapest_cover(reaches, all, 1).missed, std::vector{all[2]});
 }
 
 TEST(Cases, MustBeCompleteAndUnique) {

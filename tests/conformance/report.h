@@ -9,8 +9,29 @@ namespace ashlar::conformance {
 
 enum class Outcome : uint8_t { passed, failed, skipped };
 
+/// The tests of one kernel in one element type, results or gradients.
+struct Tally {
+  int passed = 0;
+  int failed = 0;
+  uint64_t tests = 0;  ///< the sum of the fingerprints of those that ran, in whatever order
+
+  bool operator==(const Tally&) const = default;
+};
+
+/// All that ran of one kernel's cases.
+struct KernelRun {
+  std::map<std::string, Tally> dtypes;     ///< results, by element type
+  std::map<std::string, Tally> gradients;  ///< gradient checks; empty where there's none
+  /// "sum_parts cuda" → TargetTable::code_hash of each kernel that these launched on the device, but for those that
+  /// only move elements, where they aren't the kernel itself.
+  std::map<std::string, uint64_t> ran;
+  std::map<std::string, uint64_t> gradients_ran;
+};
+
 /// All results of one device (or one instruction set of the CPU) in one run.
 struct DeviceRun {
+  std::string revision;     ///< of the sources: "3c37c78"
+  std::string date;         ///< when the run ended: "2026-11-21T14:03:00Z"
   std::string target;       ///< a code target: "cpu", "cpu_avx2", …
   std::string description;  ///< "NVIDIA H200"
   std::string driver;
@@ -20,22 +41,24 @@ struct DeviceRun {
   int skipped = 0;
   std::map<std::string, int> skip_reasons;
   std::vector<std::string> failures;  ///< test names
-  /// kernel → dtype → all its cases passed
-  std::map<std::string, std::map<std::string, bool>> kernels;
-  /// kernel → all its gradient checks passed; absent where there's none
-  std::map<std::string, bool> gradients;
+  std::map<std::string, KernelRun> kernels;
 
-  void add(const std::string& kernel, const std::string& dtype, const std::string& test, bool gradient, Outcome outcome,
-           const std::string& reason);
+  /// The tally of that kernel and element type, with the test counted in it and in the run's own numbers.
+  void add(const std::string& kernel, const std::string& dtype, const std::string& test, uint64_t fingerprint,
+           bool gradient, Outcome outcome, const std::string& reason);
 };
 
 /// Throws DataError when a file can't be written, or isn't what write_results() writes.
 void write_results(const std::string& path, const std::vector<DeviceRun>& runs);
 std::vector<DeviceRun> read_results(const std::string& path);
 
-/// Markdown: kernels × targets, the dtypes whose cases all passed, and whether gradients are checked.
-std::string support_table(const std::vector<DeviceRun>& runs);
-/// Markdown: per device the driver and the numbers of cases passed, failed and skipped with reasons.
-std::string status_table(const std::vector<DeviceRun>& runs);
+class Expectation;
+
+/// Markdown: kernels × targets, the dtypes whose cases all ran and passed, what the kernel has changed since, and
+/// whether gradients are checked. Of several runs on a device, the newest of each kernel counts.
+std::string support_table(const std::vector<DeviceRun>& runs, const Expectation& expected);
+/// Markdown: per device the driver, the revision and the numbers of cases passed, failed and skipped with reasons, and
+/// the kernels that have changed since.
+std::string status_table(const std::vector<DeviceRun>& runs, const Expectation& expected);
 
 }  // namespace ashlar::conformance

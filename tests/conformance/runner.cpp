@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <set>
 
@@ -13,16 +14,19 @@
 #include "runtime/launch.h"
 #include "runtime/vendor/vendor.h"
 #include "tests/conformance/case.h"
+#include "tests/conformance/changed.h"
 #include "tests/conformance/check.h"
+#include "tests/conformance/cover.h"
 #include "tests/conformance/coverage.h"
 #include "tests/conformance/gradient.h"
+#include "tests/conformance/jobs.h"
 #include "tests/conformance/report.h"
+#include "tests/conformance/standing.h"
 
 namespace ashlar::conformance {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Kernels = std::span<const KernelInfo* const>;
 
 struct Options {
   std::vector<std::string> devices;
@@ -34,28 +38,22 @@ struct Options {
   std::vector<std::string> from;
   bool vendor = false;
   bool list = false;
-};
-
-// One test of one case: its result, or its gradient.
-struct Job {
-  const Case* item;
-  DType dtype;
-  Device device;
-  bool gradient;
-  int setting;  // of the tunables; 0 is the default
-
-  std::string name() const {
-    return item->name + (gradient ? "/gradient/" : "/") + std::string(name_of(dtype)) + "/" +
-           std::string(name_of(device.kind)) + (setting > 0 ? "/setting_" + std::to_string(setting) : "");
-  }
+  std::string revision = "unknown";
+  std::string only;
+  std::string cover;
+  int times = 2;
+  std::vector<std::string> changed;
+  std::string left_out;
+  bool unchecked = false;
 };
 
 class CaseTest : public testing::Test {
  public:
-  explicit CaseTest(const Job& job) : job_(job) {}
+  CaseTest(const Job& job, bool unchecked) : job_(job), unchecked_(unchecked) {}
   void SetUp() override { before_ = set_forced_setting(job_.setting); }
   void TearDown() override { set_forced_setting(before_); }
   void TestBody() override {
+    if (unchecked_) return run_unchecked(job_);
     const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
                                              : check_result(*job_.item, job_.dtype, job_.device);
     if (!report.empty()) ADD_FAILURE() << report;
@@ -63,6 +61,7 @@ class CaseTest : public testing::Test {
 
  private:
   Job job_;
+  bool unchecked_;
   int before_ = -1;
 };
 
@@ -75,37 +74,6 @@ class SkippedTest : public testing::Test {
  private:
   std::string reason_;
 };
-
-bool is_built(const KernelInfo& kernel, DeviceKind device) {
-  for (int i = 0; i < kCodeTargets; ++i) {
-    const TargetTable* table = kernel.targets[static_cast<size_t>(i)];
-    if (device_of(static_cast<CodeTarget>(i)) == device && table && table->count > 0) return true;
-  }
-  return false;
-}
-
-// The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
-std::string stem(std::string name) {
-  const size_t at = name.find("_grad");
-  return at == std::string::npos ? name : name.substr(0, at);
-}
-
-// The settings of tunables that `kernel` and its gradients were compiled with for `device` and `dtype`, beside the
-// default.
-int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
-  int most = 0;
-  for (const KernelInfo* info : kernels) {
-    if (stem(info->name) != stem(kernel)) continue;
-    for (int i = 0; i < kCodeTargets; ++i) {
-      const TargetTable* table = info->targets[static_cast<size_t>(i)];
-      if (table == nullptr || device_of(static_cast<CodeTarget>(i)) != device) continue;
-      for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
-        if ((instance.key & 255) == static_cast<uint32_t>(dtype)) most = std::max(most, instance.setting());
-      }
-    }
-  }
-  return most;
-}
 
 // Runs last: have the others reached everything?
 class CoverageTest : public testing::Test {
@@ -170,46 +138,77 @@ class DeviceTest : public testing::Test {
   Kernels kernels_;
 };
 
-// Collects the results per device while GoogleTest runs.
+// "2026-11-21T14:03:00Z"
+std::string now() {
+  char text[32];
+  const std::time_t seconds = std::time(nullptr);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&seconds));
+  return text;
+}
+
+// Collects the results per device while GoogleTest runs, and what each test reached.
 class Recorder : public testing::EmptyTestEventListener {
  public:
-  explicit Recorder(const std::map<std::string, Job>& jobs) : jobs_(jobs) {}
+  Recorder(const std::map<std::string, Job>& jobs, std::string revision)
+      : jobs_(jobs), revision_(std::move(revision)) {}
+
+  void OnTestStart(const testing::TestInfo&) override {
+    take_reached();
+    start_ = Clock::now();
+  }
 
   void OnTestEnd(const testing::TestInfo& info) override {
     const std::string name = std::string(info.test_suite_name()) + "." + info.name();
-    const auto job = jobs_.find(name);
-    if (job == jobs_.end()) return;
+    const auto found = jobs_.find(name);
+    if (found == jobs_.end()) return;
+    const Job& job = found->second;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     const testing::TestResult& result = *info.result();
     std::string reason;
     for (int i = 0; i < result.total_part_count(); ++i) {
       if (result.GetTestPartResult(i).skipped()) reason = result.GetTestPartResult(i).message();
     }
     const Outcome outcome = result.Skipped() ? Outcome::skipped : result.Failed() ? Outcome::failed : Outcome::passed;
-    const Device device = job->second.device;
-    DeviceRun& run = runs_[device.str()];
-    if (run.description.empty() && device.is_available()) {
-      run.description = device.description();
-      run.driver = device.driver();
+    DeviceRun& run = runs_[job.device.str()];
+    if (run.description.empty() && job.device.is_available()) {
+      run.description = job.device.description();
+      run.driver = job.device.driver();
     }
-    run.seconds += static_cast<double>(result.elapsed_time()) / 1000;
-    run.add(job->second.item->kernel, std::string(name_of(job->second.dtype)), name, job->second.gradient, outcome,
-            reason);
-    last_[device.str()] = device;
+    run.seconds += seconds;
+    run.add(job.item->kernel, std::string(name_of(job.dtype)), name, job.fingerprint(), job.gradient, outcome, reason);
+    last_[job.device.str()] = job.device;
+
+    Reached reached = take_reached();
+    if (outcome == Outcome::skipped) return;
+    KernelRun& part = run.kernels[job.item->kernel];
+    auto& ran = job.gradient ? part.gradients_ran : part.ran;
+    for (const auto& [kernel, target] : reached.kernels) {
+      if (device_of(target) != job.device.kind) continue;
+      if (kernel->form == Form::movement && kernel->name != job.item->kernel) continue;
+      ran[Expectation::code_key(kernel->name, target)] = kernel->targets[static_cast<size_t>(target)]->code_hash;
+    }
+    reaches_.push_back({name, seconds, std::move(reached.functions)});
   }
 
   std::vector<DeviceRun> runs() {
     std::vector<DeviceRun> all;
     for (auto& [name, run] : runs_) {
       run.target = name_of(code_target(last_[name].kind));
+      run.revision = revision_;
+      run.date = now();
       all.push_back(run);
     }
     return all;
   }
+  const std::vector<Reach>& reaches() const { return reaches_; }
 
  private:
   const std::map<std::string, Job>& jobs_;
+  std::string revision_;
+  Clock::time_point start_;
   std::map<std::string, DeviceRun> runs_;
   std::map<std::string, Device> last_;
+  std::vector<Reach> reaches_;
 };
 
 // "" where `item` can run on `device`, else why not.
@@ -220,12 +219,12 @@ std::string reason_to_skip(const Case& item, Device device, Kernels kernels) {
   return is_built(**found, device.kind) ? "" : "not built for " + std::string(name_of(device.kind));
 }
 
-void register_job(const Job& job, Kernels kernels) {
+void register_job(const Job& job, Kernels kernels, bool unchecked) {
   const std::string reason = reason_to_skip(*job.item, job.device, kernels);
   testing::RegisterTest(job.item->kernel.c_str(), job.name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                        [job, reason]() -> testing::Test* {
+                        [job, reason, unchecked]() -> testing::Test* {
                           if (!reason.empty()) return new SkippedTest(reason);
-                          return new CaseTest(job);
+                          return new CaseTest(job, unchecked);
                         });
 }
 
@@ -256,10 +255,35 @@ void write_text(const std::string& path, const std::string& text) {
   if (!file.flush()) throw DataError("conformance", path, "a file that can be written", "Check the path");
 }
 
-void write_reports(const Options& options, const std::vector<DeviceRun>& runs) {
+void write_reports(const Options& options, const std::vector<DeviceRun>& runs, Kernels kernels) {
+  const Expectation expected(kernels);
   if (!options.results.empty()) write_results(options.results, runs);
-  if (!options.support.empty()) write_text(options.support, support_table(runs));
-  if (!options.status.empty()) write_text(options.status, status_table(runs));
+  if (!options.support.empty()) write_text(options.support, support_table(runs, expected));
+  if (!options.status.empty()) write_text(options.status, status_table(runs, expected));
+}
+
+// "cuda softmax,sum", and the source of a program with no more than that.
+void write_changed(const Options& options, const std::vector<DeviceRun>& runs, Kernels kernels) {
+  const Expectation expected(kernels);
+  std::map<std::string, std::set<std::string>> again;
+  for (const std::string& target : options.changed) {
+    std::string names;
+    for (const std::string& kernel : again[target] = to_run_again(runs, target, expected)) {
+      names += (names.empty() ? "" : ",") + kernel;
+    }
+    std::printf("%s %s\n", target.c_str(), names.c_str());
+  }
+  if (!options.left_out.empty()) write_text(options.left_out, tables_left_out(again, runs, kernels));
+}
+
+// The tests that a file of --cover names; empty: all.
+std::set<std::string> tests_in(const std::string& path) {
+  std::set<std::string> tests;
+  if (path.empty()) return tests;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) tests.insert(line.substr(line.find('\t') + 1));
+  if (tests.empty()) throw DataError("--only", path, "a file that names a test on each line", "Make it with --cover");
+  return tests;
 }
 
 int run_all(const Options& options, Kernels kernels) {
@@ -277,19 +301,12 @@ int run_all(const Options& options, Kernels kernels) {
   std::ranges::copy_if(kernels, std::back_inserter(covered), [&](const KernelInfo* k) { return wanted(k->name); });
 
   std::map<std::string, Job> jobs;
+  const std::set<std::string> only = tests_in(options.only);
   for (const Device device : devices) {
-    for (const Case& item : cases()) {
-      if (item.benchmark || !wanted(item.kernel)) continue;
-      for (const DType dtype : item.dtypes) {
-        for (const bool gradient : {false, true}) {
-          if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
-          for (int setting = 0; setting <= settings_of(item.kernel, dtype, device.kind, kernels); ++setting) {
-            const Job job{&item, dtype, device, gradient, setting};
-            jobs.emplace(item.kernel + "." + job.name(), job);
-            register_job(job, kernels);
-          }
-        }
-      }
+    for (const Job& job : jobs_on(device, kernels)) {
+      if (!wanted(job.item->kernel) || (!only.empty() && !only.contains(job.test()))) continue;
+      jobs.emplace(job.test(), job);
+      register_job(job, kernels, options.unchecked);
     }
   }
   testing::RegisterTest("coverage", "every_kernel_has_a_case", nullptr, nullptr, __FILE__, __LINE__,
@@ -300,7 +317,7 @@ int run_all(const Options& options, Kernels kernels) {
                           [device, kernels]() -> testing::Test* { return new DeviceTest(device, kernels); });
   }
   // A part of the tests can't reach every instance.
-  if (testing::GTEST_FLAG(filter) == "*") {
+  if (testing::GTEST_FLAG(filter) == "*" && only.empty()) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
       const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
@@ -310,12 +327,18 @@ int run_all(const Options& options, Kernels kernels) {
   }
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   watch_launches();
-  auto* recorder = new Recorder(jobs);
+  auto* recorder = new Recorder(jobs, options.revision);
   testing::UnitTest::GetInstance()->listeners().Append(recorder);
   const int status = RUN_ALL_TESTS();
   const std::vector<DeviceRun> runs = recorder->runs();
-  std::fputs(status_table(runs).c_str(), stdout);
-  write_reports(options, runs);
+  std::fputs(status_table(runs, Expectation(kernels)).c_str(), stdout);
+  write_reports(options, runs, kernels);
+  if (!options.cover.empty()) {
+    std::vector<DeviceFunction> functions;
+    for (const Device device : devices)
+      std::ranges::move(device_functions(covered, device.kind), std::back_inserter(functions));
+    std::printf("%s\n", write_cover(options.cover, recorder->reaches(), functions, options.times).c_str());
+  }
   return status;
 }
 
@@ -336,6 +359,20 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
+  app.add_option("--revision", options.revision, "Of the sources, for --results");
+  app.add_option("--cover", options.cover,
+                 "Write into this folder the cheapest tests that reach every GPU function (tests.txt), and the "
+                 "functions that none reaches (missed.txt)");
+  app.add_option("--times", options.times, "How many tests of --cover reach each function, where there are so many")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--only", options.only, "Only the tests that this file names, as --cover writes it");
+  app.add_flag("--unchecked", options.unchecked, "Compare nothing: for a driver that stands in for a GPU")
+      ->excludes("--results");
+  app.add_option("--changed", options.changed,
+                 "With --from: print the kernels that have to run again on these code targets, one target a line")
+      ->delimiter(',');
+  app.add_option("--left-out", options.left_out,
+                 "With --changed: write C++ that leaves everything else out of a program");
   app.add_flag("--list", options.list, "List the cases and exit");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -346,7 +383,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
     if (!options.from.empty()) {
       std::vector<DeviceRun> runs;
       for (const std::string& path : options.from) std::ranges::move(read_results(path), std::back_inserter(runs));
-      write_reports(options, runs);
+      write_changed(options, runs, kernels);
+      write_reports(options, runs, kernels);
       return 0;
     }
     if (options.devices.empty()) {

@@ -55,6 +55,15 @@ struct Copy2D {
   size_t width_bytes, height;
 };
 
+// ASHLAR_FAKE_CUDA_CAPABILITY=90: a GPU of that compute capability that takes every module and every launch and does
+// nothing. It tells which GPU functions a call chooses.
+int dry_capability() {
+  static const char* text = std::getenv("ASHLAR_FAKE_CUDA_CAPABILITY");
+  static const int value = text == nullptr ? 0 : std::atoi(text);
+  return value;
+}
+bool is_dry() { return dry_capability() > 0; }
+
 Result require_context() { return depth > 0 ? kSuccess : kInvalidContext; }
 
 Result copy(void* destination, const void* source, size_t bytes) {
@@ -80,7 +89,16 @@ Result cuGetErrorName(Result status, const char** name) {
 Result cuDeviceGetCount(int* count) { return *count = 1, kSuccess; }
 Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? kSuccess : kInvalidValue; }
 Result cuDeviceGetName(char* name, int length, int) { return std::strncpy(name, "fake CUDA device", length), kSuccess; }
-Result cuDeviceGetAttribute(int* value, int, int) { return *value = 1, kSuccess; }
+Result cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int kMajor = 75, kMinor = 76, kMostSharedBytes = 97;
+  *value = 1;
+  if (!is_dry()) return kSuccess;
+  const bool is_hopper = dry_capability() >= 90;
+  if (attribute == kMajor) *value = dry_capability() / 10;
+  if (attribute == kMinor) *value = dry_capability() % 10;
+  if (attribute == kMostSharedBytes) *value = (is_hopper ? 227 : dry_capability() == 80 ? 163 : 99) << 10;
+  return kSuccess;
+}
 Result cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = kFakeCudaMemory, kSuccess; }
 Result cuDevicePrimaryCtxRetain(void** out, int) { return *out = &context, kSuccess; }
 
@@ -169,7 +187,7 @@ Result cuEventDestroy_v2(void* event) {
 Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {
   if (require_context() != kSuccess) return kInvalidContext;
   std::lock_guard lock(mutex);
-  if (static_cast<int64_t>(bytes) > kFakeCudaMemory - state.live_bytes) return kOutOfMemory;
+  if (!is_dry() && static_cast<int64_t>(bytes) > kFakeCudaMemory - state.live_bytes) return kOutOfMemory;
   *pointer = reinterpret_cast<Pointer>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   blocks[*pointer] = bytes;
   ++state.live_allocations;
@@ -209,7 +227,7 @@ Result cuMemcpy2DAsync_v2(const Copy2D* copied, void* stream) {
 }
 
 Result cuModuleLoadDataEx(void** loaded, const void* image, unsigned int count, int* options, void**) {
-  if (std::strcmp(static_cast<const char*>(image), "fake module") != 0) return kInvalidValue;
+  if (!is_dry() && std::strcmp(static_cast<const char*>(image), "fake module") != 0) return kInvalidValue;
   std::lock_guard lock(mutex);
   for (unsigned int i = 0; i < count; ++i) state.register_caps += options[i] == 0;
   ++state.modules;
@@ -220,7 +238,7 @@ Result cuModuleLoadData(void** loaded, const void* image) {
 }
 Result cuModuleUnload(void*) { return kInvalidContext; }
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
-  if (module != &device_module || std::strcmp(name, "scale") != 0) return kNotFound;
+  if (module != &device_module || (!is_dry() && std::strcmp(name, "scale") != 0)) return kNotFound;
   return *function = &scale_function, kSuccess;
 }
 Result cuFuncSetAttribute(void*, int, int) { return ++state.raised_shared, kSuccess; }
@@ -229,6 +247,7 @@ Result cuFuncSetAttribute(void*, int, int) { return ++state.raised_shared, kSucc
 Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
                       unsigned int, unsigned int, void* stream, void** parameters, void**) {
   if (function != &scale_function || stream == nullptr || require_context() != kSuccess) return kInvalidValue;
+  if (is_dry()) return kSuccess;
   const auto* x = static_cast<const float*>(at(*static_cast<Pointer*>(parameters[0])));
   const float scale = *static_cast<float*>(parameters[1]);
   const int32_t n = *static_cast<int32_t*>(parameters[2]);

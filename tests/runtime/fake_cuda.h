@@ -1,5 +1,6 @@
 // A stand-in for libcuda.so.1: one device whose memory is the host's, and one kernel. For tests on machines without a
-// GPU: they open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver.
+// GPU: they open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver. With
+// ASHLAR_FAKE_CUDA_CAPABILITY=90, say, it takes every module and every launch and does nothing.
 #pragma once
 
 #include <cstdint>

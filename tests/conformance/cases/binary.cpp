@@ -100,6 +100,12 @@ void add_function(const Function& f) {
   add_case(example(f, "row_of_4104", {.shape = {3, 4104}}, {.shape = {4104}}));
   add_case(example(f, "long_row", {.shape = {3, 12296}}, {.shape = {12296}}));
   add_case(example(f, "long_column", {.shape = {3, 12296}}, {.shape = {3, 1}}));
+  add_case(example(f, "aligned_left_column", {.shape = {67, 1}}, {.shape = {67, 64}}));
+  add_case(example(f, "left_long_column", {.shape = {3, 1}}, {.shape = {3, 12296}}));
+  // And rows that are whole vectors of no element type.
+  add_case(example(f, "odd_rows", {.shape = {67, 33}}, {.shape = {33}}));
+  add_case(example(f, "odd_long_rows", {.shape = {3, 1031}}, {.shape = {1031}}));
+  add_case(example(f, "odd_middle", {.shape = {3, 5, 7}}, {.shape = {3, 1, 7}}));
   Case bench = same(f, "16M", {.shape = {int64_t{1} << 24}});
   bench.benchmark = true;
   add_case(bench);

@@ -123,6 +123,30 @@ void add_tilings() {
     }
   }
   add_case(example("tiling_batch", {.shape = {7, 200, 24}}, {.shape = {7, 24, 640}}, {.bias = true}));
+  // Each epilogue is compiled apart. The plans for many tiles are f32's alone.
+  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
+                                                   {"bias", true, Activation::none},
+                                                   {"bias_relu", true, Activation::relu},
+                                                   {"bias_gelu", true, Activation::gelu}}) {
+    for (const auto& [m, k, n, any_layout] : {std::tuple{1300, 64, 2600, false},
+                                              {1301, 37, 2603, true},
+                                              {640, 64, 1160, false},
+                                              {641, 41, 1163, true},
+                                              {320, 64, 640, false},
+                                              {320, 65, 640, true},
+                                              {40, 36, 2900, true}}) {
+      for (const auto& [layouts, a, b] :
+           {std::tuple{"nn", false, false}, {"nt", false, true}, {"tn", true, false}, {"tt", true, true}}) {
+        if (any_layout && (a || b)) continue;  // one plan for all layouts
+        Case item = example(std::string("tiling_") + epilogue + "_" + layouts + "_" + std::to_string(m) + "x" +
+                                std::to_string(k) + "x" + std::to_string(n),
+                            {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}},
+                            {.transpose_a = a, .transpose_b = b, .bias = bias, .activation = activation});
+        if (m > 600) item.dtypes = {DType::f32};
+        add_case(std::move(item));
+      }
+    }
+  }
   add_case(example("tiling_bias_relu", {.shape = {640, 48}}, {.shape = {48, 1160}},
                    {.bias = true, .activation = Activation::relu}));
   add_case(example("tiling_bias_gelu", {.shape = {641, 41}}, {.shape = {41, 1163}},
@@ -152,6 +176,8 @@ void add_layers() {
     const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);
     add_case(example("layer_" + size, {.shape = {m, k}}, {.shape = {n, k}},
                      {.transpose_b = true, .bias = true, .activation = Activation::relu}));
+    // Each epilogue is compiled apart.
+    add_case(example("layer_bias_" + size, {.shape = {m, k}}, {.shape = {n, k}}, {.transpose_b = true, .bias = true}));
   }
   for (const auto& [m, k, n] : {std::tuple{1, 516, 40}, {7, 516, 40}, {20, 516, 40}, {30, 64, 2900}, {60, 64, 2900}}) {
     const std::string size = std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n);

@@ -98,6 +98,18 @@ void add_copies() {
   odd_start.call = [](Tensors x) { return std::vector{x[0].transpose(0, 1).clone()}; };
   odd_start.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
   add_case(odd_start);
+  // Rows that stay rows: long ones, short ones of whole vectors of every element type, and odd ones; of a matrix, too.
+  add_case(permute_case("102_long", {3, 4, 4096}, {1, 0, 2}));
+  add_case(permute_case("102_vectors", {5, 7, 48}, {1, 0, 2}));
+  add_case(permute_case("102_odd", {5, 7, 33}, {1, 0, 2}));
+  Case columns = copy_case("columns", {.shape = {70, 35}});
+  columns.call = [](Tensors x) { return std::vector{x[0].slice(1, 1, 34).clone()}; };
+  columns.reference = [](HostTensors x) {
+    Expected y{{70, 33}, {}};
+    for_each_index(y.shape, {35, 1}, [&](const Shape&, int64_t at) { y.values.push_back(x[0].values[at + 1]); });
+    return std::vector{y};
+  };
+  add_case(columns);
   add_case(permute_case("rank8", {2, 3, 2, 1, 2, 3, 2, 2}, {7, 5, 3, 1, 0, 2, 4, 6}));
 
   add_case(scatter_case("rows", {9, 7}, {4, 7}, [](const Tensor& x) { return x.slice(0, 3, 7); }));
@@ -183,6 +195,7 @@ void add_casts() {
     const Values small{.low = 0, .high = 120};
     for (const int64_t n : {0, 1, 17, 257, 4099}) add_case(cast_case(std::to_string(n), {{n}, small}, to));
     add_case(cast_case("5x33_stepped", {{5, 33}, small, Layout::stepped}, to));
+    add_case(cast_case("5x33_offset", {{5, 33}, small, Layout::offset}, to));
     if (to == DType::u8 || to == DType::boolean) continue;
     Case negative = cast_case("negative", {{515}, {.low = -120, .high = 120}}, to);
     negative.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64};

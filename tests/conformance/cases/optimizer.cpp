@@ -133,6 +133,8 @@ void add_optimizer_cases() {
   }
   add_case(in_the_middle(sgd_case("offset", 130, SgdStepKind::classic)));
   add_case(in_the_middle(adam_case("offset", 130, 2, AdamStepDecay::coupled)));
+  add_case(in_the_middle(sgd_case("nesterov_offset", 130, SgdStepKind::nesterov)));
+  add_case(in_the_middle(adam_case("adamw_offset", 130, 2, AdamStepDecay::decoupled)));
   // The bias corrections at the first step and when they have died away.
   add_case(adam_case("first_step", 257, 1, AdamStepDecay::decoupled));
   add_case(adam_case("step_100000", 257, 100000, AdamStepDecay::decoupled));

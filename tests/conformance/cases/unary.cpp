@@ -134,6 +134,7 @@ void add_unary_cases() {
   for (const Function& f : kFunctions) add_function(f);
   for (const int64_t n : {0, 1, 17, 257, 1025}) add_case(affine_example(std::to_string(n), {.shape = {n}}));
   add_case(affine_example("5x33_stepped", {.shape = {5, 33}, .layout = Layout::stepped}));
+  add_case(affine_example("5x33_offset", {.shape = {5, 33}, .layout = Layout::offset}));
   Case special = affine_example("special", {{515}, {Pattern::special}});
   special.differentiable = {};
   add_case(special);

@@ -1,0 +1,85 @@
+#include "tests/conformance/jobs.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "autograd/backward.h"
+#include "tests/conformance/coverage.h"
+#include "tests/conformance/inputs.h"
+
+namespace ashlar::conformance {
+
+std::string Job::name() const {
+  return item->name + (gradient ? "/gradient/" : "/") + std::string(name_of(dtype)) + "/" +
+         std::string(name_of(device.kind)) + (setting > 0 ? "/setting_" + std::to_string(setting) : "");
+}
+
+uint64_t Job::fingerprint() const {
+  std::ostringstream text;
+  text << std::hexfloat << test() << ' ' << static_cast<int>(item->tolerance.kind) << ' ' << item->tolerance.bound;
+  for (const Input& input : item->inputs) {
+    text << ' ' << input.shape.str() << ' ' << static_cast<int>(input.values.pattern) << ' ' << input.values.low << ' '
+         << input.values.high << ' ' << static_cast<int>(input.layout);
+  }
+  return identity_hash(text.str());
+}
+
+std::vector<Job> jobs_on(Device device, Kernels kernels) {
+  std::vector<Job> jobs;
+  for (const Case& item : cases()) {
+    if (item.benchmark) continue;
+    for (const DType dtype : item.dtypes) {
+      const int settings = settings_of(item.kernel, dtype, device.kind, kernels);
+      for (const bool gradient : {false, true}) {
+        if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
+        for (int setting = 0; setting <= settings; ++setting) jobs.push_back({&item, dtype, device, gradient, setting});
+      }
+    }
+  }
+  return jobs;
+}
+
+void run_unchecked(const Job& job) {
+  const Case& item = *job.item;
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < item.inputs.size(); ++i) {
+    tensors.push_back(make(item.inputs[i], job.dtype, job.device, seed_of(item.kernel + "/" + item.name) + i).tensor);
+  }
+  if (!job.gradient) {
+    item.call(tensors);
+    return;
+  }
+  std::vector<Var> variables;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    variables.emplace_back(tensors[i], std::ranges::count(item.differentiated, static_cast<int>(i)) > 0);
+  }
+  const Var result = item.differentiable(variables);
+  backward(result, {.seed = Tensor::zeros(result.shape(), result.dtype(), job.device)});
+}
+
+std::string stem(const std::string& kernel) { return kernel.substr(0, kernel.find("_grad")); }
+
+bool is_built(const KernelInfo& kernel, DeviceKind device) {
+  for (int i = 0; i < kCodeTargets; ++i) {
+    const TargetTable* table = kernel.targets[static_cast<size_t>(i)];
+    if (device_of(static_cast<CodeTarget>(i)) == device && table && table->count > 0) return true;
+  }
+  return false;
+}
+
+int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
+  int most = 0;
+  for (const KernelInfo* info : kernels) {
+    if (stem(info->name) != stem(kernel)) continue;
+    for (int i = 0; i < kCodeTargets; ++i) {
+      const TargetTable* table = info->targets[static_cast<size_t>(i)];
+      if (table == nullptr || device_of(static_cast<CodeTarget>(i)) != device) continue;
+      for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
+        if ((instance.key & 255) == static_cast<uint32_t>(dtype)) most = std::max(most, instance.setting());
+      }
+    }
+  }
+  return most;
+}
+
+}  // namespace ashlar::conformance

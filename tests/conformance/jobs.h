@@ -1,0 +1,47 @@
+// The tests that the cases make on one device: every element type, result and gradient, every setting of the tunables.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/kernel.h"
+#include "tests/conformance/case.h"
+
+namespace ashlar::conformance {
+
+using Kernels = std::span<const KernelInfo* const>;
+
+/// One test of one case: its result, or its gradient.
+struct Job {
+  const Case* item;
+  DType dtype;
+  Device device;
+  bool gradient;
+  int setting;  ///< of the tunables; 0 is the default
+
+  std::string name() const;
+  /// What GoogleTest calls it: "softmax.rows_of_8192/f32/opencl".
+  std::string test() const { return item->kernel + "." + name(); }
+  /// Of its name and of what its case asks for, the same wherever it is worked out.
+  uint64_t fingerprint() const;
+};
+
+/// All jobs of the cases that aren't benchmarks on one device, with the settings that `kernels` were compiled with for
+/// that kind of device.
+std::vector<Job> jobs_on(Device device, Kernels kernels);
+
+/// Makes the inputs and calls, comparing nothing: for a driver that stands in for a GPU and computes nothing.
+void run_unchecked(const Job& job);
+
+/// The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
+std::string stem(const std::string& kernel);
+
+/// True where code for such a device is linked.
+bool is_built(const KernelInfo& kernel, DeviceKind device);
+
+/// The settings of tunables that `kernel` and its gradients were compiled with for `device` and `dtype`, beside the
+/// default.
+int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels);
+
+}  // namespace ashlar::conformance

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
+#include "json/strict_json.h"
 #include "runtime/error.h"
 
 namespace ashlar::dsl {
@@ -14,74 +15,54 @@ namespace {
 
 using nlohmann::json;
 using std::filesystem::path;
+using strict_json::member;
+using strict_json::Refusal;
 
 [[noreturn]] void refuse(const path& file, const std::string& came, const std::string& needed) {
   throw DataError("tuned table " + file.string(), came, needed, "Write it with ashlar-tune apply");
 }
 
-/// Reads one file; every question names the rule that the answer breaks.
-class Reader {
- public:
-  explicit Reader(path file) : file_(std::move(file)) {}
-
-  const json& member(const json& object, const char* name, json::value_t type, const std::string& where) const {
-    const auto found = object.is_object() ? object.find(name) : object.end();
-    if (!object.is_object() || found == object.end()) refuse(file_, where + " without \"" + name + "\"", "that member");
-    if (found->type() != type && !(type == json::value_t::number_float && found->is_number())) {
-      refuse(file_, where + ": \"" + name + "\" = " + found->dump(), "a " + std::string(json(type).type_name()));
-    }
-    return *found;
+/// A point out of its text; Refusal names the rule that it breaks.
+TunedPoint point_of(const json& value, const std::string& where) {
+  TunedPoint point;
+  for (const json& size : strict_json::list(member(value, "sizes", where), where)) {
+    point.sizes.push_back(strict_json::whole_number(size, 1, INT32_MAX, where + ": a size"));
   }
-
-  TunedPoint point(const json& value, const std::string& where) const {
-    TunedPoint point;
-    for (const json& size : member(value, "sizes", json::value_t::array, where)) {
-      if (!size.is_number_integer() || size.get<int64_t>() < 1 || size.get<int64_t>() > INT32_MAX) {
-        refuse(file_, where + ": a size of " + size.dump(), "whole numbers from 1 to 2147483647");
-      }
-      point.sizes.push_back(size.get<int64_t>());
+  for (const auto& [name, setting] :
+       strict_json::object(member(value, "tunables", where), where + ": tunables").items()) {
+    if (!setting.is_string() && !setting.is_number_integer()) {
+      throw Refusal(where + ": " + name + " = " + strict_json::described(setting) +
+                    " where text or a whole number belongs");
     }
-    for (const auto& [name, setting] : member(value, "tunables", json::value_t::object, where).items()) {
-      if (!setting.is_string() && !setting.is_number_integer()) {
-        refuse(file_, where + ": " + name + " = " + setting.dump(), "text or a whole number");
-      }
-      point.tunables[name] = setting.is_string() ? setting.get<std::string>() : setting.dump();
-    }
-    point.microseconds = member(value, "microseconds", json::value_t::number_float, where).get<double>();
-    point.of_default = member(value, "of_default", json::value_t::number_float, where).get<double>();
-    if (!(point.microseconds > 0) || !(point.of_default > 0)) {
-      refuse(file_,
-             where + ": a time of " + value["microseconds"].dump() + " or ratio of " + value["of_default"].dump(),
-             "numbers above 0");
-    }
-    return point;
+    point.tunables[name] = setting.is_string() ? setting.get<std::string>() : setting.dump();
   }
+  point.microseconds = strict_json::get<double>(value, "microseconds", where);
+  point.of_default = strict_json::get<double>(value, "of_default", where);
+  if (!(point.microseconds > 0) || !(point.of_default > 0)) {
+    throw Refusal(where + ": a time of " + value["microseconds"].dump() + " or ratio of " + value["of_default"].dump() +
+                  " where numbers above 0 belong");
+  }
+  return point;
+}
 
-  TunedTable table(const json& all) const {
-    TunedTable table;
-    table.file = file_;
-    table.device = member(all, "device", json::value_t::string, "the file").get<std::string>();
-    table.family = member(all, "family", json::value_t::string, "the file").get<std::string>();
-    for (const auto& [kernel, instances] : member(all, "kernels", json::value_t::object, "the file").items()) {
-      if (!instances.is_object()) refuse(file_, kernel + " = " + instances.dump(), "an object of instances");
-      for (const auto& [instance, values] : instances.items()) {
-        const std::string where = kernel + " " + instance;
-        if (!values.is_array()) refuse(file_, where + " = " + values.dump(), "a list of points");
-        std::vector<TunedPoint>& points = table.kernels[kernel][instance];
-        for (const json& value : values) points.push_back(point(value, where));
-        std::ranges::sort(points, {}, &TunedPoint::sizes);
-        const auto twice = std::ranges::adjacent_find(points, {}, &TunedPoint::sizes);
-        if (twice != points.end()) {
-          refuse(file_, where + ": sizes " + json(twice->sizes).dump() + " twice", "each sizes once");
-        }
+TunedTable table_of(const json& all) {
+  TunedTable table;
+  table.device = strict_json::get<std::string>(all, "device", "the file");
+  table.family = strict_json::get<std::string>(all, "family", "the file");
+  for (const auto& [kernel, instances] : strict_json::object(member(all, "kernels", "the file"), "kernels").items()) {
+    for (const auto& instance : strict_json::object(instances, kernel).items()) {
+      const std::string where = kernel + " " + instance.key();
+      std::vector<TunedPoint>& points = table.kernels[kernel][instance.key()];
+      for (const json& value : strict_json::list(instance.value(), where)) points.push_back(point_of(value, where));
+      std::ranges::sort(points, {}, &TunedPoint::sizes);
+      const auto twice = std::ranges::adjacent_find(points, {}, &TunedPoint::sizes);
+      if (twice != points.end()) {
+        throw Refusal(where + ": sizes " + json(twice->sizes).dump() + " twice where each sizes belong once");
       }
     }
-    return table;
   }
-
- private:
-  path file_;
-};
+  return table;
+}
 
 /// Four digits are what a measurement is good for.
 json rounded(double value) {
@@ -112,13 +93,14 @@ std::string line_of(const TunedPoint& point) {
 TunedTable read_tuned_table(const path& file) {
   std::ifstream in(file);
   if (!in) refuse(file, "no such file", "a file that can be read");
-  json all;
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   try {
-    all = json::parse(in);
-  } catch (const json::exception& error) {
-    refuse(file, error.what(), "JSON");
+    TunedTable table = table_of(strict_json::parse(text));
+    table.file = file;
+    return table;
+  } catch (const Refusal& refusal) {
+    refuse(file, refusal.what(), "a tuned table");
   }
-  return Reader(file).table(all);
 }
 
 std::vector<TunedTable> read_tuned_tables(const path& folder) {

@@ -94,7 +94,8 @@ TEST_F(TunedTables, AFileThatIsWrongIsRefusedWithTheRuleItBreaks) {
   has(R"({"device": "A", "device": "B", "family": "f", "kernels": {}})", "the key \"device\" twice");
   has(with_points(R"({"sizes": [2.7e124], "tunables": {}, )" + rest + "}"), "a size = 2.7e+124 where a whole number");
   has(with_points(R"({"sizes": [1], "tunables": {"tile": 1e999}, )" + rest + "}"), "number overflow");
-  has("[]", "without \"device\"");
+  has("[]", "the file = an array where an object belongs");
+  has("{}", "without \"device\"");
   has(R"({"device": 3})", "device = 3 where text belongs");
   has(R"({"device": "A", "family": "f", "kernels": []})", "kernels = an array where an object belongs");
   has(with_points(R"({"sizes": [0], "tunables": {}, )" + rest + "}"), "a whole number from 1");
@@ -104,7 +105,7 @@ TEST_F(TunedTables, AFileThatIsWrongIsRefusedWithTheRuleItBreaks) {
   has(with_points(R"({"sizes": [1], "tunables": {"tiles": 16}, )" + rest + "}"), "a tunable of the kernel");
   has(with_points(R"({"sizes": [1], "tunables": {}, "microseconds": -1, "of_default": 1})"), "numbers above 0");
   const std::string point = R"({"sizes": [8], "tunables": {}, )" + rest + "}";
-  has(with_points(point + "," + point), "each sizes once");
+  has(with_points(point + "," + point), "twice where each sizes belong once");
   has(R"({"device": "A", "family": "f", "kernels": {"tiled": {"f64": []}}})", "an instance of the kernel");
   EXPECT_EQ(refusal(with_points(point)), "no error");
   EXPECT_EQ(refusal(R"({"device": "A", "family": "f", "kernels": {"another": {"f9": []}}})"), "no error");

@@ -199,13 +199,19 @@ struct Reader<double> {
     return value.get<double>();
   }
 };
+template <>
+struct Reader<uint64_t> {
+  static uint64_t read(const json& value, const std::string& where) {
+    if (!value.is_number_unsigned()) refuse(value, where, "a whole number from 0 to 18446744073709551615");
+    return value.get<uint64_t>();
+  }
+};
 template <class T>
 requires std::is_integral_v<T>
 struct Reader<T> {
   static T read(const json& value, const std::string& where) {
-    constexpr auto kMost = std::numeric_limits<T>::max();
-    constexpr int64_t kMostHere = std::in_range<int64_t>(kMost) ? static_cast<int64_t>(kMost) : INT64_MAX;
-    return static_cast<T>(whole_number(value, static_cast<int64_t>(std::numeric_limits<T>::min()), kMostHere, where));
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(whole_number(value, int64_t{Limits::min()}, int64_t{Limits::max()}, where));
   }
 };
 template <class T>

@@ -2,21 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "runtime/error.h"
 #include "tests/conformance/standing.h"
 
 namespace ashlar::conformance {
-
-// In the structs' own namespace, where the JSON library looks for it.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tally, passed, failed, tests)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelRun, dtypes, gradients, ran, gradients_ran)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceRun, revision, date, target, description, driver, seconds, passed, failed,
-                                   skipped, skip_reasons, failures, kernels)
-
 namespace {
 
 /// The code targets of one column, and what a driver's text has in it. AVX-512 shares AVX2's, whose code it falls back
@@ -129,22 +119,6 @@ void DeviceRun::add(const std::string& kernel, const std::string& dtype, const s
   Tally& tally = (gradient ? run.gradients : run.dtypes)[dtype];
   ++(good ? tally.passed : tally.failed);
   tally.tests += fingerprint;
-}
-
-void write_results(const std::string& path, const std::vector<DeviceRun>& runs) {
-  std::ofstream file(path);
-  file << nlohmann::json(runs).dump(1) << '\n';
-  if (!file.flush()) throw DataError("write_results", path, "a file that can be written", "Check the path");
-}
-
-std::vector<DeviceRun> read_results(const std::string& path) {
-  std::ifstream file(path);
-  try {
-    return nlohmann::json::parse(file).get<std::vector<DeviceRun>>();
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("read_results", path + ": " + error.what(), "results written by --results",
-                    "Run the conformance program with --results first");
-  }
 }
 
 std::string support_table(const std::vector<DeviceRun>& runs, const Expectation& expected) {

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "nn/data/dataset.h"
+#include "nn/data/file.h"
 #include "nn/data/loader.h"
 #include "nn/linear.h"
 #include "nn/optim/adam.h"
@@ -132,23 +132,6 @@ bool report_transfers(const nn::TransferReport& report, Device device) {
   return report.steps > 0 && report.is_clean();
 }
 
-/// Throws DataError unless weights can be written beside `file` and take its name: told before the training, not after.
-void check_save(const std::filesystem::path& file) {
-  const auto refuse = [&](const std::string& reason) {
-    throw DataError("--save", file.string() + ", " + reason, "a file in a folder that can be written",
-                    "Name another one");
-  };
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) refuse("which is a folder");
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder, ignored)) refuse("whose folder isn't there");
-  std::string probe = (folder / ".ashlar-train-XXXXXX").string();
-  const int descriptor = mkstemp(probe.data());
-  if (descriptor < 0) refuse(std::string("in whose folder no file can be made: ") + std::strerror(errno));
-  close(descriptor);
-  unlink(probe.c_str());
-}
-
 /// The weights at `file`, or where that fails, for whatever reason, in the folder for temporary files: a training isn't
 /// lost for a full disk. False in the latter case, after saying so. Throws when neither works.
 bool save(const nn::Sequential& model, const std::filesystem::path& file) {
@@ -212,7 +195,7 @@ void check_finite(const nn::EpochMetrics& epoch, const Settings& settings) {
 
 int train_mlp(const Settings& settings) {
   const Device device = Device::parse(settings.device);
-  if (!settings.save.empty()) check_save(settings.save);
+  if (!settings.save.empty()) nn::check_writable("--save", settings.save);
   Metrics metrics(settings.metrics);
   const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
 

@@ -49,8 +49,8 @@ for number in ("nan", "inf", "-1", "0", "1e-400", "much"):
 for number in ("-1", "1.5", "18446744073709551616", "first"):
     refused("--seed", number, says=["--seed", number, "whole number"])
 refused("--epochs", "0", says=["--epochs", "0"])
-refused("--save", work / "missing/file", says=["--save", "missing/file", "folder isn't there"])
-refused("--save", data, says=["--save", "is a folder"])
+refused("--save", work / "missing/file", says=["--save", "missing/file", "No such file"])
+refused("--save", data, says=["--save", "Is a directory"])
 for file in (work / "missing/file", data, "/dev/full"):
     refused("--metrics", file, says=[str(file), "can't be written"])
 assert not [file for file in work.iterdir() if file != data], "what was tried left something"

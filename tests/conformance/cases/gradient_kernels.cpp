@@ -210,7 +210,9 @@ void add_cross_entropy_gradient(std::string name, Shape shape, Values logits, Va
 }
 
 void add_cross_entropy_gradients() {
-  for (const int64_t classes : {1, 2, 17, 128, 1000, 1024, 1025, 4096, 8192, 8200, 16384, 32768, 40000, 50257, 65544}) {
+  for (const int64_t classes :
+       {1,    2,    10,   17,   32,   40,   64,   72,   128,  136,   256,   264,   512,   520,
+        1000, 1024, 1025, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 32768, 40000, 50257, 65544}) {
     add_cross_entropy_gradient("classes_" + std::to_string(classes), {3, classes}, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(classes - 1));
   }

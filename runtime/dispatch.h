@@ -9,9 +9,6 @@
 
 namespace ashlar::detail {
 
-/// In a TunedGrid: no size near was measured, so the default runs.
-inline constexpr int kNoneNear = 255;
-
 /// The sizes of a canonical call that tables speak of, in the order of kSizeNames; the rest are 1.
 std::array<int64_t, kMostSizes> canonical_sizes(Form form, std::span<const Tensor> inputs,
                                                 std::span<const Tensor> outputs);

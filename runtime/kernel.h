@@ -77,7 +77,9 @@ struct KernelKey {
 };
 
 /// The most settings of the tunables that one instance may be compiled with.
-inline constexpr int kMostSettings = 256;
+inline constexpr int kMostSettings = 255;
+/// In a TunedGrid, in place of a setting: no size near was measured, so the default runs.
+inline constexpr uint8_t kNoneNear = 255;
 
 /// One compiled function, called the Halide way: addresses of the user context, then of each argument.
 struct KernelInstance {
@@ -108,7 +110,7 @@ struct TunedGrid {
   const char* device_name;
   std::array<uint8_t, kMostSizes> low;    ///< per size, the lowest class of the box
   std::array<uint8_t, kMostSizes> count;  ///< per size, its number of classes
-  const uint8_t* settings;                ///< row-major, the last size fastest
+  const uint8_t* settings;                ///< row-major, the last size fastest; or kNoneNear
 };
 
 /// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.

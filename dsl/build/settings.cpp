@@ -64,7 +64,7 @@ Grid grid_of(const TunedTable& table, const std::vector<TunedPoint>& points, con
     refuse(table, std::to_string(cells) + " classes between the smallest and the largest sizes",
            "at most " + std::to_string(kMostCells));
   }
-  grid.settings.resize(cells);
+  grid.settings.assign(cells, kNoneNear);
   std::vector<int> at(axes);
   for (size_t cell = 0; cell < cells; cell++) {
     for (size_t a = axes, rest = cell; a-- > 0;) {

@@ -131,7 +131,7 @@ TEST(Grid, EachClassHasTheNearestPointsSettingWithinItsReach) {
   const Grid grid = grid_of(table, {{{16}, {}, 1, 1}, {{2048}, {}, 1, 1}}, {1, 2});
   EXPECT_EQ(grid.low, std::vector<int>{3});
   EXPECT_EQ(grid.count, std::vector<int>{9});
-  EXPECT_EQ(grid.settings, (std::vector<uint8_t>{1, 1, 1, 1, 0, 0, 2, 2, 2}));
+  EXPECT_EQ(grid.settings, (std::vector<uint8_t>{1, 1, 1, 1, kNoneNear, kNoneNear, 2, 2, 2}));
 }
 
 TEST(Grid, DistanceCountsAlongAllSizes) {
@@ -143,7 +143,7 @@ TEST(Grid, DistanceCountsAlongAllSizes) {
   EXPECT_EQ(at(3, 0), 2);
   EXPECT_EQ(at(1, 2), 1);
   EXPECT_EQ(at(2, 1), 2);
-  EXPECT_EQ(at(0, 0), 0) << "three classes from both";
+  EXPECT_EQ(at(0, 0), kNoneNear) << "three classes from both";
   EXPECT_THROW(grid_of(table, {{{1, 1, 1, 1}, {}, 1, 1}, {{4096, 4096, 4096, 4096}, {}, 1, 1}}, {0, 0}), DataError);
 }
 

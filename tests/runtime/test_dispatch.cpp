@@ -127,7 +127,7 @@ TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
   setting_for(grids, 2000);  // no other test calls it with so many
   setting_for(grids, 2000);
   setting_for({}, 2000);
-  static constexpr uint8_t none_near[] = {detail::kNoneNear, 0, 0, 0};
+  static constexpr uint8_t none_near[] = {kNoneNear, 0, 0, 0};
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 2001), 0);
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 501), 0) << "a hole of the grid";
   EXPECT_EQ(setting_for(grids, 11), 0) << "below the grid";

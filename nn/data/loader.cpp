@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "nn/data/host_memory.h"
 #include "nn/random.h"
 #include "runtime/error.h"
 
@@ -37,7 +38,7 @@ void BatchLoader::start(uint64_t epoch) {
   stopping_ = false;
   finished_ = false;
   failure_ = nullptr;
-  producer_ = std::thread([this, epoch] { produce(epoch); });
+  with_host_memory("BatchLoader", "a thread", [&] { producer_ = std::thread([this, epoch] { produce(epoch); }); });
 }
 
 std::optional<Batch> BatchLoader::next() {
@@ -57,14 +58,15 @@ std::optional<Batch> BatchLoader::next() {
 void BatchLoader::produce(uint64_t epoch) {
   std::exception_ptr failure;
   try {
-    const std::vector<int64_t> indices = order(epoch);
+    const std::vector<int64_t> indices =
+        with_host_memory("BatchLoader", "an epoch's order", [&] { return order(epoch); });
     const auto total = static_cast<int64_t>(indices.size());
     for (int64_t first = 0; first < total; first += options_.batch) {
       Batch batch = gather(indices.data() + first, std::min(options_.batch, total - first));
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || ready_.size() < options_.prefetch; });
       if (stopping_) break;
-      ready_.push_back(std::move(batch));
+      with_host_memory("BatchLoader", "a batch", [&] { ready_.push_back(std::move(batch)); });
       lock.unlock();
       changed_.notify_all();
     }

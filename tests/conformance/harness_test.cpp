@@ -372,7 +372,7 @@ TEST(Report, APartOfTheTestsIsNoMark) {
 
 TEST(Report, ResultsComeBackAsTheyWere) {
   const Linked linked;
-  const std::string file = testing::TempDir() + "/results.json";
+  const std::string file = ::testing::TempDir() + "/results.json";
   write_results(file, {linked.run("2/f16")});
   EXPECT_EQ(linked.row(read_results(file)), linked.row({linked.run("2/f16")}));
   std::ofstream(file) << R"([{"target": "cuda", "kernels": {"linked": {"f32": true}}}])";  // no hash, no numbers

@@ -155,6 +155,8 @@ void add_copies() {
   add_case(permute_case("102_vectors", {5, 7, 48}, {1, 0, 2}));
   add_case(permute_case("102_odd", {5, 7, 33}, {1, 0, 2}));
   Case columns = copy_case("columns", {.shape = {70, 35}});
+  columns.fixed_shapes = true;
+  columns.vary = {};
   columns.call = [](Tensors x) { return std::vector{x[0].slice(1, 1, 34).clone()}; };
   columns.reference = [](HostTensors x) {
     Expected y{{70, 33}, {}};
@@ -173,6 +175,8 @@ void add_copies() {
   // A view onto another of the same memory, which share elements.
   Case shift = copy_case("onto_itself_shifted", {.shape = {9, 35}});
   shift.in_place = true;
+  shift.fixed_shapes = true;
+  shift.vary = {};
   shift.call = [](Tensors x) {
     x[0].slice(0, 1).copy_(x[0].slice(0, 0, -1));
     return std::vector{x[0]};
@@ -185,6 +189,8 @@ void add_copies() {
   add_case(shift);
   Case turned = copy_case("onto_itself_transposed", {.shape = {37, 37}});
   turned.in_place = true;
+  turned.fixed_shapes = true;
+  turned.vary = {};
   turned.call = [](Tensors x) {
     x[0].copy_(x[0].transpose(0, 1));
     return std::vector{x[0]};
@@ -192,18 +198,20 @@ void add_copies() {
   turned.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
   add_case(turned);
   // Every second column onto its neighbours: the memory is interleaved, no element is shared.
-  Case columns = copy_case("onto_interleaved_columns", {.shape = {9, 36}});
-  columns.in_place = true;
-  columns.call = [](Tensors x) {
+  Case interleaved = copy_case("onto_interleaved_columns", {.shape = {9, 36}});
+  interleaved.in_place = true;
+  interleaved.fixed_shapes = true;
+  interleaved.vary = {};
+  interleaved.call = [](Tensors x) {
     x[0].slice(1, 1, 36, 2).copy_(x[0].slice(1, 0, 36, 2));
     return std::vector{x[0]};
   };
-  columns.reference = [](HostTensors x) {
+  interleaved.reference = [](HostTensors x) {
     Expected y = same_as(x[0]);
     for (size_t i = 1; i < y.values.size(); i += 2) y.values[i] = y.values[i - 1];
     return std::vector{y};
   };
-  add_case(columns);
+  add_case(interleaved);
 
   Case bench = copy_case("16M", {.shape = {int64_t{1} << 24}});
   bench.dtypes = {DType::f32, DType::f16};

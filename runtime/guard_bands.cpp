@@ -77,17 +77,20 @@ void check_band(const void* band, size_t bytes, uint16_t poison, std::string_vie
 
 GuardBands::GuardBands(StreamState& stream, uint64_t block, int64_t bytes)
     : stream_(stream), block_(block), piece_(0), bytes_(bytes), poison_(next_poison()) {
-  const int64_t whole = bytes + 2 * kGuardBytes;
+  constexpr int64_t kPoisonedEnd = int64_t{8} << 20;
+  const int64_t whole = bytes + 2 * kGuardBytes, front = whole > 2 * kPoisonedEnd ? kPoisonedEnd : whole;
   // From the host for a start, then by copies on the device, each as long as what is poisoned already.
-  std::vector<unsigned char> chunk(static_cast<size_t>(std::min<int64_t>(whole, 1 << 16)));
+  std::vector<unsigned char> chunk(static_cast<size_t>(std::min<int64_t>(front, 1 << 16)));
   poison_bytes(chunk.data(), chunk.size(), poison_);
   auto done = static_cast<int64_t>(chunk.size());
   stream.write(block, 0, chunk.data(), done);
-  while (done < whole) {
-    const int64_t next = std::min(done, whole - done);
+  while (done < front) {
+    const int64_t next = std::min(done, front - done);
     stream.copy(block, done, block, 0, next);
     done += next;
   }
+  // An odd end is reached by odd bytes: the copy begins at an even one, as the poison does.
+  if (front < whole) stream.copy(block, (whole - front + 1) / 2 * 2, block, 0, whole - (whole - front + 1) / 2 * 2);
   piece_ = stream.owner().part_of(block, kGuardBytes, std::max<int64_t>(bytes, 1));
 }
 

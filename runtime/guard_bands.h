@@ -25,7 +25,8 @@ std::vector<std::string> take_guard_reports();
 /// One guarded piece of a block: the block is [band | piece | band].
 class GuardBands {
  public:
-  /// Poisons the whole block, which has `bytes` + 2 kGuardBytes. Throws DriverError.
+  /// Poisons the block, which has `bytes` + 2 kGuardBytes: all of it, or of a large one 8 MiB at both ends. Throws
+  /// DriverError.
   GuardBands(StreamState& stream, uint64_t block, int64_t bytes);
   /// Looks at the bands and reports.
   ~GuardBands();

@@ -43,7 +43,7 @@ class PoolGuards : public ::testing::TestWithParam<Device> {
 };
 
 TEST_P(PoolGuards, AByteOutsideShowsAndOneInsideDoesNot) {
-  for (const int64_t bytes : {0, 1, 7, 256, 5000, 300'001}) {
+  for (const int64_t bytes : {0, 1, 7, 256, 5000, 300'001, 17'000'001}) {
     for (const int64_t offset : {-detail::kGuardBytes, int64_t{-1}}) {
       const auto reports = reports_of(bytes, offset);
       ASSERT_EQ(reports.size(), 1u) << bytes << " " << offset;

@@ -129,6 +129,8 @@ struct Case {
   bool fixed_shapes = false;
   /// The same with ranks, axes or options drawn anew, for the same test; gets this case. Null: they stay.
   std::function<Case(const Case&, Random&)> vary = {};
+  /// False where that test had better not take the case for a pattern: gigabytes.
+  bool is_drawn = true;
 
   /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.
   bool benchmark = false;

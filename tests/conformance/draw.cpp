@@ -215,7 +215,7 @@ std::string Draw::describe() const {
 
 Drawer::Drawer(std::span<const Case> cases) {
   for (const Case& item : cases) {
-    if (item.benchmark) continue;
+    if (item.benchmark || !item.is_drawn) continue;
     for (const bool gradient : {false, true}) {
       if (gradient && !item.differentiable) continue;
       Pool& pool = gradient ? gradients_ : results_;

@@ -44,7 +44,7 @@ struct Draw {
   std::string describe() const;
 };
 
-/// Draws from a list of cases, which must outlive it and hold at least one that isn't a benchmark.
+/// Draws from a list of cases, which must outlive it and hold at least one to draw from.
 class Drawer {
  public:
   explicit Drawer(std::span<const Case> cases);

@@ -29,7 +29,8 @@ Case example(const char* kernel, std::string name, DType dtype, Shape shape,
           .inputs = {{.shape = std::move(shape), .values = {Pattern::integers, -3, 3}}},
           .dtypes = {dtype},
           .call = [call](Tensors x) { return call(x[0]); },
-          .reference = [reference](HostTensors x) { return reference(x[0]); }};
+          .reference = [reference](HostTensors x) { return reference(x[0]); },
+          .is_drawn = false};
 }
 
 // What each of some_rows() is.

@@ -19,8 +19,8 @@ namespace detail {
 class Storage;
 }
 
-/// Rank up to kMaxRank, sizes in elements, row-major (outermost dimension first), at most kMostElements (launch.h) in one
-/// kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined:
+/// Rank up to kMaxRank, sizes in elements, row-major (outermost dimension first), at most kMostElements (launch.h) in
+/// one kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined:
 /// shape(), strides(), rank() and the like say what an empty view would, str() says "undefined", and every call that
 /// needs elements or makes a view throws ValueError. Calls from several threads are safe on different tensors.
 class Tensor {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ashlar/ops.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
 #include "runtime/error.h"
@@ -184,6 +185,19 @@ TEST(Optimizers, SharedParametersAreUpdatedOnce) {
   a.set_grad(Tensor::full({1}, 0.25));
   optimizer.step();
   EXPECT_EQ(a.value().item(), 0.75);
+}
+
+TEST(Optimizers, StepsRefuseWhatOverlapsInPart) {
+  using testing::expect_error;
+  const Tensor arena = Tensor::ones({12}), grad = Tensor::ones({8}), rate = Tensor::full({}, 0.1);
+  const Tensor param = arena.slice(0, 0, 8);
+  expect_error<ValueError>([&] { sgd_step(param, grad, arena.slice(0, 4), rate, 0.9, 0); },
+                           {"sgd_step", "param and buffer share memory", "clone()"});
+  expect_error<ValueError>([&] { sgd_step(param, arena.slice(0, 4), grad, rate, 0.9, 0); }, {"param and grad"});
+  expect_error<ValueError>([&] { sgd_step(param, grad, Tensor::zeros({8}), arena.select(0, 2), 0.9, 0); },
+                           {"param and lr"});
+  EXPECT_EQ(arena.to_vector<float>(), std::vector<float>(12, 1));
+  sgd_step(arena.slice(0, 0, 4), grad.slice(0, 0, 4), arena.slice(0, 8), arena.select(0, 5), 0, 0);  // neighbours
 }
 
 TEST(Optimizers, NonsenseIsRefused) {

@@ -141,7 +141,7 @@ Instance instance_of(const json& value) {
   }
   if (instance.candidates.empty()) throw Refusal(where + " without candidates");
   instance.left_out = get<std::map<std::string, int>>(value, "left_out", where);
-  instance.judge = get<std::string>(value, "judge", where);
+  if (value.contains("judge")) instance.judge = get<std::string>(value, "judge", where);
   return instance;
 }
 

@@ -132,7 +132,7 @@ std::string shrink(Draw& draw, Device device, const PropertyRun& run, const std:
       }
     }
     for (size_t i = 0; i < draw.extents.size(); ++i) {
-      for (const int64_t extent : {int64_t{1}, draw.extents[i] / 2, draw.extents[i] - 1}) {
+      for (const int64_t extent : {int64_t{1}, draw.extents[i] / 2, draw.extents[i] / 2 + 1, draw.extents[i] - 1}) {
         if (extent < 1 || extent >= draw.extents[i]) continue;
         Draw smaller = draw;
         smaller.extents[i] = extent;

@@ -238,19 +238,22 @@ void parse_whatever_comes(const std::vector<uint8_t>& file) {
   }
 }
 
+// Of eight times the input, linear time gives 1 and quadratic time 8; what a sanitizer and a busy machine add lies between.
+constexpr double kMostGrowth = 5;
+
 TEST(Safetensors, TimeGrowsWithTheFile) {
   EXPECT_LT(testing::time_growth(
                 4'000, 8, [](size_t n) { return many_tensors(n); }, parse),
-            3.0);
+            kMostGrowth);
   const auto metadata = [](size_t n) {
     std::string text;
     for (size_t i = 0; i < n; i++) text += (i ? ",\"" : "\"") + std::to_string(i) + "\":\"\"";
     return file_of("{\"__metadata__\":{" + text + "}}", 0);
   };
-  EXPECT_LT(testing::time_growth(10'000, 8, metadata, parse), 3.0);
+  EXPECT_LT(testing::time_growth(10'000, 8, metadata, parse), kMostGrowth);
   for (const std::string piece : {"{},", "[", "{\"a\":", "\"a\":{},", "\\u0041"}) {
     const auto make = [&](size_t n) { return file_of("{\"a\":[" + repeated(piece, n) + "{}]}", 0); };
-    EXPECT_LT(testing::time_growth(50'000, 8, make, parse_whatever_comes), 3.0) << piece;
+    EXPECT_LT(testing::time_growth(50'000, 8, make, parse_whatever_comes), kMostGrowth) << piece;
   }
 }
 
@@ -263,7 +266,7 @@ TEST(Safetensors, WritingTakesTimeByTheTensor) {
     return tensors;
   };
   const auto write = [&](const auto& tensors) { write_safetensors(folder / "a", tensors); };
-  EXPECT_LT(testing::time_growth(2'000, 8, make, write), 3.0);
+  EXPECT_LT(testing::time_growth(2'000, 8, make, write), kMostGrowth);
 }
 
 TEST(Safetensors, MemoryGrowsWithTheFile) {

@@ -242,6 +242,7 @@ Draw Drawer::draw(uint64_t seed) const {
   draw.like = choice.like;
   draw.gradient = choice.gradient;
   draw.item = draw.like->vary ? draw.like->vary(*draw.like, random) : *draw.like;
+  draw.item.gradient_is_rounded_once = false;  // said of the case's own shapes: of others a gradient may be no sum
   Case& item = draw.item;
   const std::string options = item.name == draw.like->name ? "" : " " + item.name;
   item.name = "draw_" + std::to_string(seed) + options;

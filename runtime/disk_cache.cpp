@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "runtime/environment.h"
+#include "runtime/kernel.h"
 #include "runtime/siphash.h"
 
 namespace ashlar::detail {
@@ -29,13 +30,6 @@ struct Head {
   uint64_t value_bytes;
   uint64_t checksum;  // of all the rest, under the folder's secret
 };
-
-/// FNV-1a, 64 bits: for names only.
-uint64_t hash(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
-  return hash;
-}
 
 uint64_t checksum_of(const SipHashKey& secret, const Head& head, std::string_view key, std::string_view value) {
   SipHash sum(secret);
@@ -177,7 +171,7 @@ bool write_entry(const File& folder, const std::string& name, std::string_view k
 
 std::string name_of(std::string_view key) {
   char name[24];
-  std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(hash(key)));
+  std::snprintf(name, sizeof(name), "%016llx", static_cast<unsigned long long>(identity_hash(key)));
   return name;
 }
 

@@ -17,6 +17,7 @@
 #include "tests/conformance/case.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/gradient.h"
+#include "tests/conformance/jobs.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -30,7 +31,7 @@ std::string kernel_of_cases(const std::string& kernel, std::span<const KernelInf
   for (const KernelInfo* whole : kernels) {
     if (whole->parts && (whole->parts->name == kernel || whole->last->name == kernel)) return whole->name;
   }
-  return kernel.substr(0, kernel.find("_grad"));
+  return stem(kernel);
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ int judge(const Candidate& candidate, Device device, std::span<const KernelInfo*
   set_forced_setting(0);
 
   const std::string kernel = kernel_of_cases(candidate.kernel, kernels);
-  const bool of_gradient = candidate.kernel.find("_grad") != std::string::npos;
+  const bool of_gradient = stem(candidate.kernel) != candidate.kernel;
   const auto dtype = static_cast<DType>(candidate.key & 255);
   int status = 0;
   for (const Case& item : cases()) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/kernel.h"
+
 namespace ashlar::conformance {
 namespace {
 
@@ -98,11 +100,7 @@ T get(const void* address) {
 
 }  // namespace
 
-uint64_t seed_of(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3;
-  return hash;
-}
+uint64_t seed_of(std::string_view text) { return identity_hash(text); }
 
 uint64_t mix(uint64_t counter) {
   uint64_t z = (counter + 1) * 0x9e3779b97f4a7c15;

@@ -9,8 +9,8 @@
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {

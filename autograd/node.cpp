@@ -3,8 +3,8 @@
 #include <string>
 
 #include "autograd/grad_mode.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {

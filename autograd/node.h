@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "autograd/var.h"
-#include "runtime/host_memory.h"
-#include "runtime/tensor.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "autograd/node.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar {
 

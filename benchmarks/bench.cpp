@@ -9,7 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/inputs.h"

@@ -12,8 +12,8 @@
 
 #include "ashlar/ops.h"
 #include "runtime/all.h"
-#include "runtime/error.h"
-#include "runtime/stream.h"
+#include "runtime/device/stream.h"
+#include "runtime/support/error.h"
 
 namespace {
 

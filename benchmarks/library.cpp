@@ -6,12 +6,12 @@
 #include <string>
 
 #include "benchmarks/benchmark.h"
-#include "runtime/error.h"
-#include "runtime/graph.h"
-#include "runtime/memory.h"
-#include "runtime/storage.h"
-#include "runtime/stream.h"
-#include "runtime/transfer.h"
+#include "runtime/device/stream.h"
+#include "runtime/graph/graph.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/transfer.h"
 
 using namespace ashlar;
 using nlohmann::json;

@@ -11,7 +11,7 @@
 #include "nn/loss.h"
 #include "nn/optim/adam.h"
 #include "nn/sequential.h"
-#include "runtime/graph.h"
+#include "runtime/graph/graph.h"
 
 namespace ashlar::bench {
 namespace {

@@ -2,8 +2,8 @@
 #   runtime       headers and archives for programs that call Ashlar; no Halide, CMake 3.25 is enough
 #   kernels       the language, the schedules and ashlar_add_kernels(); needs Halide 21.0.0 exactly
 #   conformance   the test harness, for the cases of kernels defined elsewhere; needs GoogleTest and CLI11
-# Headers keep the paths by which they include each other: <prefix>/include/ashlar/runtime/tensor.h is included as
-# "runtime/tensor.h", <prefix>/include/ashlar/ops.h as "ashlar/ops.h".
+# Headers keep the paths by which they include each other: <prefix>/include/ashlar/runtime/tensor/tensor.h is included as
+# "runtime/tensor/tensor.h", <prefix>/include/ashlar/ops.h as "ashlar/ops.h".
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(ASHLAR_INSTALL_INCLUDE ${CMAKE_INSTALL_INCLUDEDIR}/ashlar)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dsl/value.h"
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::dsl {
 

@@ -1,4 +1,4 @@
-// What a compiled kernel asks about the device of its call, while it runs: runtime/halide_hooks.cpp answers.
+// What a compiled kernel asks about the device of its call, while it runs: runtime/launch/halide_hooks.cpp answers.
 #pragma once
 
 #include "dsl/value.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dsl/value.h"
-#include "runtime/dtype.h"
+#include "runtime/tensor/dtype.h"
 
 namespace ashlar::dsl {
 

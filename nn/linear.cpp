@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ashlar/ad.h"
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
-#include "runtime/error.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 

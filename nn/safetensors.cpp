@@ -10,7 +10,7 @@
 #include "nn/data/file.h"
 #include "nn/data/host_memory.h"
 #include "nn/safetensors_header.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "json/strict_json.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -1,5 +1,5 @@
 #include "nn/sequential.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
 
 #include <string>
 

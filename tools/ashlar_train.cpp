@@ -25,7 +25,7 @@
 #include "nn/trainer/metrics.h"
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tools/options.h"
 
 namespace {

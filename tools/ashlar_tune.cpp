@@ -10,7 +10,7 @@
 #include <iostream>
 #include <thread>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tools/options.h"
 #include "tools/tune/apply.h"
 #include "tools/tune/bundle.h"
@@ -96,7 +96,9 @@ void bundle(const Settings& settings) {
     std::printf("%s %s: %zu settings, of which %d don't compile\n", instance.kernel.c_str(), instance.name.c_str(),
                 instance.candidates.size(), failed);
     if (instance.judge.empty()) {
-      std::printf("  no conformance program judges them (ashlar_add_kernels(… CONFORMANCE program)): only the CPU's code does\n");
+      std::printf(
+          "  no conformance program judges them (ashlar_add_kernels(… CONFORMANCE program)): only the CPU's code "
+          "does\n");
     }
     for (const auto& [rule, count] : instance.left_out) std::printf("  %d left out: %s\n", count, rule.c_str());
   }

@@ -1,7 +1,7 @@
 #include "autograd/recipes/broadcast.h"
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::recipes {
 

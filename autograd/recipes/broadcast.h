@@ -1,7 +1,7 @@
 // Gradients of broadcasting.
 #pragma once
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::recipes {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "autograd/node.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::recipes {
 

@@ -5,7 +5,7 @@
 
 #include "autograd/node.h"
 #include "runtime/forms/forms.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::recipes {
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::recipes {
 namespace {

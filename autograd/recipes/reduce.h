@@ -1,7 +1,7 @@
 // Gradients of reductions.
 #pragma once
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::recipes {
 

@@ -17,8 +17,8 @@ namespace {
 
 using std::filesystem::path;
 
-// The layout of runtime/kernel.h's KernelInstance, TunedGrid and TargetTable, without its headers: a table compiles in
-// milliseconds.
+// The layout of runtime/launch/kernel.h's KernelInstance, TunedGrid and TargetTable, without its headers: a table
+// compiles in milliseconds.
 constexpr const char* kTableTypes =
     "struct Instance { unsigned key; int (*function)(void**); const char *symbol, *tunables, *device_functions; };\n"
     "struct Grid { unsigned key; unsigned long long device, family; const char* device_name;\n"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::dsl {
 namespace {

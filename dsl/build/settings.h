@@ -7,7 +7,7 @@
 
 namespace ashlar::dsl {
 
-/// For one device, the box of runtime/kernel.h's TunedGrid.
+/// For one device, the box of runtime/launch/kernel.h's TunedGrid.
 struct Grid {
   std::string device, family;
   std::vector<int> low, count;

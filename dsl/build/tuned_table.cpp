@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "json/strict_json.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::dsl {
 namespace {

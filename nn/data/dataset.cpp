@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nn/data/idx.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::nn {
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "nn/data/host_memory.h"
-#include "runtime/environment.h"
-#include "runtime/error.h"
+#include "runtime/support/environment.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

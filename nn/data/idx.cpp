@@ -8,7 +8,7 @@
 #include "nn/data/file.h"
 #include "nn/data/gunzip.h"
 #include "nn/data/host_memory.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::nn {
 

@@ -8,7 +8,7 @@
 
 #include "nn/data/host_memory.h"
 #include "nn/random.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 Adam::Adam(std::vector<Var> parameters, const AdamOptions& options, double weight_decay, bool decoupled)

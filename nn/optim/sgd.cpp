@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 

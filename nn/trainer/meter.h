@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::nn {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 

@@ -4,7 +4,7 @@
 #include "autograd/backward.h"
 #include "autograd/grad_mode.h"
 #include "nn/loss.h"
-#include "runtime/counters.h"
+#include "runtime/device/counters.h"
 
 namespace ashlar::nn {
 namespace {

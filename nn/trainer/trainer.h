@@ -9,7 +9,7 @@
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
 #include "nn/trainer/meter.h"
-#include "runtime/graph.h"
+#include "runtime/graph/graph.h"
 
 namespace ashlar::nn {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "runtime/cpu/thread_pool.h"
-#include "runtime/environment.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::detail {
 

@@ -4,10 +4,10 @@
 #include <mutex>
 #include <new>
 
-#include "runtime/counter_cells.h"
-#include "runtime/fault.h"
-#include "runtime/guard_bands.h"
-#include "runtime/memory_pool.h"
+#include "runtime/device/counter_cells.h"
+#include "runtime/memory/guard_bands.h"
+#include "runtime/memory/memory_pool.h"
+#include "runtime/support/fault.h"
 
 namespace ashlar::detail {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "runtime/environment.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail {
 namespace {

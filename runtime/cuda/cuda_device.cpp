@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "runtime/cuda/driver.h"
-#include "runtime/error.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::detail {
 namespace {

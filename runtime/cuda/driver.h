@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#include "runtime/fault.h"
+#include "runtime/support/fault.h"
 
 namespace ashlar::detail::cuda {
 

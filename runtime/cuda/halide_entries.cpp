@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "runtime/cuda/driver.h"
-#include "runtime/launch_context.h"
+#include "runtime/launch/launch_context.h"
 
 namespace ashlar::detail::cuda {
 namespace {

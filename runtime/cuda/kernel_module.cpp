@@ -2,9 +2,9 @@
 
 #include <HalideRuntime.h>
 
-#include "runtime/counter_cells.h"
-#include "runtime/environment.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/counter_cells.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // Loading and launching CUDA kernels. Halide's runtime would lock, allocate and look a function up by name for every
-// launch; its three functions that do so are replaced (runtime/halide_hooks.cpp) by these.
+// launch; its three functions that do so are replaced (runtime/launch/halide_hooks.cpp) by these.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "runtime/cuda/driver.h"
-#include "runtime/launch_context.h"
+#include "runtime/launch/launch_context.h"
 
 namespace ashlar::detail::cuda {
 

@@ -1,11 +1,11 @@
 // Form::broadcast: inputs broadcast against each other, all dimensions collapsed together to at most four.
 #include <algorithm>
 
-#include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::forms {
 

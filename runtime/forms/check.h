@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/error.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::forms {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/launch.h"
-#include "runtime/tensor.h"
+#include "runtime/launch/launch.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::forms {
 

@@ -2,11 +2,11 @@
 // 0; one unit stride per matrix is what the kernels ask for.
 #include <array>
 
-#include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::forms {
 

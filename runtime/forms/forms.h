@@ -1,12 +1,13 @@
 // Canonical forms: how a public call on tensors of any rank and stride becomes a call of a kernel compiled for a few.
-// One function per Form of runtime/kernel.h. The typed functions that the build generates (ashlar/ops/*.h) call these.
+// One function per Form of runtime/launch/kernel.h. The typed functions that the build generates (ashlar/ops/*.h) call
+// these.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 
 namespace ashlar {
 

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/error.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/overlap.h"
-#include "runtime/launch.h"
-#include "runtime/storage.h"
-#include "runtime/transfer.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/transfer.h"
 
 namespace ashlar::forms {
 

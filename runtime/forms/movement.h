@@ -1,8 +1,8 @@
 // Form::movement: elements go somewhere, nothing is computed but a cast. What Tensor's copies and fills are made of.
 #pragma once
 
-#include "runtime/kernel.h"
-#include "runtime/tensor.h"
+#include "runtime/launch/kernel.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/storage.h"
+#include "runtime/tensor/storage.h"
 
 namespace ashlar::forms {
 namespace {

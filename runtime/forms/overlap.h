@@ -1,7 +1,7 @@
 // Which views share memory: with themselves, or with another.
 #pragma once
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::forms {
 

@@ -3,11 +3,11 @@
 #include <array>
 #include <limits>
 
-#include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::forms {
 

@@ -1,9 +1,9 @@
 // Form::rows: one axis is the columns, all others together are the rows: dense [rows, columns].
-#include "runtime/error.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
-#include "runtime/host_memory.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::forms {
 

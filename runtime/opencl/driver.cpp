@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "runtime/environment.h"
-#include "runtime/error.h"
+#include "runtime/support/environment.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::detail::opencl {
 namespace {

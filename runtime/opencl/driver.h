@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "runtime/fault.h"
+#include "runtime/support/fault.h"
 
 namespace ashlar::detail::opencl {
 

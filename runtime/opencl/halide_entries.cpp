@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/counter_cells.h"
-#include "runtime/environment.h"
-#include "runtime/launch_context.h"
+#include "runtime/device/counter_cells.h"
+#include "runtime/launch/launch_context.h"
 #include "runtime/opencl/driver.h"
 #include "runtime/opencl/program_cache.h"
 #include "runtime/opencl/split_program.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail::opencl {
 namespace {

@@ -4,11 +4,11 @@
 #include <climits>
 #include <vector>
 
-#include "runtime/environment.h"
-#include "runtime/error.h"
-#include "runtime/halide_hooks.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/launch/halide_hooks.h"
 #include "runtime/opencl/driver.h"
-#include "runtime/stream_state.h"
+#include "runtime/support/environment.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::detail {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/disk_cache.h"
-#include "runtime/environment.h"
+#include "runtime/support/disk_cache.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail::opencl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/environment.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail::cublaslt {
 namespace {

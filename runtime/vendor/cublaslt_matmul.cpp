@@ -8,9 +8,9 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/error.h"
-#include "runtime/storage.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
 #include "runtime/vendor/cublaslt.h"
 #include "runtime/vendor/vendor.h"
 

@@ -1,6 +1,6 @@
 #include <atomic>
 
-#include "runtime/environment.h"
+#include "runtime/support/environment.h"
 #include "runtime/vendor/vendor.h"
 
 namespace ashlar {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/kernel.h"
-#include "runtime/tensor.h"
+#include "runtime/launch/kernel.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/shape.h"
+#include "runtime/tensor/shape.h"
 
 namespace ashlar::reference {
 

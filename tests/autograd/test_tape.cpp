@@ -6,7 +6,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/autograd.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar {

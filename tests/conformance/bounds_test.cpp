@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ashlar/ops/row_family.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <vector>
 
-#include "runtime/error.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 #include "runtime/vendor/vendor.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/check.h"

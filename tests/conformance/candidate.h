@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "runtime/device.h"
-#include "runtime/kernel.h"
+#include "runtime/device/device.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::conformance {
 

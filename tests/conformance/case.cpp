@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::conformance {
 namespace {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "autograd/var.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/conformance/values.h"
 
 namespace ashlar::conformance {

@@ -58,7 +58,7 @@ std::string tables_left_out(const std::map<std::string, std::set<std::string>>& 
       for (const KernelInfo* kernel : kernels) names.insert(kernel->name);
     }
   }
-  std::string source = "#include \"runtime/kernel.h\"\n\nusing ashlar::TargetTable;\nextern \"C\" {\n";
+  std::string source = "#include \"runtime/launch/kernel.h\"\n\nusing ashlar::TargetTable;\nextern \"C\" {\n";
   for (const auto& [target, names] : kept) {
     for (const KernelInfo* kernel : kernels) {
       if (names.contains(kernel->name)) continue;

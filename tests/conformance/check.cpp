@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/guard_bands.h"
-#include "runtime/storage.h"
+#include "runtime/memory/guard_bands.h"
+#include "runtime/tensor/storage.h"
 #include "tests/conformance/compare.h"
 #include "tests/conformance/inputs.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::conformance {
 namespace {

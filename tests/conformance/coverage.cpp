@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 #include "runtime/vendor/vendor.h"
 
 namespace ashlar::conformance {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::conformance {
 

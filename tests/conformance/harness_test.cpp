@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "autograd/node.h"
-#include "runtime/error.h"
 #include "runtime/forms/movement.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/changed.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/compare.h"

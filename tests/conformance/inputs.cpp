@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/storage.h"
-#include "runtime/transfer.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/transfer.h"
 
 namespace ashlar::conformance {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 #include "tests/conformance/case.h"
 
 namespace ashlar::conformance {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <typeinfo>
 
-#include "runtime/error.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/gradient.h"

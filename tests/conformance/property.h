@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "runtime/device.h"
-#include "runtime/dtype.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/dtype.h"
 
 namespace ashlar::conformance {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/inputs.h"
 #include "tests/conformance/reference.h"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "runtime/shape.h"
+#include "runtime/tensor/shape.h"
 #include "tests/conformance/values.h"
 
 namespace ashlar::conformance {

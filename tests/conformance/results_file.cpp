@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "json/strict_json.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/report.h"
 
 namespace ashlar::conformance {

@@ -12,8 +12,8 @@
 #include <random>
 #include <set>
 
-#include "runtime/error.h"
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 #include "runtime/vendor/vendor.h"
 #include "tests/conformance/candidate.h"
 #include "tests/conformance/case.h"

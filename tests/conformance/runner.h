@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::conformance {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 
 namespace ashlar::conformance {
 namespace {

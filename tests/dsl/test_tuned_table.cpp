@@ -6,7 +6,7 @@
 
 #include "dsl/build/settings.h"
 #include "dsl/build/space.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "schedules/elementwise.h"
 
 namespace ashlar::dsl {

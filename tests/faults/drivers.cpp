@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/all.h"
-#include "runtime/counters.h"
-#include "runtime/kernel.h"
+#include "runtime/device/counters.h"
+#include "runtime/launch/kernel.h"
 #include "tests/faults/host_memory.h"
 #include "tests/faults/watched_opencl.h"
 #include "tests/runtime/fake_cuda.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ashlar::testing {
 

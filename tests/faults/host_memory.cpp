@@ -13,7 +13,7 @@ constexpr size_t kPlain = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 std::atomic<int64_t> live{0};
 thread_local bool is_counting = false;
 thread_local int inside_driver = 0;
-thread_local int64_t countdown = 0;  // as runtime/fault.h has it, for one thread
+thread_local int64_t countdown = 0;  // as runtime/support/fault.h has it, for one thread
 thread_local int64_t afterwards = 0;
 
 bool fails() {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/fault.h"
+#include "runtime/support/fault.h"
 
 namespace ashlar::testing {
 

@@ -6,8 +6,8 @@
 #include "nn/linear.h"
 #include "nn/loss.h"
 #include "nn/optim/adam.h"
-#include "runtime/graph.h"
-#include "runtime/stream.h"
+#include "runtime/device/stream.h"
+#include "runtime/graph/graph.h"
 #include "tests/faults/host_memory.h"
 
 namespace ashlar::testing {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ashlar::testing {
 

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/memory.h"
+#include "runtime/memory/memory.h"
 #include "tests/faults/drivers.h"
 #include "tests/faults/host_memory.h"
 #include "tests/faults/ways.h"

@@ -8,9 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/memory.h"
-#include "runtime/stream.h"
-#include "runtime/tensor.h"
+#include "runtime/device/stream.h"
+#include "runtime/memory/memory.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/faults/drivers.h"
 #include "tests/faults/host_memory.h"
 #include "tests/faults/ways.h"

@@ -2,7 +2,7 @@
 
 #include <typeinfo>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/faults/host_memory.h"
 
 namespace ashlar::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/fault.h"
+#include "runtime/support/fault.h"
 #include "tests/faults/jobs.h"
 
 namespace ashlar::testing {

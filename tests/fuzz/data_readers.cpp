@@ -6,7 +6,7 @@
 
 #include "nn/data/idx.h"
 #include "nn/safetensors.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/targets.h"
 
 namespace ashlar::fuzz {

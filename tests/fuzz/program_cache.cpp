@@ -1,7 +1,7 @@
 // The cache of built programs: what lies there may come from anybody, and a driver reads it.
 #include <string>
 
-#include "runtime/disk_cache.h"
+#include "runtime/support/disk_cache.h"
 #include "tests/fuzz/targets.h"
 
 namespace ashlar::fuzz {

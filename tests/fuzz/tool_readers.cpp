@@ -1,6 +1,6 @@
 // Readers of the tuner and of the conformance program's reports.
 #include "dsl/build/tuned_table.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/report.h"
 #include "tests/fuzz/targets.h"
 #include "tools/tune/bundle.h"

@@ -13,7 +13,7 @@
 #include <csignal>
 #include <thread>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/nn/temporary_folder.h"
 
 namespace ashlar::nn {

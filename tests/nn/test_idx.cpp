@@ -6,7 +6,7 @@
 
 #include "nn/data/dataset.h"
 #include "nn/data/idx.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/nn/idx_files.h"
 #include "tests/nn/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "nn/data/loader.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {

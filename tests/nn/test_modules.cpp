@@ -9,7 +9,7 @@
 #include "nn/linear.h"
 #include "nn/loss.h"
 #include "nn/sequential.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {

@@ -7,7 +7,7 @@
 #include "ashlar/ops.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {

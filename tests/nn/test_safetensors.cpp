@@ -11,8 +11,8 @@
 
 #include "nn/data/file.h"
 #include "nn/safetensors.h"
-#include "runtime/error.h"
-#include "runtime/memory.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/nn/growth.h"
 #include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
@@ -238,7 +238,8 @@ void parse_whatever_comes(const std::vector<uint8_t>& file) {
   }
 }
 
-// Of eight times the input, linear time gives 1 and quadratic time 8; what a sanitizer and a busy machine add lies between.
+// Of eight times the input, linear time gives 1 and quadratic time 8; what a sanitizer and a busy machine add lies
+// between.
 constexpr double kMostGrowth = 5;
 
 TEST(Safetensors, TimeGrowsWithTheFile) {

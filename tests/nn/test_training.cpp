@@ -11,8 +11,8 @@
 #include "nn/trainer/metrics.h"
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"
-#include "runtime/counters.h"
-#include "runtime/error.h"
+#include "runtime/device/counters.h"
+#include "runtime/support/error.h"
 #include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "runtime/storage.h"
-#include "runtime/tensor.h"
-#include "runtime/transfer.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/tensor.h"
+#include "runtime/tensor/transfer.h"
 
 namespace ashlar::testing {
 

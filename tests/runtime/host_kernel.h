@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "runtime/launch.h"
+#include "runtime/launch/launch.h"
 
 namespace ashlar::testing {
 

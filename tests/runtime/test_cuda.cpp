@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/graph.h"
-#include "runtime/memory.h"
-#include "runtime/stream.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/counters.h"
+#include "runtime/device/stream.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/graph/graph.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/host_kernel.h"

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "runtime/counters.h"
-#include "runtime/device.h"
-#include "runtime/error.h"
-#include "runtime/memory.h"
-#include "runtime/storage.h"
-#include "runtime/stream.h"
+#include "runtime/device/counters.h"
+#include "runtime/device/device.h"
+#include "runtime/device/stream.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
 
 namespace ashlar {
 namespace {

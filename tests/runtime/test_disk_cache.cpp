@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "ashlar/ops/unary.h"
-#include "runtime/counters.h"
-#include "runtime/disk_cache.h"
-#include "runtime/siphash.h"
+#include "runtime/device/counters.h"
+#include "runtime/support/disk_cache.h"
+#include "runtime/support/siphash.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "runtime/cpu/cpu_device.h"
-#include "runtime/device_identity.h"
-#include "runtime/dispatch.h"
-#include "runtime/environment.h"
+#include "runtime/device/device_identity.h"
+#include "runtime/launch/dispatch.h"
+#include "runtime/support/environment.h"
 #include "tests/runtime/host_kernel.h"
 
 namespace ashlar::testing {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/dtype.h"
+#include "runtime/tensor/dtype.h"
 
 namespace ashlar {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "runtime/error.h"
-#include "runtime/fault.h"
+#include "runtime/support/error.h"
+#include "runtime/support/fault.h"
 #include "tests/runtime/devices.h"
 #include "tests/runtime/host_kernel.h"
 

@@ -10,10 +10,10 @@
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/unary.h"
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/graph.h"
-#include "runtime/memory.h"
+#include "runtime/device/counters.h"
+#include "runtime/graph/graph.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "runtime/cpu/scratch.h"
-#include "runtime/guard_bands.h"
-#include "runtime/storage.h"
-#include "runtime/stream_state.h"
-#include "runtime/transfer.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/memory/guard_bands.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/transfer.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

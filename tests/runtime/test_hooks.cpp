@@ -8,9 +8,9 @@
 #include "ashlar/ops/copy.h"
 #include "ashlar/ops/fill.h"
 #include "ashlar/ops/unary.h"
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/halide_hooks.h"
+#include "runtime/device/counters.h"
+#include "runtime/launch/halide_hooks.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

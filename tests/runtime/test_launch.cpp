@@ -3,10 +3,10 @@
 
 #include <string>
 
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/launch_context.h"
-#include "runtime/memory.h"
+#include "runtime/device/counters.h"
+#include "runtime/launch/launch_context.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 #include "tests/runtime/host_kernel.h"
 

@@ -5,14 +5,14 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/memory.h"
-#include "runtime/memory_pool.h"
-#include "runtime/storage.h"
-#include "runtime/stream.h"
-#include "runtime/stream_state.h"
-#include "runtime/transfer.h"
+#include "runtime/device/counters.h"
+#include "runtime/device/stream.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/memory/memory.h"
+#include "runtime/memory/memory_pool.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
+#include "runtime/tensor/transfer.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ashlar/ops/softmax.h"
-#include "runtime/counters.h"
+#include "runtime/device/counters.h"
 #include "runtime/opencl/split_program.h"
 #include "tests/runtime/devices.h"
 

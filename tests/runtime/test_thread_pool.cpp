@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/counters.h"
 #include "runtime/cpu/scratch.h"
 #include "runtime/cpu/thread_pool.h"
-#include "runtime/memory.h"
+#include "runtime/device/counters.h"
+#include "runtime/memory/memory.h"
 
 namespace ashlar::detail {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "ashlar/ops/copy.h"
 #include "ashlar/ops/unary.h"
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/memory.h"
+#include "runtime/device/counters.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

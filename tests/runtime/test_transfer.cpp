@@ -3,10 +3,10 @@
 
 #include <thread>
 
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/stream.h"
-#include "runtime/stream_state.h"
+#include "runtime/device/counters.h"
+#include "runtime/device/stream.h"
+#include "runtime/device/stream_state.h"
+#include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
 
 namespace ashlar {

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
-#include "runtime/fault.h"
+#include "runtime/support/error.h"
+#include "runtime/support/fault.h"
 #include "runtime/vendor/vendor.h"
 #include "tests/runtime/fake_cublaslt.h"
 

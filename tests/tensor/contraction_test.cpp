@@ -1,7 +1,7 @@
 // Form::contraction: transposes, batches, broadcasting, odd strides, against plain loops.
 #include <cmath>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/reference.h"
 #include "tests/tensor/tables.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/forms/movement.h"
-#include "runtime/launch.h"
-#include "runtime/memory.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/memory.h"
 
 namespace ashlar::testing {
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::testing {
 

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/counters.h"
-#include "runtime/error.h"
+#include "runtime/device/counters.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/model.h"
 

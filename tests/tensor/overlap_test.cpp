@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/error.h"
-#include "runtime/storage.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/model.h"
 

@@ -1,11 +1,11 @@
 // Form::plain, and in-place outputs and parameters of Form::pointwise, with kernels written here by hand in the ABI of
-// compiled ones (runtime/kernel.h): so the forms are seen apart from the language.
+// compiled ones (runtime/launch/kernel.h): so the forms are seen apart from the language.
 #include <HalideRuntime.h>
 
 #include <atomic>
 
-#include "runtime/error.h"
 #include "runtime/forms/forms.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/reference.h"
 

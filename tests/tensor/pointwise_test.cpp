@@ -1,5 +1,5 @@
 // Form::pointwise and Form::broadcast on tensors of any rank and stride, against plain loops.
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/reference.h"
 #include "tests/tensor/tables.h"

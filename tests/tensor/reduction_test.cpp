@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/reference.h"
 #include "tests/tensor/tables.h"

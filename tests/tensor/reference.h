@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/tensor/model.h"
 
 namespace ashlar::testing {

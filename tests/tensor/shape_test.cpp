@@ -1,6 +1,6 @@
-#include "runtime/shape.h"
+#include "runtime/tensor/shape.h"
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar {

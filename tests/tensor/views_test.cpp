@@ -1,8 +1,8 @@
 // Views: same storage, other shape; and what they refuse.
 #include <numeric>
 
-#include "runtime/error.h"
-#include "runtime/storage.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/storage.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/model.h"
 

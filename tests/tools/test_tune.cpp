@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tools/tune/apply.h"
 #include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"

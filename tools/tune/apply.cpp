@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::tune {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "json/strict_json.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"
 #include "tools/tune/process.h"

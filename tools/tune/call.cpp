@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "runtime/dispatch.h"
-#include "runtime/error.h"
 #include "runtime/forms/forms.h"
-#include "runtime/launch.h"
+#include "runtime/launch/dispatch.h"
+#include "runtime/launch/launch.h"
+#include "runtime/support/error.h"
 #include "tools/tune/bundle.h"
 
 namespace ashlar::tune {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/kernel.h"
-#include "runtime/tensor.h"
+#include "runtime/launch/kernel.h"
+#include "runtime/tensor/tensor.h"
 
 namespace ashlar::tune {
 

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <ostream>
 
-#include "runtime/device_identity.h"
-#include "runtime/error.h"
-#include "runtime/stream.h"
+#include "runtime/device/device_identity.h"
+#include "runtime/device/stream.h"
+#include "runtime/support/error.h"
 #include "runtime/vendor/vendor.h"
 #include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"

@@ -10,7 +10,7 @@
 
 #include "json/strict_json.h"
 #include "runtime/cpu/cpu_device.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::tune {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernel.h"
+#include "runtime/launch/kernel.h"
 #include "tools/tune/bundle.h"
 #include "tools/tune/process.h"
 

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::tune {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "json/strict_json.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::tune {
 

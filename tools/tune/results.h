@@ -34,7 +34,7 @@ struct Outcome {
   }
 };
 
-/// The device that the results are of, in the words of runtime/device_identity.h.
+/// The device that the results are of, in the words of runtime/device/device_identity.h.
 struct Where {
   std::string target, device, family, driver;
 };

@@ -13,7 +13,7 @@
 #include <optional>
 #include <ostream>
 
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tools/tune/call.h"
 
 namespace ashlar::tune {

@@ -12,11 +12,11 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/device_identity.h"
-#include "runtime/error.h"
-#include "runtime/launch.h"
-#include "runtime/memory.h"
-#include "runtime/stream.h"
+#include "runtime/device/device_identity.h"
+#include "runtime/device/stream.h"
+#include "runtime/launch/launch.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "runtime/vendor/vendor.h"
 #include "tools/tune/call.h"
 #include "tools/tune/kernel_files.h"

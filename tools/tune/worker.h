@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "tools/tune/results.h"
 
 namespace ashlar::tune {

@@ -4,7 +4,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"

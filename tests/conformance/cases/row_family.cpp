@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ashlar/ops/row_family.h"
-#include "runtime/error.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/shape.h"
+#include "runtime/tensor/shape.h"
 
 namespace ashlar::fuzz {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ashlar/ops.h"
-#include "runtime/error.h"
-#include "runtime/tensor.h"
+#include "runtime/support/error.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/fuzz/calls/options.h"
 #include "tests/fuzz/calls/plain_tensor.h"
 

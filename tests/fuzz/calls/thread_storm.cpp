@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "ashlar/ops.h"
-#include "runtime/counters.h"
-#include "runtime/error.h"
-#include "runtime/graph.h"
-#include "runtime/memory.h"
-#include "runtime/stream.h"
+#include "runtime/device/counters.h"
+#include "runtime/device/stream.h"
+#include "runtime/graph/graph.h"
+#include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "tests/fuzz/calls/options.h"
 
 namespace ashlar::fuzz {

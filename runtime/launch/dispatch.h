@@ -1,0 +1,25 @@
+// From a call to the compiled function that serves it: code for the processor, then the setting of the tunables that
+// the tuned tables name for this device and these sizes. Constant time: two binary searches and one look-up.
+#pragma once
+
+#include <span>
+
+#include "runtime/launch/kernel.h"
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar::detail {
+
+/// The sizes of a canonical call that tables speak of, in the order of kSizeNames; the rest are 1.
+std::array<int64_t, kMostSizes> canonical_sizes(Form form, std::span<const Tensor> inputs,
+                                                std::span<const Tensor> outputs);
+
+/// The instance with default tunables for this kind of device (and this CPU's features), or nullptr.
+const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
+
+/// The instance to call, or nullptr when there is none. In this order: the forced setting (set_forced_setting());
+/// what a table of this very device says; what one of a device of the same family says; the default, also for sizes
+/// that lie more than a factor of 4 away from every measured one (sizes beyond the largest count as the largest).
+const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, Device device,
+                                      std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+}  // namespace ashlar::detail

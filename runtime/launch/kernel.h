@@ -1,0 +1,163 @@
+// What a compiled kernel says about itself: constant tables written by the generators, read by dispatch.
+// The only place where the build-time half (dsl, schedules, generators) and the run-time half meet.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "runtime/device/device.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace ashlar {
+
+/// What machine code was made for. cpu runs on every x86-64; cpu_avx2 needs AVX2, FMA and F16C; cpu_avx512 needs
+/// AVX-512 F, CD, BW, DQ and VL as well, and has f32 instances alone.
+enum class CodeTarget : uint8_t { cpu, cpu_avx2, cpu_avx512, opencl, cuda };
+inline constexpr int kCodeTargets = 5;
+inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "cpu_avx2", "cpu_avx512", "opencl",
+                                                                        "cuda"};
+constexpr const char* name_of(CodeTarget target) { return kCodeTargetNames[static_cast<size_t>(target)]; }
+
+/// How a public call is brought into the shape its kernel was compiled for (see runtime/forms/).
+enum class Form : uint8_t {
+  plain,        ///< tensors as declared, made dense first
+  pointwise,    ///< all tensors of one shape, seen as dense rank 1
+  broadcast,    ///< inputs broadcast against each other, seen as strided rank 4
+  rows,         ///< one axis is reduced or normalised, the rest are rows: dense [rows, columns]
+  reduction,    ///< strided [outer, reduced, inner] to dense [outer, parts, inner]
+  contraction,  ///< strided batched matrices
+  movement,     ///< fill, copy, cast: by the runtime itself
+};
+
+/// What tells two calls of one form apart for a tuner: sizes of the canonical shapes (see canonical_sizes()).
+inline constexpr int kMostSizes = 4;
+inline constexpr std::array<std::array<const char*, kMostSizes>, 7> kSizeNames{{
+    {"elements"},                   // plain
+    {"elements"},                   // pointwise
+    {"elements"},                   // broadcast
+    {"rows", "columns"},            // rows
+    {"outer", "reduced", "inner"},  // reduction
+    {"batch", "m", "n", "k"},       // contraction
+    {"elements"},                   // movement
+}};
+constexpr int size_count(Form form) {
+  int count = 0;
+  for (const char* name : kSizeNames[static_cast<size_t>(form)]) count += name != nullptr;
+  return count;
+}
+
+/// The class of a size is its logarithm to base 2, rounded: 725 … 1448 are class 10. 0 and 1 are class 0.
+constexpr int size_class(int64_t size) {
+  const auto square = static_cast<uint64_t>(size) * static_cast<uint64_t>(size);  // sizes are below 2^31
+  return std::bit_width(square) / 2;
+}
+
+/// One parameter of a kernel, in the order of its definition.
+struct Argument {
+  enum class Role : uint8_t { input, scalar, output, scratch };
+  const char* name;
+  Role role;
+  int8_t element;  ///< index into KernelKey::elements, or -1 when the dtype is fixed
+  DType dtype;     ///< the fixed dtype where element is -1
+  int8_t rank;
+  int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
+};
+
+/// Which compiled instance of a kernel: its element types and its comptime values (mixed radix, first fastest).
+struct KernelKey {
+  std::array<DType, 2> elements{DType::f32, DType::f32};
+  uint8_t variant = 0;
+  constexpr uint32_t packed() const {
+    return static_cast<uint32_t>(elements[0]) | static_cast<uint32_t>(elements[1]) << 8 | uint32_t{variant} << 16;
+  }
+};
+
+/// The most settings of the tunables that one instance may be compiled with.
+inline constexpr int kMostSettings = 255;
+/// In a TunedGrid, in place of a setting: no size near was measured, so the default runs.
+inline constexpr uint8_t kNoneNear = 255;
+
+/// One compiled function, called the Halide way: addresses of the user context, then of each argument.
+struct KernelInstance {
+  uint32_t key;  ///< KernelKey::packed(), and in the highest byte the setting of its tunables: 0 is the default
+  int (*function)(void** arguments);
+  const char* symbol;
+  const char* tunables = "";          ///< those that aren't the default's: "tile_rows=128 tile_depth=16"
+  const char* device_functions = "";  ///< the GPU functions among which it chooses, separated by blanks
+
+  constexpr int setting() const { return static_cast<int>(key >> 24); }
+};
+/// The key of another setting of the same instance.
+constexpr uint32_t with_setting(uint32_t key, int setting) {
+  return (key & 0xffffffu) | static_cast<uint32_t>(setting) << 24;
+}
+
+/// By which a device and its like are known in a table (FNV-1a). Given the hash of a text, that of it and `text`.
+constexpr uint64_t identity_hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+/// Which setting of an instance one measured device runs quickest, by the classes of a call's sizes: a dense box,
+/// filled by the build from schedules/tuned/.
+struct TunedGrid {
+  uint32_t key;             ///< KernelKey::packed()
+  uint64_t device, family;  ///< identity_hash() of the device's name, and of what is like it
+  const char* device_name;
+  std::array<uint8_t, kMostSizes> low;    ///< per size, the lowest class of the box
+  std::array<uint8_t, kMostSizes> count;  ///< per size, its number of classes
+  const uint8_t* settings;                ///< row-major, the last size fastest; or kNoneNear
+};
+
+/// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.
+struct TargetTable {
+  const KernelInstance* instances = nullptr;
+  int count = 0;
+  const TunedGrid* grids = nullptr;  ///< sorted by key
+  int grid_count = 0;
+  uint64_t code_hash = 0;  ///< of the compiled code of all instances and settings, the same wherever it was built
+};
+
+/// A comptime parameter: its name and its values' names.
+struct ComptimeInfo {
+  const char* name;
+  std::span<const char* const> values;
+};
+
+/// A vendor library's routine for the same mathematics (runtime/vendor/vendor.h).
+struct VendorRoutine;
+
+/// A kernel's constant self-description.
+struct KernelInfo {
+  const char* name;
+  const char* formula;  ///< one line, the mathematics
+  Form form;
+  std::span<const Argument> arguments;
+  std::span<const ComptimeInfo> comptimes;
+  int element_count;
+  /// Checks the inputs' shapes against each other and writes the outputs' and then the scratch buffers' shapes.
+  /// Returns nullptr, or the violated rule as text ("gain[0] == x[1]"). Null where the form gives the shapes.
+  const char* (*shape_rule)(const Shape* inputs, Shape* outputs);
+  /// Floating-point operations and bytes moved by one call, for the roofline. Shapes: inputs, then outputs.
+  double (*flops)(const Shape* shapes);
+  std::array<const TargetTable*, kCodeTargets> targets;
+  /// A reduction over no elements is 0 (a scaled one: 0 / 0 = NaN). Where this is false, it is a ShapeError.
+  bool empty_is_zero = false;
+  const VendorRoutine* vendor = nullptr;  ///< or none
+  /// For a reduction in two passes: what reduces to parts, and the parts to the result. Null: the kernel itself does
+  /// both.
+  const KernelInfo* parts = nullptr;
+  const KernelInfo* last = nullptr;
+
+  int count(Argument::Role role) const {
+    int n = 0;
+    for (const Argument& a : arguments) n += a.role == role;
+    return n;
+  }
+};
+
+}  // namespace ashlar

@@ -1,0 +1,24 @@
+// Control over the memory pools (one per device and stream).
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/device.h"
+
+namespace ashlar {
+
+/// Bytes that tensors on `device` may hold in total; 0 means no cap. Beyond it: trim, retry, OutOfMemory.
+void set_memory_cap(Device device, int64_t bytes);
+
+/// Gives free pool memory of `device` back to the driver. Returns the bytes released.
+int64_t trim_memory(Device device);
+
+/// What a call does when its device has no kernel for it.
+enum class Fallback : uint8_t {
+  error,  ///< throw MissingKernel (the default)
+  cpu,    ///< copy to the CPU, run there, copy back, and count it in Counters::cpu_fallbacks
+};
+void set_fallback(Fallback policy);
+Fallback fallback();
+
+}  // namespace ashlar

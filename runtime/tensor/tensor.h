@@ -1,0 +1,155 @@
+// Tensor: a shaped, strided view of shared storage on one device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/device/device.h"
+#include "runtime/device/stream.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace ashlar {
+
+namespace detail {
+class Storage;
+}
+
+/// Rank up to kMaxRank, sizes in elements, row-major (outermost dimension first), at most kMostElements (launch.h) in
+/// one kernel argument. Copying a Tensor copies the view, not the elements. A default-constructed Tensor is undefined:
+/// shape(), strides(), rank() and the like say what an empty view would, str() says "undefined", and every call that
+/// needs elements or makes a view throws ValueError. Calls from several threads are safe on different tensors.
+class Tensor {
+ public:
+  Tensor() = default;
+
+  // ---- making -----------------------------------------------------------------------------------------------
+  /// Uninitialised. Throws ShapeError on a negative size, OutOfMemory when there's no room.
+  static Tensor empty(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Tensor full(const Shape& shape, double value, DType dtype = DType::f32, Device device = {});
+  static Tensor zeros(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  static Tensor ones(const Shape& shape, DType dtype = DType::f32, Device device = {});
+  /// A copy of `values` (their number must be shape.numel(), else ShapeError).
+  template <Storable T>
+  static Tensor from(std::span<const T> values, const Shape& shape, Device device = {}) {
+    return from_bytes(values.data(), values.size(), dtype_of<T>, shape, device);
+  }
+  template <Storable T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
+    if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
+      const auto bytes = host_copy([&] { return std::vector<uint8_t>(values.begin(), values.end()); });
+      return from_bytes(bytes.data(), bytes.size(), DType::boolean, shape, device);
+    } else {
+      return from(std::span<const T>(values), shape, device);
+    }
+  }
+  /// A view of host memory that the caller keeps alive; `data` may have any alignment its type allows.
+  template <Storable T>
+  static Tensor borrow(T* data, const Shape& shape) {
+    return borrow_bytes(data, dtype_of<T>, shape);
+  }
+
+  // ---- asking -----------------------------------------------------------------------------------------------
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  const Shape& strides() const { return strides_; }  ///< in elements; 0 where broadcast, negative where flipped
+  int64_t offset() const { return offset_; }         ///< of element [0, …, 0] from the storage's base, in elements
+  DType dtype() const { return dtype_; }
+  Device device() const;
+  int rank() const { return shape_.rank(); }
+  int64_t size(int64_t axis) const;  ///< negative axes count from the end
+  int64_t numel() const { return defined() ? shape_.numel() : 0; }
+  int64_t bytes() const { return numel() * size_of(dtype_); }
+  bool is_contiguous() const;  ///< dense and row-major
+  std::string str() const;     ///< "f32[2, 3] on cuda:0"
+  uint64_t version() const;    ///< grows whenever the storage is written in place
+
+  // ---- views: share the storage, copy nothing -----------------------------------------------------------------
+  Tensor reshape(const Shape& shape) const;  ///< one size may be -1; copies only when strides force it
+  Tensor permute(const Shape& axes) const;
+  Tensor transpose(int64_t a, int64_t b) const;
+  /// Every step-th index of [start, stop), step ≥ 1. As in Python: negative bounds count from the end, and bounds
+  /// outside are moved to the nearest inside. kEnd as stop means to the end.
+  Tensor slice(int64_t axis, int64_t start, int64_t stop = kEnd, int64_t step = 1) const;
+  static constexpr int64_t kEnd = INT64_MAX;
+  Tensor select(int64_t axis, int64_t index) const;  ///< drops the axis; a negative index counts from the end
+  Tensor flip(int64_t axis) const;
+  Tensor squeeze(int64_t axis) const;    ///< drops an axis of size 1, else ShapeError
+  Tensor unsqueeze(int64_t axis) const;  ///< a new axis of size 1, before `axis`
+  Tensor broadcast_to(const Shape& shape) const;
+  /// Any view of the same storage, checked to lie inside it.
+  Tensor as_strided(const Shape& shape, const Shape& strides, int64_t offset) const;
+
+  // ---- moving -----------------------------------------------------------------------------------------------
+  Tensor contiguous() const;       ///< itself when dense, else a dense copy
+  Tensor clone() const;            ///< always a dense copy on the same device
+  Tensor to(Device device) const;  ///< itself when already there
+  Tensor to(DType dtype) const;    ///< element-wise cast; itself when already so
+  /// Overwrites this view with `source` (same shape and dtype, any device and strides; the two may overlap).
+  /// Throws ValueError when elements of this view share memory with each other.
+  void copy_(const Tensor& source) const;
+  /// Overwrites every element with `value`, rounded to the dtype. Throws ValueError when an integer dtype can't hold
+  /// it, or when elements share memory.
+  void fill_(double value) const;
+
+  /// All elements, row-major, on the host. Throws DTypeError when T isn't the dtype, OutOfMemory.
+  template <Storable T>
+  std::vector<T> to_vector() const {
+    if constexpr (std::is_same_v<T, bool>) {  // its elements have no address
+      const std::vector<uint8_t> bytes = read<uint8_t>(DType::boolean);
+      return host_copy([&] { return std::vector<bool>(bytes.begin(), bytes.end()); });
+    } else {
+      return read<T>(dtype_of<T>);
+    }
+  }
+  /// The only element as a double, whatever the dtype. Throws ShapeError unless numel() == 1.
+  double item() const;
+
+  // ---- for the library -----------------------------------------------------------------------------------------
+  const std::shared_ptr<detail::Storage>& storage() const { return storage_; }
+  Tensor(std::shared_ptr<detail::Storage> storage, const Shape& shape, const Shape& strides, int64_t offset,
+         DType dtype)
+      : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_(offset), dtype_(dtype) {}
+  /// The first element's address. CPU tensors only, else DeviceError.
+  void* data() const;
+  /// Marks the storage as written (version() grows).
+  void bump_version() const;
+
+ private:
+  static Tensor from_bytes(const void* data, size_t count, DType dtype, const Shape& shape, Device device);
+  static Tensor borrow_bytes(void* data, DType dtype, const Shape& shape);
+  void read_bytes(void* data, DType dtype) const;
+  template <class T>
+  std::vector<T> read(DType dtype) const {
+    auto values = host_copy([this] { return std::vector<T>(static_cast<size_t>(numel())); });
+    read_bytes(values.data(), dtype);
+    return values;
+  }
+  /// What `make` makes; OutOfMemory where the host has no room for it.
+  template <class Make>
+  static auto host_copy(Make make) {
+    try {
+      return make();
+    } catch (const std::bad_alloc&) {
+      detail::throw_out_of_host_memory("copy to host");
+    } catch (const std::length_error&) {  // a broadcast view can have more elements than memory has bytes
+      detail::throw_out_of_host_memory("copy to host");
+    }
+  }
+  void check_defined(const char* operation) const;
+  Tensor view(const Shape& shape, const Shape& strides, int64_t offset) const {
+    return Tensor(storage_, shape, strides, offset, dtype_);
+  }
+
+  std::shared_ptr<detail::Storage> storage_;
+  Shape shape_;
+  Shape strides_;
+  int64_t offset_ = 0;
+  DType dtype_ = DType::f32;
+};
+
+}  // namespace ashlar

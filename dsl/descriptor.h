@@ -103,6 +103,7 @@ struct Descriptor {
   std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
+  std::shared_ptr<Halide::Internal::IRMutator> last_lowering_pass;  ///< the build's own, behind them; or none
 
   int element_index(DType dtype) const {
     for (size_t i = 0; i < elements.size(); i++) {

@@ -150,6 +150,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_scheduled(pipeline.outputs(), target);
     check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
+    if (descriptor_.last_lowering_pass) descriptor_.lowering_passes.push_back(descriptor_.last_lowering_pass);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;
   }

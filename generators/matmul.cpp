@@ -35,7 +35,7 @@ class MatMul : public Kernel<MatMul<T>> {
     this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])")
         .form(Form::contraction)
         .vendor("cublaslt_matmul");
-    this->gradient(kAllInputs, "matmul_grad(dy, a, b, y, options, needs)");
+    this->gradient(kAllInputs, "matmul_grad(dy, a, b, bias, y, options, needs)");
     space_rule("a work-group has 64 to 512 threads", [this] {
       const int threads = tile_columns.value() * tile_rows.value() / (4 * thread_rows.value());
       return threads >= 64 && threads <= 512;
@@ -73,6 +73,7 @@ class MatMul : public Kernel<MatMul<T>> {
                        tiles.medium_tt.shared_bytes()}) <= 99 << 10;
     });
     this->saved_when("y", "options.activation == Activation::relu");
+    this->saved_when("bias", "options.activation == Activation::gelu");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }
 

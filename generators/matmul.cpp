@@ -23,8 +23,9 @@ class MatMul : public Kernel<MatMul<T>> {
     this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])")
         .form(Form::contraction)
         .vendor("cublaslt_matmul");
-    this->gradient(kAllInputs, "matmul_grad(dy, a, b, y, options, needs)");
+    this->gradient(kAllInputs, "matmul_grad(dy, a, b, bias, y, options, needs)");
     this->saved_when("y", "options.activation == Activation::relu");
+    this->saved_when("bias", "options.activation == Activation::gelu");
     this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[1].back())");
   }
 

@@ -4,6 +4,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -11,6 +12,9 @@ namespace ashlar::forms {
 
 Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) try {
   constexpr int kRank = 4;
+  if (const std::optional<Promotion> to = promotion_of(kernel, inputs)) {
+    return broadcast(kernel, converted(kernel, inputs, to->compute), scalars).to(to->result);
+  }
   const KernelKey key = key_of(kernel, inputs);
   Shape shape;
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());

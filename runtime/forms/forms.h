@@ -36,7 +36,7 @@ std::vector<Tensor> plain(const KernelInfo& kernel, std::span<const Tensor> inpu
 std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> inputs,
                               std::span<const Scalar> scalars = {});
 
-/// y = f(a, b, …) with NumPy broadcasting, any rank and strides.
+/// y = f(a, b, …) with NumPy broadcasting, any rank and strides, and PyTorch's promotion of dtypes (promotion.h).
 Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars = {});
 
 /// Kernels over dense [rows, columns] where the columns are `axis` of the first input. Inputs of the first one's rank

@@ -58,7 +58,7 @@ std::vector<Parameter> differentiable_parameters(const KernelSummary& kernel) {
     if (p.is_tensor && has_gradient(kernel, p.name)) p.type = "const Var&";
   }
   // A contraction's bias is one of its options, which hold tensors; the tape needs it as a Var.
-  if (kernel.descriptor.form == Form::contraction) parameters.push_back({"const Var&", "bias", "{}"});
+  if (has_optional_inputs(kernel)) parameters.push_back({"const Var&", "bias", "{}"});
   return parameters;
 }
 
@@ -67,7 +67,7 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
   const std::vector<Parameter> parameters = differentiable_parameters(kernel);
   std::set<std::string> tensors;
   std::vector<std::string> arguments, variables, captures;
-  const bool is_contraction = kernel.descriptor.form == Form::contraction;
+  const bool is_contraction = has_optional_inputs(kernel);
   for (const Parameter& p : parameters) {
     if (is_contraction && p.name == "bias") continue;
     const bool is_var = p.type == "const Var&";
@@ -88,7 +88,7 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
     for (const GradientRule& rule : kernel.descriptor.gradients) {
       if (rule.input != variables[i]) continue;
       std::string expression = collect_uses(rule.expression, tensors, uses);
-      if (kernel.descriptor.form == Form::broadcast) {
+      if (kernel.descriptor.form->sums_gradients) {
         expression = "sum_to_shape(" + expression + ", " + variables[i] + "_shape)";
         uses.shaped.insert(variables[i]);
       }

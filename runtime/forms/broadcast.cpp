@@ -1,4 +1,6 @@
-// Form::broadcast: inputs broadcast against each other, all dimensions collapsed together to at most four.
+// All dimensions collapse together to at most four.
+#include "runtime/forms/broadcast.h"
+
 #include <algorithm>
 
 #include "runtime/forms/check.h"
@@ -9,15 +11,18 @@
 
 namespace ashlar::forms {
 
-Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) try {
+std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& call) try {
   constexpr int kRank = 4;
-  const KernelKey key = key_of(kernel, inputs);
+  const std::span<const Tensor> inputs = call.inputs;
+  const std::span<const Scalar> scalars = call.scalars;
+  const KernelKey key = key_of(kernel, call);
+  if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
   Shape shape;
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());
 
   const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
   const Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
-  if (result.numel() == 0) return result;
+  if (result.numel() == 0) return {result};
 
   // Dense operands of one shape are one row.
   const int64_t numel = result.numel();
@@ -31,7 +36,7 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
     for (const Tensor& x : inputs) rows.push_back(row(x));
     const Tensor output = row(result);
     launch(kernel, key, rows, scalars, std::span(&output, 1));
-    return result;
+    return {result};
   }
 
   std::vector<Tensor> operands{result};
@@ -45,7 +50,7 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
     }
     launch(kernel, key, std::span(views).subspan(1), scalars, std::span(views).first(1));
   });
-  return result;
+  return {result};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
 }

@@ -1,10 +1,12 @@
-# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda] [TUNED folder] [CONFORMANCE program])
+# ashlar_add_kernels(NAME SOURCES kernel.cpp… [OPERATORS operator.cpp…] [TARGETS cpu opencl cuda] [TUNED folder] [CONFORMANCE program])
 #
 # Compiles kernel files ahead of time. Each becomes a generator executable, which is then run for the typed functions, for
 # their gradients, and once for each code target. Makes the libraries
 #   NAME             typed functions ("ashlar/ops/<file>.h") and the kernels behind them
 #   NAME_gradients   their differentiable versions ("ashlar/ad/<file>.h")
 #   NAME_kernels_cpu, _opencl, _cuda, _absent   the compiled kernels; NAME links them
+#
+# OPERATORS are C++ files with the functions that kernel files declare by register_operator() (dsl/operator.h).
 #
 # TUNED holds tables that ashlar-tune wrote, <folder>/<code target>/<device>.json: the settings of tunables that they use
 # are compiled too, and the runtime picks among them by device and sizes.
@@ -49,7 +51,7 @@ set(_ashlar_code_targets_cuda cuda)
 set(_ashlar_code_targets ${_ashlar_code_targets_cpu} ${_ashlar_code_targets_opencl} ${_ashlar_code_targets_cuda})
 
 function(ashlar_add_kernels name)
-  cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;TARGETS" ${ARGN})
+  cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;OPERATORS;TARGETS" ${ARGN})
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
   endif()
@@ -139,8 +141,10 @@ function(ashlar_add_kernels name)
   endforeach()
 
   _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
-  add_library(${name} STATIC ${operator_sources} ${root}/names.txt)
-  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include> $<INSTALL_INTERFACE:include>)
+  add_library(${name} STATIC ${operator_sources} ${arg_OPERATORS} ${root}/names.txt)
+  # Beside the emitted headers, those of forms that a project has itself.
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include>
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${prefix}runtime)
   set(chosen $<TARGET_PROPERTY:ASHLAR_TARGETS>)
   foreach(target IN LISTS arg_TARGETS)

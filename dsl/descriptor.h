@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dsl/value.h"
+#include "runtime/forms/library.h"
 #include "runtime/launch/kernel.h"
 
 namespace ashlar::dsl {
@@ -44,6 +45,7 @@ struct ArgumentDescription {
   int rank;
   Sizes sizes = {};      ///< empty: unconstrained
   int in_place_of = -1;  ///< index among the inputs
+  bool is_strided = false;
 };
 
 /// Where a tunable means something: elsewhere the tuner leaves it at its default.
@@ -89,7 +91,8 @@ struct DefinedTensor {
 struct Descriptor {
   std::string kernel;  ///< the name it is registered by
   std::string formula;
-  Form form = Form::plain;
+  const FormSignature* form = &Form::plain;
+  bool is_internal = false;  ///< KernelInfo::is_internal
   std::vector<DType> elements;
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
@@ -98,6 +101,7 @@ struct Descriptor {
   std::vector<SavedWhen> saved_when;
   bool empty_is_zero = false;             ///< KernelInfo::empty_is_zero
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
+  std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"

@@ -18,6 +18,7 @@
 #include "dsl/algorithm_checks.h"
 #include "dsl/arguments.h"
 #include "dsl/checks.h"
+#include "dsl/operator.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"
 
@@ -55,8 +56,14 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.formula = std::move(text);
     return *this;
   }
-  Kernel& form(Form form) {
-    descriptor_.form = form;
+  /// How public calls become calls of this kernel: Form::rows, or the signature of a form of your own.
+  Kernel& form(const FormSignature& form) {
+    descriptor_.form = &form;
+    return *this;
+  }
+  /// No typed function: the runtime, or an operator written by hand, calls this kernel.
+  Kernel& internal() {
+    descriptor_.is_internal = true;
     return *this;
   }
   /// The gradient of one input, a C++ expression over tensors named as the arguments and outputs, over `dy` (dL/dy; for
@@ -91,7 +98,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.widest_on_cpu = widest;
     return *this;
   }
-  /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, Form::movement) that reduce to
+  /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, internal()) that reduce to
   /// parts and then the parts to the result.
   Kernel& passes(std::string parts, std::string last) {
     descriptor_.parts_kernel = std::move(parts);

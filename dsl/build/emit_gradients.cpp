@@ -29,13 +29,13 @@ std::vector<Parameter> recorded_parameters(const KernelSummary& kernel) {
     if (p.is_tensor && is_recorded(kernel, p.name)) p.type = "const Var&";
   }
   // A contraction's bias is one of its options, which hold tensors; the tape needs it as a Var.
-  if (kernel.descriptor.form == Form::contraction) parameters.push_back({"const Var&", "bias", "{}"});
+  if (has_optional_inputs(kernel)) parameters.push_back({"const Var&", "bias", "{}"});
   return parameters;
 }
 
 // Whether there is a function to record: one that users call, and that returns what it computes.
 bool has_recording_function(const KernelSummary& kernel) {
-  if (kernel.descriptor.form == Form::movement || results_of(kernel).empty()) return false;
+  if (kernel.descriptor.is_internal || results_of(kernel).empty()) return false;
   const bool is_in_place = std::ranges::any_of(
       kernel.arguments, [](const ArgumentDescription& argument) { return argument.in_place_of >= 0; });
   const std::vector<Parameter> parameters = recorded_parameters(kernel);
@@ -57,7 +57,7 @@ class Recording {
         name_(kernel.entry->name),
         parameters_(recorded_parameters(kernel)),
         results_(results_of(kernel)),
-        is_contraction_(kernel.descriptor.form == Form::contraction) {
+        is_contraction_(has_optional_inputs(kernel)) {
     for (const Parameter& p : parameters_) {
       if (p.type == "const Var&") variables_.push_back(p.name);
       if (p.type == "const Var&" || p.is_tensor) tensors_.insert(p.name);
@@ -219,7 +219,7 @@ class Recording {
     }
     if (rule->expression == kZeroGradient) return {};
     std::string expression = with_shapes_apart(rule->expression, tensors_, whole, shaped);
-    if (kernel_.descriptor.form == Form::broadcast) {
+    if (kernel_.descriptor.form->sums_gradients) {
       expression = "sum_to_shape<T>(" + expression + ", " + variable + "_shape)";
       shaped.insert(variable);
     }

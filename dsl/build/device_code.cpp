@@ -14,6 +14,7 @@
 #include "dsl/build/digest.h"
 #include "dsl/build/files.h"
 #include "dsl/build/opencl_source.h"
+#include "dsl/build/pack_text.h"
 #include "dsl/build/ptx_clusters.h"
 #include "dsl/build/ptx_rewriter.h"
 #include "dsl/device_facts.h"
@@ -246,7 +247,7 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
 Halide::Module with_plain_source(const Halide::Module& module) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
-  return with_code(module, source.name(), rewrite_opencl(static_cast<const char*>(source.data())) + '\0');
+  return with_code(module, source.name(), pack_text(rewrite_opencl(static_cast<const char*>(source.data()))));
 }
 
 }  // namespace ashlar::dsl

@@ -30,7 +30,7 @@ std::string device_functions(const Halide::Module& module);
 Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const CodeCache& cache,
                                  const std::filesystem::path& stem);
 
-/// The same module with its OpenCL C as opencl_source.h leaves it.
+/// The same module with its OpenCL C as opencl_source.h leaves it, packed (runtime/support/packed_text.h).
 Halide::Module with_plain_source(const Halide::Module& module);
 
 }  // namespace ashlar::dsl

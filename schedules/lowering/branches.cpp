@@ -16,8 +16,8 @@ void give_values(Definition& definition, const Branch& branch) {
   }
 }
 
-// One chain of eighteen conditions took Halide 15 s, most of it to merge what each link reads with all that follows, link
-// by link; as a tree, halved while there are more than a few, they take 2 s.
+// One chain of eighteen conditions took Halide 15 s, most of it to merge what each link reads with all that follows,
+// link by link; as a tree, halved while there are more than a few, they take 2 s.
 void choose_among(Branches begin, Branches end, Halide::Stage stage, Definition& definition) {
   constexpr int kMostInAChain = 2;
   if (end - begin <= kMostInAChain) {
@@ -43,7 +43,9 @@ void choose_among(Branches begin, Branches end, Halide::Stage stage, Definition&
 
 void choose(Halide::Func out, const std::vector<Branch>& branches) {
   Definition& definition = out.function().definition();
-  choose_among(branches.begin(), branches.end() - 1, out, definition);
+  const bool has_rest = !branches.back().condition.defined();
+  choose_among(branches.begin(), branches.end() - (has_rest ? 1 : 0), out, definition);
+  if (!has_rest) return;  // the caller schedules that
   give_values(definition, branches.back());
   branches.back().schedule(out);
 }

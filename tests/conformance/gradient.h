@@ -13,6 +13,8 @@ struct GradientCheck {
   /// What rounding may add to an element's error: this part of the sum of its terms' sizes, times the dtype's relative
   /// tolerance. 0 suits inputs of few terms; sums of many that cancel leave 16-bit intermediates too few digits.
   double of_terms = 0;
+  /// Whether gradients of gradients are compared, too.
+  bool twice = true;
 };
 
 /// Runs the case's recording function, seeds backward() with random weights w, and compares each differentiated

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "ashlar/ops.h"
 #include "autograd/node.h"
 #include "runtime/forms/library.h"
 #include "runtime/launch/launch.h"
@@ -269,11 +270,40 @@ TEST(Gradient, SeesWrongOnes) {
         return std::vector{Tensor::from(dx, {7})};
       });
     };
+    item.differentiable_twice = false;
     return check_gradient(item, DType::f32, Device::cpu());
   };
   EXPECT_EQ(run(2), "");
   EXPECT_NE(run(2.01F), "");
   EXPECT_NE(run(std::numeric_limits<float>::quiet_NaN()), "");
+}
+
+// x², whose slope is right; its slope's slope is `second`, and its slope's by dy `by_dy` x.
+TEST(Gradient, SeesWrongSecondOnes) {
+  const auto run = [](double second, double by_dy) {
+    Case item = doubling([](Tensors x) { return std::vector{mul(x[0], x[0])}; });
+    item.reference = [](HostTensors x) { return std::vector{pointwise(x[0], [](double v) { return v * v; })}; };
+    const auto slope = [=](const Var& dy, const Var& x) {
+      const Tensor dx = affine(mul(dy.value(), x.value()), 2, 0);
+      return record("slope", {dy, x}, dx, [=, dy_ = save(dy), x_ = save(x)](const Tensor& ddx) {
+        return std::vector{affine(mul(ddx, x_.get()), by_dy, 0), affine(mul(ddx, dy_.get()), second, 0)};
+      });
+    };
+    item.differentiable = [=](Vars x) {
+      return record("square", {x[0]}, mul(x[0].value(), x[0].value()), [=, x_ = save_input(0, x[0])](const auto& pass) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(pass.dy())>, Var>) {
+          return pass.gradients(slope(pass.dy(), pass.get(x_)));
+        } else {
+          return pass.gradients(affine(mul(pass.dy(), pass.get(x_)), 2, 0));
+        }
+      });
+    };
+    return check_gradient(item, DType::f32, Device::cpu());
+  };
+  EXPECT_EQ(run(2, 2), "");
+  EXPECT_NE(run(2.01, 2).find("input 0"), std::string::npos);
+  EXPECT_NE(run(2, 2.01).find("weight"), std::string::npos);
+  EXPECT_NE(run(std::numeric_limits<double>::quiet_NaN(), 2), "");
 }
 
 int nothing(void**) { return 0; }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
@@ -25,6 +26,7 @@ double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * 
 struct Function {
   const char* name;
   Tensor (*call)(const Tensor& dy, const Tensor& x);
+  Var (*record)(const Var& dy, const Var& x);
   double (*slope)(double);
   double ulps;              // of f32, at |dy| times `scale`
   double (*scale)(double);  // what the slope's error is relative to; null: the slope
@@ -33,11 +35,19 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {"exp_grad", exp_grad, [](double x) { return std::exp(x); }, 9, nullptr, {}, 88},
-    {"log_grad", log_grad, [](double x) { return 1 / x; }, 4, nullptr, {.low = 0.1, .high = 4}, 0},
-    {"sqrt_grad", sqrt_grad, [](double x) { return 0.5 / std::sqrt(x); }, 6, nullptr, {.low = 0.1, .high = 4}, 0},
+    {"exp_grad", exp_grad, ad::exp_grad, [](double x) { return std::exp(x); }, 9, nullptr, {}, 88},
+    {"log_grad", log_grad, ad::log_grad, [](double x) { return 1 / x; }, 4, nullptr, {.low = 0.1, .high = 4}, 0},
+    {"sqrt_grad",
+     sqrt_grad,
+     ad::sqrt_grad,
+     [](double x) { return 0.5 / std::sqrt(x); },
+     6,
+     nullptr,
+     {.low = 0.1, .high = 4},
+     0},
     {"rsqrt_grad",
      rsqrt_grad,
+     ad::rsqrt_grad,
      [](double x) { return -0.5 * (1 / std::sqrt(x)) / x; },
      8,
      nullptr,
@@ -45,6 +55,7 @@ const Function kFunctions[] = {
      0},
     {"tanh_grad",
      tanh_grad,
+     ad::tanh_grad,
      [](double x) {
        const double e = std::exp(-2 * std::abs(x));
        return 4 * e / ((1 + e) * (1 + e));
@@ -53,10 +64,11 @@ const Function kFunctions[] = {
      nullptr,
      {},
      200},
-    {"sigmoid_grad", sigmoid_grad, sigmoid_slope, 24, nullptr, {.low = -4, .high = 4}, 200},
-    {"relu_grad", relu_grad, [](double x) { return x <= 0 ? 0.0 : 1.0; }, 1, nullptr, {}, 200},
+    {"sigmoid_grad", sigmoid_grad, ad::sigmoid_grad, sigmoid_slope, 24, nullptr, {.low = -4, .high = 4}, 200},
+    {"relu_grad", relu_grad, ad::relu_grad, [](double x) { return x <= 0 ? 0.0 : 1.0; }, 1, nullptr, {}, 200},
     {"gelu_grad",
      gelu_grad,
+     ad::gelu_grad,
      [](double x) { return normal_cdf(x) + x * normal_density(x); },
      8,
      [](double x) { return normal_cdf(x) + std::abs(x) * normal_density(x) + 1; },
@@ -64,6 +76,7 @@ const Function kFunctions[] = {
      200},
     {"silu_grad",
      silu_grad,
+     ad::silu_grad,
      [](double x) { return sigmoid_of(x) + x * sigmoid_slope(x); },
      24,
      [](double x) { return sigmoid_of(x) + std::abs(x) * sigmoid_slope(x); },
@@ -92,7 +105,21 @@ Case example(const Function& f, std::string name, Input dy, Input x) {
           .tolerance = ulps(f.ulps)};
 }
 
+// A gradient's own gradients, composed of operators.
+Case with_gradients(Case item, std::function<Var(Vars)> record, std::vector<int> differentiated) {
+  item.name += "_differentiated";
+  item.differentiable = std::move(record);
+  item.differentiated = std::move(differentiated);
+  item.gradient_dtypes = {DType::f32};  // what lies between the operators is rounded
+  item.is_drawn = false;
+  return item;
+}
+
 void add_function(const Function& f) {
+  const auto record = [&f](Vars x) { return f.record(x[0], x[1]); };
+  const bool is_flat = f.call == relu_grad;  // its slope by x is 0, which is no gradient at all
+  add_case(with_gradients(example(f, "37", {.shape = {37}}, {.shape = {37}, .values = f.domain}), record,
+                          is_flat ? std::vector{0} : std::vector{0, 1}));
   for (const int64_t n : {0, 1, 15, 17, 33, 128, 129, 257, 1024, 1025, 4099, 100003}) {
     add_case(example(f, std::to_string(n), {.shape = {n}}, {.shape = {n}, .values = f.domain}));
   }
@@ -164,6 +191,14 @@ Case softmax_example(bool is_log, std::string name, const Shape& shape, Pattern 
 
 void add_softmax_gradients() {
   for (const bool is_log : {false, true}) {
+    for (const int64_t axis : {-1, 0}) {
+      const auto record = [is_log, axis](Vars x) {
+        return is_log ? ad::log_softmax_grad(x[0], x[1], axis) : ad::softmax_grad(x[0], x[1], axis);
+      };
+      const std::string name = "along_" + std::to_string(axis);
+      add_case(with_gradients(softmax_example(is_log, name, {5, 7}, Pattern::uniform, Pattern::uniform, axis), record,
+                              {0, 1}));
+    }
     // In every element type, and where rows are too long for differences.
     for (const int64_t n :
          {10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,  1025,  1032, 2048,
@@ -200,18 +235,24 @@ Expected cross_entropy_gradient(HostTensors x) {
   return dx;
 }
 
+Case cross_entropy_example(std::string name, Shape shape, Values logits, Values dloss, double first, double last) {
+  return {.kernel = "cross_entropy_grad",
+          .name = std::move(name),
+          .inputs = {{shape, logits},
+                     {{shape[0]}, {Pattern::integers, first, last}, Layout::dense, DType::i64},
+                     {{shape[0]}, dloss, Layout::dense, DType::f32}},
+          .call = [](Tensors x) { return std::vector{cross_entropy_grad(x[0], x[1], x[2], -1)}; },
+          .reference = [](HostTensors x) { return std::vector{cross_entropy_gradient(x)}; },
+          .tolerance = terms()};
+}
+
 void add_cross_entropy_gradient(std::string name, Shape shape, Values logits, Values dloss, double first, double last) {
-  add_case({.kernel = "cross_entropy_grad",
-            .name = std::move(name),
-            .inputs = {{shape, logits},
-                       {{shape[0]}, {Pattern::integers, first, last}, Layout::dense, DType::i64},
-                       {{shape[0]}, dloss, Layout::dense, DType::f32}},
-            .call = [](Tensors x) { return std::vector{cross_entropy_grad(x[0], x[1], x[2], -1)}; },
-            .reference = [](HostTensors x) { return std::vector{cross_entropy_gradient(x)}; },
-            .tolerance = terms()});
+  add_case(cross_entropy_example(std::move(name), shape, logits, dloss, first, last));
 }
 
 void add_cross_entropy_gradients() {
+  const auto record = [](Vars x) { return ad::cross_entropy_grad(x[0], x[1].value(), x[2], -1); };
+  add_case(with_gradients(cross_entropy_example("5x7", {5, 7}, {}, {}, 0, 6), record, {0, 2}));
   for (const int64_t classes :
        {1,    2,    10,   17,   32,   40,   64,   72,   128,  136,   256,   264,   512,   520,  1000,
         1024, 1025, 1032, 2048, 2056, 4096, 5001, 8192, 8200, 16384, 32768, 40000, 50257, 65544}) {

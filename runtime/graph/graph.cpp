@@ -8,6 +8,7 @@
 #include "runtime/graph/graph_recorder.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/trace.h"
 
 namespace ashlar {
 namespace detail {
@@ -131,6 +132,7 @@ void Graph::replay() const try {
   GraphState& graph = *state_;
   StreamState& stream = current_stream(graph.stream.device());
   refuse_in_capture(stream, "Graph::replay");
+  const TraceSpan span("replay", "Graph::replay");
   if (graph.last_replay.get() != &stream) {
     if (graph.last_replay) stream.wait(*graph.last_replay);  // temporaries lie where they lay before
     graph.last_replay = stream.shared_from_this();

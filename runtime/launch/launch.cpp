@@ -18,6 +18,7 @@
 #include "runtime/memory/host_memory.h"
 #include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/trace.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/vendor/vendor.h"
 
@@ -171,6 +172,18 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
   run_call(kernel, instance, call, stream);
 }
 
+[[gnu::cold]] void describe(TraceSpan& span, Device device, std::span<const Tensor> inputs,
+                            std::span<const Tensor> outputs) {
+  std::string shapes;
+  for (const auto& tensors : {inputs, outputs}) {
+    if (!shapes.empty()) shapes += " to ";
+    for (const Tensor& x : tensors)
+      shapes += (&x == tensors.data() ? "" : ", ") + std::string(name_of(x.dtype())) + x.shape().str();
+  }
+  span.note("device", device.str());
+  span.note("tensors", shapes);
+}
+
 /// True when a vendor's library has taken the call.
 bool run_by_vendor(const KernelInfo& kernel, Device device, const VendorCall& call) {
   const VendorRoutine* routine = kernel.vendor;
@@ -196,6 +209,9 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   const Device device = check_arguments(kernel, key, arguments);
   if (std::ranges::all_of(outputs, [](const Tensor& y) { return y.numel() == 0; })) return;
   check_inputs_not_empty(kernel, inputs);
+  TraceSpan span("call", kernel.name);
+  if (span.is_on()) [[unlikely]]
+    describe(span, device, inputs, outputs);
   if (run_by_vendor(kernel, device, {kernel, key, inputs, outputs, precision.allow_tf32})) return;
 
   const KernelInstance* instance = choose_instance(kernel, key, device, inputs, outputs);

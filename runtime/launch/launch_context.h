@@ -6,6 +6,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/launch/kernel.h"
+#include "runtime/support/trace.h"
 
 namespace ashlar::detail {
 
@@ -40,6 +41,7 @@ struct LaunchContext {
   void record_driver_failure(const char* call, int64_t status, bool memory) noexcept;
   /// A GPU function of the instance is about to be launched.
   void tell_observer(const char* function) const noexcept {
+    const TraceSpan at_this_moment("launch", function);
     const auto observer = device_function_observer.load(std::memory_order_relaxed);
     if (observer != nullptr && instance != nullptr) observer(*instance, function);
   }

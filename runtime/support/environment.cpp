@@ -66,7 +66,8 @@ const Environment& environment() {
                                                       read("ASHLAR_VENDOR", "auto"),
                                                       cache_folder(),
                                                       std::getenv("ASHLAR_CACHE") != nullptr,
-                                                      read_limit()};
+                                                      read_limit(),
+                                                      read("ASHLAR_TRACE", "")};
   return values;
 }
 

@@ -10,6 +10,7 @@
 //   ASHLAR_READ_LIMIT=bytes       the longest file that the data readers of nn take; default 2 GiB
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 //   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
+//   ASHLAR_TRACE=file             a timeline of calls, launches and copies in Chrome's trace format (trace.h)
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct Environment {
   std::string cache;  ///< a folder; empty: none
   bool cache_chosen;  ///< by ASHLAR_CACHE
   uint64_t read_limit;
+  std::string trace;  ///< a file; empty: none
 };
 
 const Environment& environment();

@@ -5,6 +5,7 @@
 
 #include "runtime/device/stream_state.h"
 #include "runtime/support/error.h"
+#include "runtime/support/trace.h"
 
 namespace ashlar::detail {
 namespace {
@@ -17,6 +18,21 @@ void check_range(const char* operation, const Storage& storage, int64_t offset, 
                    "a range inside [" + std::to_string(storage.begin()) + ", " + std::to_string(storage.bytes()) + ")",
                    "");
 }
+
+std::string_view kind_of(const Storage& storage) { return name_of(storage.device().kind); }
+
+/// A copy's event: how much goes from where to where.
+class CopySpan {
+ public:
+  CopySpan(const char* name, int64_t bytes, std::string_view from, std::string_view to) : span_("copy", name) {
+    span_.note("bytes", bytes);
+    span_.note("from", from);
+    span_.note("to", to);
+  }
+
+ private:
+  TraceSpan span_;
+};
 
 /// Submits copy(stream), or writes it down while the stream is in capture.
 template <class Copy>
@@ -41,6 +57,7 @@ void copy_from_host(Storage& destination, int64_t offset, const void* source, in
   if (bytes == 0) return;
   StreamState& stream = current_stream(destination.device());
   refuse_in_capture(stream, "copy from host");
+  const CopySpan span("copy from host", bytes, "host", kind_of(destination));
   destination.prepare_write(stream);
   stream.write(destination.handle(), offset, source, bytes);
   count(stream.owner().counters().bytes_to_device, bytes);
@@ -51,6 +68,7 @@ void copy_to_host(void* destination, Storage& source, int64_t offset, int64_t by
   if (bytes == 0) return;
   StreamState& stream = current_stream(source.device());
   refuse_in_capture(stream, "copy to host");
+  const CopySpan span("copy to host", bytes, kind_of(source), "host");
   source.prepare_read(stream);
   stream.read(destination, source.handle(), offset, bytes);
   count(stream.owner().counters().bytes_to_host, bytes);
@@ -63,6 +81,7 @@ void copy_bytes(Storage& destination, int64_t destination_offset, Storage& sourc
   if (bytes == 0) return;
   if (destination.device() == source.device()) {
     StreamState& stream = current_stream(source.device());
+    const CopySpan span("copy bytes", bytes, kind_of(source), kind_of(source));
     source.prepare_read(stream);
     destination.prepare_write(stream);
     submit(stream, bytes,
@@ -96,6 +115,7 @@ void copy_rows(Storage& destination, int64_t destination_offset, int64_t destina
   check_range("copy rows", destination, destination_offset, (rows - 1) * destination_pitch + row_bytes);
   check_range("copy rows", source, source_offset, (rows - 1) * source_pitch + row_bytes);
   StreamState& stream = current_stream(source.device());
+  const CopySpan span("copy rows", rows * row_bytes, kind_of(source), kind_of(source));
   source.prepare_read(stream);
   destination.prepare_write(stream);
   submit(stream, rows * row_bytes,

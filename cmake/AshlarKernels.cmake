@@ -190,6 +190,7 @@ function(_ashlar_compile_command generator code_target folder tuned)
       -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DTUNED=${tuned} -DFOLDER=${folder}
       -DOUTPUT=${folder}/${base}.o
       -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
+      -DSLOTS=${CMAKE_BINARY_DIR}/compile-slots
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
     DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake ${tables}
     COMMENT "Compiling kernels: ${base}" VERBATIM)

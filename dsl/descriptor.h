@@ -65,12 +65,15 @@ struct SpaceRule {
   std::function<bool()> holds;
 };
 
-/// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and `dy`; for kAllInputs, an
-/// expression that gives the list of all of them (`needs(i)` tells which are wanted).
+/// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and their gradients, called
+/// d<output>; for kAllInputs, an expression that gives the list of all of them (`needs(i)` tells which are wanted), or a
+/// call of a kernel whose outputs they are. kZeroGradient: the derivative is 0 wherever there is one.
 inline constexpr const char* kAllInputs = "*";
+inline constexpr const char* kZeroGradient = "0";
 struct GradientRule {
   std::string input;
   std::string expression;
+  std::string header;  ///< declares the functions that the expression calls, where they are no operators
 };
 
 /// A tensor that the gradients name but need in some calls only: `condition` is C++ over the forward call's parameters.
@@ -107,6 +110,7 @@ struct Descriptor {
   std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
+  std::shared_ptr<Halide::Internal::IRMutator> last_lowering_pass;  ///< the build's own, behind them; or none
 
   int element_index(DType dtype) const {
     for (size_t i = 0; i < elements.size(); i++) {

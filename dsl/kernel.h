@@ -66,10 +66,13 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.is_internal = true;
     return *this;
   }
-  /// The gradient of one input, a C++ expression over tensors named as the arguments, over `dy` and over every operator
-  /// of the library. Whatever tensors it names are saved; `x.shape()` saves only the shape.
-  Kernel& gradient(std::string input, std::string expression) {
-    descriptor_.gradients.push_back({std::move(input), std::move(expression)});
+  /// The gradient of one input, a C++ expression over tensors named as the arguments and outputs, over `dy` (dL/dy; for
+  /// an output called z it is `dz`) and over every operator of the library, or a call of a function that `header`
+  /// declares. Whatever tensors it names are saved; `x.shape()` saves only the shape. Outputs whose d<output> no
+  /// gradient names require none, where there are several. kZeroGradient: 0 wherever there is a derivative. To be
+  /// differentiated twice, a function has to be there for Vars as for Tensors: a template, or two overloads.
+  Kernel& gradient(std::string input, std::string expression, std::string header = {}) {
+    descriptor_.gradients.push_back({std::move(input), std::move(expression), std::move(header)});
     return *this;
   }
   /// That tensor is saved for the gradients only where `condition` holds, a C++ expression over the parameters of the
@@ -157,6 +160,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_scheduled(pipeline.outputs(), target);
     check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
+    if (descriptor_.last_lowering_pass) descriptor_.lowering_passes.push_back(descriptor_.last_lowering_pass);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;
   }

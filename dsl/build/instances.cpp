@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsl/build/gradient_rules.h"
+
 namespace ashlar::dsl {
 namespace {
 
@@ -42,11 +44,7 @@ void check_arguments(const Descriptor& descriptor) {
         "has no formula: say in the constructor what it computes, this->formula(\"y[i] = …\"); headers, errors and "
         "the reference page quote it");
   }
-  for (const GradientRule& rule : descriptor.gradients) {
-    if (rule.input != kAllInputs && descriptor.input_index(rule.input) < 0) {
-      mistake("a gradient for " + rule.input + ", which is no input");
-    }
-  }
+  check_gradient_rules(descriptor);
 }
 
 }  // namespace

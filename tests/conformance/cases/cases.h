@@ -17,6 +17,7 @@ void add_nonzero_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
+void add_fused_product_cases();
 
 inline void add_all_cases() {
   add_movement_cases();

@@ -8,6 +8,7 @@
 namespace ashlar {
 
 class Node;
+struct BackwardOptions;
 
 namespace detail {
 
@@ -81,6 +82,36 @@ class Var {
   Var broadcast_to(const Shape& shape) const;
   Var to(DType dtype) const;
   Var to(Device device) const;
+
+  /// The only element as a double. Throws ShapeError unless there is one.
+  double item() const { return value().item(); }
+
+  // ---- computing: the functions of ashlar/ad.h and autograd/backward.h under the same names (library
+  // ashlar_ops_gradients)
+  void backward() const;
+  void backward(const BackwardOptions& options) const;
+  Var sum(const Shape& axes = {}, bool keepdim = false) const;  ///< no axes: all
+  Var mean(const Shape& axes = {}, bool keepdim = false) const;
+  Var max(const Shape& axes = {}, bool keepdim = false) const;
+  Var softmax(int64_t axis = -1) const;
+  Var matmul(const Var& b) const;
+  Var exp() const;
+  Var log() const;
+  Var sqrt() const;
+  Var tanh() const;
+  Var sigmoid() const;
+  Var relu() const;
+  Var operator[](int64_t index) const;  ///< the index-th along axis 0
+  /// x += y makes x the Var x + y: other copies of x stay what they were. A leaf that requires a gradient would lose
+  /// its place in the graph: an AutogradError, except under NoGrad, where its elements are written.
+  Var& operator+=(const Var& b) &;
+  Var& operator-=(const Var& b) &;
+  Var& operator*=(const Var& b) &;
+  Var& operator/=(const Var& b) &;
+  Var& operator+=(Number b) &;
+  Var& operator-=(Number b) &;
+  Var& operator*=(Number b) &;
+  Var& operator/=(Number b) &;
 
   // ---- for the tape -------------------------------------------------------------------------------------------
   const std::shared_ptr<detail::VarState>& state() const { return state_; }

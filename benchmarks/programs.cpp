@@ -98,9 +98,9 @@ class MlpStep {
     return loss.value();
   }
   void build(Tensors x) {
-    nn::Generator generator(0);
+    Random random(0);
     for (size_t i = 2; i + 1 < x.size(); i += 2) {
-      model_.add<nn::Linear>(x[i].size(1), x[i].size(0), generator);
+      model_.add<nn::Linear>(x[i].size(1), x[i].size(0), random);
       if (i + 3 < x.size()) model_.add<nn::ReLU>();
     }
     model_.to(x[0].device());

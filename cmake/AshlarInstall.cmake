@@ -47,7 +47,7 @@ foreach(folder IN ITEMS dsl schedules)
   _ashlar_install_headers(kernels ${folder})
 endforeach()
 _ashlar_install_headers(conformance tests/conformance)
-install(DIRECTORY ${CMAKE_BINARY_DIR}/generators/ashlar_ops/include/ashlar/ DESTINATION ${ASHLAR_INSTALL_INCLUDE}
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/ashlar/ ${CMAKE_BINARY_DIR}/generators/ashlar_ops/include/ashlar/ DESTINATION ${ASHLAR_INSTALL_INCLUDE}
   COMPONENT runtime FILES_MATCHING PATTERN "*.h")
 
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/ashlar-config.cmake.in ${CMAKE_BINARY_DIR}/ashlar-config.cmake

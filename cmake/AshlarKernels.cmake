@@ -17,7 +17,7 @@
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
 set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
-set(ASHLAR_CUDA_ARCHITECTURES 80 86 90 CACHE STRING
+set(ASHLAR_CUDA_ARCHITECTURES 80 90 CACHE STRING
   "CUDA compute capabilities, times ten, that kernels are assembled for; GPUs of other ones compile PTX at first use")
 set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
 set(ASHLAR_GENERATORS_FROM "" CACHE PATH

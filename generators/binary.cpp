@@ -10,7 +10,8 @@ struct BinaryOperator {
   std::vector<GradientRule> gradients;
 };
 
-// y[i] = f(a[i], b[i]), each input broadcast where its stride is 0
+// y[i] = f(a[i], b[i]), each input broadcast where its stride is 0. Calls on integers shorter than i64 are converted to
+// it and back.
 template <ElementType T>
 class Binary : public Kernel<Binary<T>> {
  public:
@@ -43,18 +44,19 @@ Value equals(const Value& a, const Value& b) { return select(a == b && !is_nan(a
 const std::string kExtremum = "extremum_of_two_grad(dy, a, b, y, needs)";
 
 const bool registered =
-    add_binary<f32, f16, bf16, f64>("add", "a + b", [](auto a, auto b) { return a + b; }, {{"a", "dy"}, {"b", "dy"}}) &&
-    add_binary<f32, f16, bf16, f64>("sub", "a - b", [](auto a, auto b) { return a - b; },
-                                    {{"a", "dy"}, {"b", "neg(dy)"}}) &&
-    add_binary<f32, f16, bf16, f64>(
+    add_binary<f32, f16, bf16, f64, i64>("add", "a + b", [](auto a, auto b) { return a + b; },
+                                         {{"a", "dy"}, {"b", "dy"}}) &&
+    add_binary<f32, f16, bf16, f64, i64>("sub", "a - b", [](auto a, auto b) { return a - b; },
+                                         {{"a", "dy"}, {"b", "neg(dy)"}}) &&
+    add_binary<f32, f16, bf16, f64, i64>(
         "mul", "a b", [](auto a, auto b) { return a * b; },
         {{"a", "mul_to_shape(dy, b, a.shape())"}, {"b", "mul_to_shape(dy, a, b.shape())"}}) &&
     add_binary<f32, f16, bf16, f64>("div", "a / b", [](auto a, auto b) { return a / b; },
                                     {{"a", "div_to_shape(dy, b, a.shape())"}, {"b", "divisor_grad(dy, a, b)"}}) &&
-    add_binary<f32, f16, bf16>("maximum", "max(a, b)", [](auto a, auto b) { return max(a, b); },
-                               {{kAllInputs, kExtremum}}) &&
-    add_binary<f32, f16, bf16>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },
-                               {{kAllInputs, kExtremum}}) &&
+    add_binary<f32, f16, bf16, f64, i64>("maximum", "max(a, b)", [](auto a, auto b) { return max(a, b); },
+                                         {{kAllInputs, kExtremum}}) &&
+    add_binary<f32, f16, bf16, f64, i64>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },
+                                         {{kAllInputs, kExtremum}}) &&
     add_binary<f32, f16, bf16>("equal", "1 if a = b, else 0", [](auto a, auto b) { return equals(a, b); },
                                {{kAllInputs, kZeroGradient}});
 

@@ -138,7 +138,8 @@ class ArgmaxLast : public ReductionKernel<ArgmaxLast<T>, T> {
 };
 
 const bool registered =
-    register_kernel_pairs<Sum, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("sum") &&
+    register_kernel_pairs<Sum, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>, Pair<i64, i64>>(
+        "sum") &&
     register_kernel_pairs<Mean, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("mean") &&
     register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("max") &&
     register_kernel<Argmax, f32, f16, bf16>("argmax") && register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") &&

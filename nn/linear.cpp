@@ -11,22 +11,22 @@
 namespace ashlar::nn {
 namespace {
 
-Tensor uniform(const Shape& shape, float bound, Generator& generator) {
+Tensor uniform(const Shape& shape, float bound, Random& random) {
   std::vector<float> values(static_cast<size_t>(shape.numel()));
-  for (float& value : values) value = generator.uniform(-bound, bound);
+  for (float& value : values) value = random.uniform(-bound, bound);
   return Tensor::from(values, shape);
 }
 
 }  // namespace
 
-Linear::Linear(int64_t in, int64_t out, Generator& generator, bool with_bias) try {
+Linear::Linear(int64_t in, int64_t out, Random& random, bool with_bias) try {
   if (in <= 0 || out <= 0) {
     throw ValueError("Linear", std::to_string(in) + " inputs and " + std::to_string(out) + " outputs",
                      "positive numbers of both", "Pass the last dimension of x as `in`");
   }
   const float bound = 1.0F / std::sqrt(static_cast<float>(in));
-  weight_ = register_parameter("weight", uniform({out, in}, bound, generator));
-  if (with_bias) bias_ = register_parameter("bias", uniform({out}, bound, generator));
+  weight_ = register_parameter("weight", uniform({out, in}, bound, random));
+  if (with_bias) bias_ = register_parameter("bias", uniform({out}, bound, random));
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("Linear");
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "nn/module.h"
-#include "nn/random.h"
 #include "runtime/forms/forms.h"
+#include "runtime/tensor/random.h"
 
 namespace ashlar::nn {
 
@@ -12,7 +12,7 @@ namespace ashlar::nn {
 class Linear : public Module {
  public:
   /// Throws ValueError unless both sizes are positive.
-  Linear(int64_t in, int64_t out, Generator& generator, bool with_bias = true);
+  Linear(int64_t in, int64_t out, Random& random, bool with_bias = true);
 
   /// x [..., in] to [..., out]
   Var forward(const Var& x) override { return forward(x, Activation::none); }

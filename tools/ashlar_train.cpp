@@ -87,13 +87,13 @@ void add_options(CLI::App& command, Settings& settings) {
 /// Linear, ReLU, Linear, ReLU, …, Linear.
 void build_mlp(nn::Sequential& model, int64_t inputs, const std::vector<int64_t>& hidden, int64_t classes,
                uint64_t seed) {
-  nn::Generator generator(seed);
+  Random random(seed);
   int64_t width = inputs;
   for (const int64_t next : hidden) {
-    model.add<nn::Linear>(width, next, generator).add<nn::ReLU>();
+    model.add<nn::Linear>(width, next, random).add<nn::ReLU>();
     width = next;
   }
-  model.add<nn::Linear>(width, classes, generator);
+  model.add<nn::Linear>(width, classes, random);
 }
 
 std::unique_ptr<nn::Optimizer> make_optimizer(const Settings& settings, const nn::Module& model) {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "nn/data/host_memory.h"
-#include "nn/random.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/random.h"
 
 namespace ashlar::nn {
 
@@ -86,8 +86,8 @@ std::vector<int64_t> BatchLoader::order(uint64_t epoch) const {
   std::vector<int64_t> indices(static_cast<size_t>(data_.size()));
   std::iota(indices.begin(), indices.end(), int64_t{0});
   if (!options_.shuffle) return indices;
-  Generator generator(options_.seed + epoch * 0x9E3779B97F4A7C15U);  // odd constant: distinct seeds per epoch
-  for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[generator.below(i)]);
+  Random random(options_.seed + epoch * 0x9E3779B97F4A7C15U);  // odd constant: distinct seeds per epoch
+  for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[random.below(i)]);
   return indices;
 }
 

@@ -6,6 +6,8 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/promotion.h"
+#include "runtime/launch/launch_checks.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -15,8 +17,17 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   constexpr int kRank = 4;
   const std::span<const Tensor> inputs = call.inputs;
   const std::span<const Scalar> scalars = call.scalars;
-  const KernelKey key = key_of(kernel, call);
+  detail::check_version(kernel);
   if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
+  if (const std::optional<Promotion> to = promotion_of(kernel, inputs)) {
+    const std::vector<Tensor> promoted = converted(kernel, inputs, to->compute);
+    FormCall same = call;
+    same.inputs = promoted;
+    std::vector<Tensor> results = Broadcast::call(kernel, same);
+    for (Tensor& y : results) y = y.to(to->result);
+    return results;
+  }
+  const KernelKey key = key_of(kernel, call);
   Shape shape;
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());
 

@@ -94,10 +94,15 @@ Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_
 Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars, uint16_t variant) try {
   const std::span<const Tensor> inputs(&x, 1);
+  // Integers and bool are added up in i64, and stay that, as in PyTorch.
+  if (x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
+      has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind)) {
+    return reduction(kernel, x.to(DType::i64), axes, keepdim, scalars, variant);
+  }
   KernelKey key = key_of(kernel, inputs, variant);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
   // Elements are {input, accumulator}; one of a fixed dtype (argmax) has no accumulator.
-  const DType accumulator = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
   if (output.element == 1) key.elements[1] = accumulator;
 
   unsigned reduced_axes = 0;

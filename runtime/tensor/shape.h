@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -15,6 +16,10 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> sizes);
+  /// Of one dimension, so that x.reshape(-1), x.sum(0) and Tensor::zeros(3) are what they look like.
+  template <std::integral Size>
+  requires(!std::same_as<Size, bool>) Shape(Size size)
+      : Shape({static_cast<int64_t>(size)}) {}  // NOLINT(google-explicit-constructor)
   static Shape filled(int rank, int64_t value);
 
   int rank() const { return rank_; }

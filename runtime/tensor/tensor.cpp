@@ -33,7 +33,7 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) try {
   detail::throw_out_of_host_memory("Tensor::empty");
 }
 
-Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
+Tensor Tensor::full(const Shape& shape, Number value, DType dtype, Device device) {
   const Tensor result = empty(shape, dtype, device);
   result.fill_(value);
   return result;

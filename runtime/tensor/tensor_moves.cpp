@@ -101,9 +101,12 @@ void Tensor::copy_(const Tensor& source) const try {
   detail::throw_out_of_host_memory("Tensor::copy_");
 }
 
-void Tensor::fill_(double value) const try {
+void Tensor::fill_(Number value) const try {
   check_defined("Tensor::fill_");
-  forms::fill(*this, value);
+  constexpr int64_t kExact = int64_t{1} << 53;  // beyond it, a double may not hold an integer
+  const bool is_exact = !value.is_integer() || std::abs(value.integer() / 2) < kExact / 2;
+  if (is_exact || dtype_ != DType::i64) return forms::fill(*this, value.real());
+  copy_(from({value.integer()}, Shape{}, device()).broadcast_to(shape_));
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("Tensor::fill_");
 }
@@ -119,6 +122,30 @@ void Tensor::read_bytes(void* data, DType dtype) const try {
   detail::copy_to_host(data, *dense.storage_, dense.offset_ * size_of(dtype_), bytes());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("Tensor::to_vector");
+}
+
+std::vector<double> Tensor::to_doubles() const try {
+  check_defined("Tensor::to_doubles");
+  const auto width = static_cast<size_t>(size_of(dtype_));
+  auto elements = host_copy([&] { return std::vector<char>(static_cast<size_t>(numel()) * width); });
+  read_bytes(elements.data(), dtype_);
+  auto values = host_copy([&] { return std::vector<double>(static_cast<size_t>(numel())); });
+  for (size_t i = 0; i < values.size(); i++) values[i] = to_double(elements.data() + i * width, dtype_);
+  return values;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Tensor::to_doubles");
+}
+
+const Tensor& Tensor::operator=(const Tensor& source) && {
+  check_defined("Tensor::operator=");
+  source.check_defined("Tensor::operator=");
+  copy_(source.to(dtype_).broadcast_to(shape_));
+  return *this;
+}
+
+const Tensor& Tensor::operator=(Number value) && {
+  fill_(value);
+  return *this;
 }
 
 double Tensor::item() const try {

@@ -139,6 +139,15 @@ Tensor Tensor::select(int64_t axis, int64_t index) const {
   return view(shape, strides, numel() == 0 ? offset_ : offset_ + (index < 0 ? index + size : index) * strides_[i]);
 }
 
+Tensor Tensor::operator[](int64_t index) const {
+  check_defined("Tensor::operator[]");
+  if (rank() == 0) {
+    throw IndexError("Tensor::operator[]", "index " + std::to_string(index) + " of " + str(), "a tensor with an axis",
+                     "Read a tensor of one element with item()");
+  }
+  return select(0, index);
+}
+
 Tensor Tensor::flip(int64_t axis) const {
   check_defined("Tensor::flip");
   const int i = normalize_axis("Tensor::flip", axis, rank());

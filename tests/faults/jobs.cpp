@@ -56,14 +56,14 @@ std::vector<float> product_with_scratch(Device device) {
 
 /// A small network on a device.
 struct Network {
-  explicit Network(Device device) : first(20, 30, generator), second(30, 4, generator) {
+  explicit Network(Device device) : first(20, 30, random), second(30, 4, random) {
     first.to(device);
     second.to(device);
   }
   Var loss(const Tensor& x, const Tensor& labels) const {
     return nn::cross_entropy(second.forward(first.forward(x, Activation::relu), Activation::none), labels);
   }
-  nn::Generator generator{7};
+  Random random{7};
   nn::Linear first, second;
 };
 

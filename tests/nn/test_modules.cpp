@@ -26,8 +26,8 @@ std::vector<std::string> names_of(const NamedVars& vars) {
 }
 
 void build(Sequential& model, uint64_t seed = 1) {
-  Generator generator(seed);
-  model.add<Linear>(4, 3, generator).add<ReLU>().add<Linear>(3, 2, generator, /*with_bias=*/false);
+  Random random(seed);
+  model.add<Linear>(4, 3, random).add<ReLU>().add<Linear>(3, 2, random, /*with_bias=*/false);
 }
 
 /// A module with a buffer and a child, as a user may write one.
@@ -67,8 +67,8 @@ TEST(Modules, TrainingModeReachesChildren) {
 }
 
 TEST(Modules, LinearStartsUniformInItsBound) {
-  Generator generator(3), same(3), other(4);
-  const Linear linear(100, 500, generator), twin(100, 500, same), different(100, 500, other);
+  Random random(3), same(3), other(4);
+  const Linear linear(100, 500, random), twin(100, 500, same), different(100, 500, other);
   const auto weights = linear.weight().value().to_vector<float>();
   EXPECT_EQ(linear.weight().shape(), (Shape{500, 100}));
   const auto [low, high] = std::ranges::minmax(weights);
@@ -84,12 +84,12 @@ TEST(Modules, LinearStartsUniformInItsBound) {
   EXPECT_NEAR(squares / n, 0.1 * 0.1 / 3, 5e-5);  // variance of a uniform distribution
   EXPECT_EQ(twin.weight().value().to_vector<float>(), weights);
   EXPECT_NE(different.weight().value().to_vector<float>(), weights);
-  EXPECT_THROW(Linear(0, 3, generator), ValueError);
+  EXPECT_THROW(Linear(0, 3, random), ValueError);
 }
 
 TEST_P(ModulesOnDevice, LinearIsAnAffineMap) {
-  Generator generator(1);
-  Linear linear(2, 3, generator);
+  Random random(1);
+  Linear linear(2, 3, random);
   linear.load_state_dict({{"weight", Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2})},
                           {"bias", Tensor::from(std::vector<float>{10, 20, 30}, {3})}});
   linear.to(device());
@@ -176,8 +176,8 @@ TEST(Modules, StateDictsAreStrict) {
 }
 
 TEST_P(ModulesOnDevice, MovesParametersAndBuffers) {
-  Generator generator(1);
-  Scaled module(std::make_shared<Linear>(2, 2, generator));
+  Random random(1);
+  Scaled module(std::make_shared<Linear>(2, 2, random));
   const auto x = Tensor::from(std::vector<float>{1, 2}, {1, 2});
   const auto before = module(x).value().to_vector<float>();
   module.to(device());

@@ -25,22 +25,22 @@ INSTANTIATE_TEST_SUITE_P(Devices, TrainingOnDevice, ::testing::ValuesIn(testing:
 
 /// Images of 4 × 4: class c has its c-th quarter bright, all pixels have noise. Linear models separate them.
 LabeledImages quarters(int64_t count, uint64_t seed) {
-  Generator generator(seed);
+  Random random(seed);
   std::vector<uint8_t> images, labels;
   for (int64_t i = 0; i < count; i++) {
-    const auto label = static_cast<uint8_t>(generator.below(4));
+    const auto label = static_cast<uint8_t>(random.below(4));
     labels.push_back(label);
     for (uint64_t pixel = 0; pixel < 16; pixel++) {
       const uint64_t quarter = pixel / 8 * 2 + pixel % 4 / 2;
-      images.push_back(static_cast<uint8_t>(generator.below(120) + (quarter == label ? 100 : 0)));
+      images.push_back(static_cast<uint8_t>(random.below(120) + (quarter == label ? 100 : 0)));
     }
   }
   return {Tensor::from(images, {count, 4, 4}), Tensor::from(labels, {count})};
 }
 
 void build(Sequential& model) {
-  Generator generator(2);
-  model.add<Linear>(16, 12, generator).add<ReLU>().add<Linear>(12, 4, generator);
+  Random random(2);
+  model.add<Linear>(16, 12, random).add<ReLU>().add<Linear>(12, 4, random);
 }
 
 Scores run(Device device, bool adam, int epochs, std::vector<float>* weights = nullptr,

@@ -17,15 +17,16 @@ struct Function {
   double (*exact)(double, double);
   double ulps;
   bool has_f64;
+  bool has_integers = false;
 };
 
 const Function kFunctions[] = {
-    {"add", add, ad::add, [](double a, double b) { return a + b; }, 1, true},
-    {"sub", sub, ad::sub, [](double a, double b) { return a - b; }, 1, true},
-    {"mul", mul, ad::mul, [](double a, double b) { return a * b; }, 1, true},
+    {"add", add, ad::add, [](double a, double b) { return a + b; }, 1, true, true},
+    {"sub", sub, ad::sub, [](double a, double b) { return a - b; }, 1, true, true},
+    {"mul", mul, ad::mul, [](double a, double b) { return a * b; }, 1, true, true},
     {"div", div, ad::div, [](double a, double b) { return a / b; }, 3, true},
-    {"maximum", maximum, ad::maximum, max_of, 0, false},
-    {"minimum", minimum, ad::minimum, min_of, 0, false},
+    {"maximum", maximum, ad::maximum, max_of, 0, true, true},
+    {"minimum", minimum, ad::minimum, min_of, 0, true, true},
     {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, false},
 };
 
@@ -68,11 +69,47 @@ Case differentiable_example(const Function& f, std::string name, Input a, Input 
 // Both operands with the same shape, values and layout, but different elements.
 Case same(const Function& f, std::string name, Input input) { return example(f, std::move(name), input, input); }
 
+// Compiled for i64; i32 and u8 are converted.
+void add_integer_cases(const Function& f) {
+  const Values signed_values{Pattern::integers, -1000, 1000}, bytes{Pattern::integers, 8, 15};
+  const auto add = [&f](const char* name, Input a, Input b, DType dtype) {
+    Case item = example(f, std::string(name_of(dtype)) + "_" + name, std::move(a), std::move(b));
+    item.dtypes = {dtype};
+    item.tolerance = kExact;
+    add_case(item);
+  };
+  struct Pair {
+    const char* name;
+    Shape a, b;
+  };
+  for (const Pair& p : {Pair{"1023", {1023}, {1023}},
+                        {"100003", {100003}, {100003}},
+                        {"scalar", {5, 33}, {}},
+                        {"left_scalar", {}, {129}},
+                        {"outer", {7, 1}, {1, 9}},
+                        {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
+                        {"row", {67, 64}, {64}},
+                        {"column", {67, 64}, {67, 1}},
+                        {"left_column", {67, 1}, {67, 64}},
+                        {"odd_row", {67, 33}, {33}},
+                        {"long_row", {3, 12296}, {12296}},
+                        {"row_of_4104", {3, 4104}, {4104}},
+                        {"long_column", {3, 12296}, {3, 1}},
+                        {"left_long_column", {3, 1}, {3, 12296}}}) {
+    add(p.name, {p.a, signed_values}, {p.b, signed_values}, DType::i64);
+  }
+  add("left_transposed", {{35, 66}, signed_values, Layout::transposed}, {{35, 66}, signed_values}, DType::i64);
+  add("right_transposed", {{35, 66}, signed_values}, {{35, 66}, signed_values, Layout::transposed}, DType::i64);
+  add("row", {{5, 33}, signed_values}, {{33}, signed_values}, DType::i32);
+  add("row", {{5, 33}, bytes}, {{33}, {Pattern::integers, 0, 7}}, DType::u8);
+}
+
 void add_function(const Function& f) {
   for (const int64_t n : {0, 1, 3, 15, 16, 17, 33, 127, 128, 129, 257, 1023, 1024, 1025, 100003}) {
     add_case(same(f, std::to_string(n), {.shape = {n}}));
   }
   add_case(same(f, "integers", {{1021}, {Pattern::integers, -3, 3}}));
+  if (f.has_integers) add_integer_cases(f);
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
                                       {"denormal", Pattern::denormal},
                                       {"huge", Pattern::huge},

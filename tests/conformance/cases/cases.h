@@ -6,6 +6,7 @@ namespace ashlar::conformance {
 void add_movement_cases();
 void add_unary_cases();
 void add_binary_cases();
+void add_compare_cases();
 void add_reduction_cases();
 void add_row_cases();
 void add_gradient_kernel_cases();
@@ -23,6 +24,7 @@ inline void add_all_cases() {
   add_movement_cases();
   add_unary_cases();
   add_binary_cases();
+  add_compare_cases();
   add_reduction_cases();
   add_row_cases();
   add_gradient_kernel_cases();

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
 
 int main() {
@@ -11,9 +12,9 @@ int main() {
   const Tensor b = Tensor::from<float>({0.5f, -0.25f, 0}, {3});
 
   // x·w = [1 2 1; 3 4 1];  plus b: [1.5 1.75 1; 3.5 3.75 1]
-  const Tensor y = softmax(relu(add(matmul(x, w), b)));
+  const Tensor y = softmax(relu(matmul(x, w) + b));
   const std::vector<float> p = y.to_vector<float>();
-  const std::vector<int64_t> likeliest = argmax(y, {1}).to_vector<int64_t>();
+  const std::vector<int64_t> likeliest = y.argmax(1).to_vector<int64_t>();
   std::printf("%.4f %.4f %.4f, class %d\n", p[0], p[1], p[2], static_cast<int>(likeliest[0]));
 
   const double exponentials[] = {std::exp(1.5), std::exp(1.75), std::exp(1.0)};

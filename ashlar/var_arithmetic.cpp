@@ -1,0 +1,114 @@
+#include "ashlar/var_arithmetic.h"
+
+#include <ostream>
+
+#include "ashlar/ad.h"
+#include "ashlar/numbers.h"
+#include "autograd/node.h"
+#include "autograd/views.h"
+
+namespace ashlar {
+
+using detail::is_affine;
+using detail::kNoShift;
+using detail::tensor_of;
+
+namespace {
+
+/// `x` in `dtype`, recorded. Integers become floating point without a history, as they have none.
+Var as(const Var& x, DType dtype) { return x.dtype() == dtype ? x : ad::to(x, dtype); }
+
+Var with_promotion(Var (*operation)(const Var&, const Var&), const Var& a, const Var& b) {
+  if (a.dtype() == b.dtype() || a.device() != b.device()) return operation(a, b);
+  const DType dtype = result_type(a.value(), b.value());
+  return operation(as(a, dtype), as(b, dtype));
+}
+
+Var affine_with(const Var& x, Number number, double scale, double shift) {
+  return ad::affine(as(x, result_type(x.value(), number)), scale, shift);
+}
+
+std::vector<Tensor> values_of(std::span<const Var> vars) {
+  std::vector<Tensor> values;
+  for (const Var& var : vars) values.push_back(var.value());
+  return values;
+}
+
+}  // namespace
+
+namespace ad {
+
+Var add(const Var& a, Number b) {
+  return is_affine(a.value(), b) ? affine_with(a, b, 1, b.real()) : a + Var(tensor_of(b, a.value()));
+}
+Var add(Number a, const Var& b) { return add(b, a); }
+
+Var sub(const Var& a, Number b) {
+  return is_affine(a.value(), b) ? affine_with(a, b, 1, -b.real()) : a - Var(tensor_of(b, a.value()));
+}
+Var sub(Number a, const Var& b) {
+  return is_affine(b.value(), a) ? affine_with(b, a, -1, a.real()) : Var(tensor_of(a, b.value())) - b;
+}
+
+Var mul(const Var& a, Number b) {
+  return is_affine(a.value(), b) ? affine_with(a, b, b.real(), kNoShift) : a * Var(tensor_of(b, a.value()));
+}
+Var mul(Number a, const Var& b) { return mul(b, a); }
+
+Var div(const Var& a, Number b) { return a / Var(tensor_of(b, a.value())); }
+Var div(Number a, const Var& b) { return Var(tensor_of(a, b.value())) / b; }
+
+Var cat(std::span<const Var> vars, int64_t axis) {
+  const std::vector<Tensor> values = values_of(vars);
+  Tensor y = ashlar::cat(values, axis);
+  std::vector<int64_t> sizes;
+  std::vector<DType> dtypes;
+  for (const Tensor& x : values) {
+    sizes.push_back(x.size(axis));
+    dtypes.push_back(x.dtype());
+  }
+  return record("cat", vars, std::move(y), [axis, sizes, dtypes](const Tensor& dy) {
+    std::vector<Tensor> gradients;
+    int64_t start = 0;
+    for (size_t i = 0; i < sizes.size(); start += sizes[i++]) {
+      gradients.push_back(dy.slice(axis, start, start + sizes[i]).to(dtypes[i]));
+    }
+    return gradients;
+  });
+}
+
+Var stack(std::span<const Var> vars, int64_t axis) {
+  const std::vector<Tensor> values = values_of(vars);
+  std::vector<DType> dtypes;
+  for (const Tensor& x : values) dtypes.push_back(x.dtype());
+  return record("stack", vars, ashlar::stack(values, axis), [axis, dtypes](const Tensor& dy) {
+    std::vector<Tensor> gradients;
+    for (size_t i = 0; i < dtypes.size(); i++) {
+      gradients.push_back(dy.select(axis, static_cast<int64_t>(i)).to(dtypes[i]));
+    }
+    return gradients;
+  });
+}
+
+Var cat(std::initializer_list<Var> vars, int64_t axis) {
+  return cat(std::span<const Var>(vars.begin(), vars.size()), axis);
+}
+Var stack(std::initializer_list<Var> vars, int64_t axis) {
+  return stack(std::span<const Var>(vars.begin(), vars.size()), axis);
+}
+
+}  // namespace ad
+
+Var operator+(const Var& a, const Var& b) { return with_promotion(ad::add, a, b); }
+Var operator-(const Var& a, const Var& b) { return with_promotion(ad::sub, a, b); }
+Var operator*(const Var& a, const Var& b) { return with_promotion(ad::mul, a, b); }
+Var operator/(const Var& a, const Var& b) { return with_promotion(ad::div, a, b); }
+Var operator-(const Var& x) { return is_affine(x.value(), 1) ? ad::neg(x) : ad::mul(x, -1); }
+
+std::ostream& operator<<(std::ostream& out, const Var& x) {
+  if (!x.defined()) return out << "undefined";
+  out << x.value();
+  return x.requires_grad() ? out << "\nrequires grad" : out;
+}
+
+}  // namespace ashlar

@@ -1,0 +1,53 @@
+// The same arithmetic on Vars, recorded on the tape. A Tensor beside a Var counts as a constant.
+#pragma once
+
+#include <iosfwd>
+
+#include "autograd/var.h"
+#include "runtime/tensor/number.h"
+
+namespace ashlar {
+
+namespace ad {
+
+/// a + b
+Var add(const Var& a, Number b);
+Var add(Number a, const Var& b);
+/// a - b
+Var sub(const Var& a, Number b);
+Var sub(Number a, const Var& b);
+/// a b
+Var mul(const Var& a, Number b);
+Var mul(Number a, const Var& b);
+/// a / b
+Var div(const Var& a, Number b);
+Var div(Number a, const Var& b);
+/// the tensors one after the other along `axis`. dx = x's part of dy. At most 64.
+Var cat(std::span<const Var> vars, int64_t axis = 0);
+Var cat(std::initializer_list<Var> vars, int64_t axis = 0);
+/// the same along a new axis, for Vars of one shape
+Var stack(std::span<const Var> vars, int64_t axis = 0);
+Var stack(std::initializer_list<Var> vars, int64_t axis = 0);
+
+}  // namespace ad
+
+/// Operands of two dtypes are converted, which is recorded: each gets a gradient of its own dtype.
+Var operator+(const Var& a, const Var& b);
+Var operator-(const Var& a, const Var& b);
+Var operator*(const Var& a, const Var& b);
+Var operator/(const Var& a, const Var& b);
+Var operator-(const Var& x);
+
+inline Var operator+(const Var& a, Number b) { return ad::add(a, b); }
+inline Var operator-(const Var& a, Number b) { return ad::sub(a, b); }
+inline Var operator*(const Var& a, Number b) { return ad::mul(a, b); }
+inline Var operator/(const Var& a, Number b) { return ad::div(a, b); }
+inline Var operator+(Number a, const Var& b) { return ad::add(a, b); }
+inline Var operator-(Number a, const Var& b) { return ad::sub(a, b); }
+inline Var operator*(Number a, const Var& b) { return ad::mul(a, b); }
+inline Var operator/(Number a, const Var& b) { return ad::div(a, b); }
+
+/// The value as a Tensor is printed, and whether it requires a gradient.
+std::ostream& operator<<(std::ostream& out, const Var& x);
+
+}  // namespace ashlar

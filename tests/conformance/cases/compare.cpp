@@ -1,0 +1,93 @@
+// Comparisons with broadcasting: bool from two tensors. Integers of 64 bits are compared as such, 16-bit floats as f32.
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Function {
+  const char* name;
+  Tensor (*call)(const Tensor&, const Tensor&);
+  double (*exact)(double, double);
+};
+
+const Function kFunctions[] = {
+    {"eq", eq, [](double a, double b) { return a == b ? 1.0 : 0.0; }},
+    {"ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; }},
+    {"lt", lt, [](double a, double b) { return a < b ? 1.0 : 0.0; }},
+    {"le", le, [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
+};
+
+void add(const Function& f, std::string name, Input a, Input b, std::vector<DType> dtypes) {
+  add_case({.kernel = f.name,
+            .name = std::move(name),
+            .inputs = {std::move(a), std::move(b)},
+            .dtypes = std::move(dtypes),
+            .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1])}; },
+            .reference =
+                [&f](HostTensors x) {
+                  Expected y = broadcasted(x[0], x[1], f.exact);
+                  y.dtype = DType::boolean;
+                  return std::vector{std::move(y)};
+                },
+            .tolerance = kExact});
+}
+
+void add_function(const Function& f) {
+  const std::vector<DType> compiled{DType::f32, DType::f64, DType::i64};
+  const std::vector<DType> floats{DType::f32, DType::f64};
+  const Values few{Pattern::integers, -3, 3};  // many are equal
+  for (const int64_t n : {0, 1, 17, 128, 1023, 100003}) add(f, std::to_string(n), {{n}, few}, {{n}, few}, compiled);
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"huge", Pattern::huge}}) {
+    add(f, name, {{515}, {pattern}}, {{515}, {pattern}}, floats);
+    add(f, std::string(name) + "_left_transposed", {{7, 63}, {pattern}, Layout::transposed}, {{7, 63}, {pattern}},
+        floats);
+  }
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"transposed", Layout::transposed},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
+    add(f, std::string("6x35_left_") + name, {{6, 35}, few, layout}, {{6, 35}, few}, compiled);
+    add(f, std::string("6x35_right_") + name, {{6, 35}, few}, {{6, 35}, few, layout}, compiled);
+  }
+  struct Pair {
+    const char* name;
+    Shape a, b;
+  };
+  for (const Pair& p : {Pair{"row", {5, 33}, {33}},
+                        {"left_row", {33}, {5, 33}},
+                        {"column", {5, 33}, {5, 1}},
+                        {"outer", {7, 1}, {1, 9}},
+                        {"scalar", {5, 33}, {}},
+                        {"left_scalar", {}, {129}},
+                        {"middle", {2, 3, 4}, {2, 1, 4}},
+                        {"rank0", {}, {}},
+                        {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
+                        {"aligned_row", {67, 64}, {64}},
+                        {"aligned_column", {67, 64}, {67, 1}},
+                        {"row_of_4096", {3, 4096}, {4096}},
+                        {"row_of_4104", {3, 4104}, {4104}},
+                        {"long_row", {3, 12296}, {12296}},
+                        {"long_column", {3, 12296}, {3, 1}},
+                        {"aligned_left_column", {67, 1}, {67, 64}},
+                        {"left_long_column", {3, 1}, {3, 12296}},
+                        {"odd_rows", {67, 33}, {33}},
+                        {"odd_long_rows", {3, 1031}, {1031}}}) {
+    add(f, p.name, {p.a, few}, {p.b, few}, compiled);
+  }
+  // By way of another dtype, which a call is converted to.
+  add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
+  add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});
+}
+
+}  // namespace
+
+void add_compare_cases() {
+  for (const Function& f : kFunctions) add_function(f);
+}
+
+}  // namespace ashlar::conformance

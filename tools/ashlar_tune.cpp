@@ -44,7 +44,7 @@ void add_bundle_options(CLI::App& command, Settings& settings) {
   command
       .add_option("--shapes", settings.bundle.shapes,
                   "Sizes to time, separated by commas: 1x512x512x512 (batch, m, n, k), 8192x4096 (rows, columns), "
-                  "1x65536x1 (outer, reduced, inner), 1048576 (elements); of Form::plain those of the input's axes")
+                  "1x65536x1 (outer, reduced, inner), 1048576 (elements); of the form plain those of the input's axes")
       ->delimiter(',')
       ->required();
   command

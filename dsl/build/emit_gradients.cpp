@@ -1,6 +1,7 @@
 // The recording functions, ashlar::ad::NAME, and their backward functions, written from the kernels' gradient rules.
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "dsl/build/emit.h"
@@ -117,6 +118,70 @@ class Recording {
     out << "  std::vector<Var> results = record_outputs" << common << "{" << join(names) << "}, " << backward << ", "
         << differentiable << ");\n  return {" << join(results) << "};\n}\n\n";
   }
+
+  // The same function with a FormCall's options, to be called by name (autograd/recorded.h).
+  void write_call(std::ostream& out) const {
+    using Kind = Parameter::Kind;
+    const FormSignature& form = *kernel_.descriptor.form;
+    std::map<std::string, std::string> of_input;
+    std::map<std::string, size_t> scalars;
+    for (const ArgumentDescription& argument : kernel_.arguments) {
+      if (argument.role == Argument::Role::input) {
+        of_input[argument.name] = "inputs[" + std::to_string(of_input.size()) + "]";
+      } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name)) {
+        scalars.emplace(argument.name, scalars.size());
+      }
+    }
+    std::map<std::string, std::string> comptimes;
+    size_t stride = 1;
+    for (const ParameterDescription& comptime : comptimes_of(kernel_)) {
+      comptimes[comptime.name] = "static_cast<" + enum_name(kernel_, comptime) + ">(call.variant / " +
+                                 std::to_string(stride) + " % " + std::to_string(comptime.values.size()) + ")";
+      stride *= comptime.values.size();
+    }
+    std::vector<std::string> arguments;
+    size_t option = 0;
+    out << "namespace {\nstd::vector<Var> " << name_
+        << "_call([[maybe_unused]] std::span<const Var> inputs, [[maybe_unused]] const FormCall& call) {\n";
+    for (const Parameter& p : parameters_) {
+      const auto input = of_input.find(p.name);
+      if (input != of_input.end() && p.kind == Kind::tensor) {
+        const bool is_optional = is_contraction_ && p.name == "bias";
+        const std::string value = input->second + (p.type == "const Var&" ? "" : ".value()");
+        arguments.push_back(is_optional ? "inputs.size() > 2 ? inputs[2] : Var()" : value);
+      } else if (p.kind == Kind::optional_tensor) {
+        const std::string given = "inputs.size() > " + input->second.substr(7, input->second.size() - 8);
+        arguments.push_back(given + " && " + input->second + ".defined() ? std::optional<Tensor>(" + input->second +
+                            ".value()) : std::nullopt");
+      } else if (p.kind == Kind::scalar) {
+        arguments.push_back("call.scalars[" + std::to_string(scalars.at(p.name)) + "]." +
+                            (p.type == "double" ? "real" : "integer"));
+      } else if (p.kind == Kind::comptime) {
+        arguments.push_back(comptimes.at(p.name));
+      } else if (p.kind == Kind::options) {
+        out << "  " << form.options_type << " options;\n";
+        for (size_t i = 0; i < form.options.size(); i++) {
+          out << "  options." << form.options[i].name << " = " << from_call(kernel_, form.options[i], i) << ";\n";
+        }
+        arguments.push_back("options");
+      } else if (p.kind == Kind::option) {
+        arguments.push_back(from_call(kernel_, form.options[option], option));
+        option++;
+      } else if (p.kind == Kind::device) {
+        arguments.push_back("call.device");
+      }
+    }
+    std::vector<std::string> results;
+    for (const ArgumentDescription& result : results_) results.push_back("results." + result.name);
+    const std::string called = name_ + "(" + join(arguments) + ")";
+    if (results.size() == 1) {
+      out << "  return {" << called << "};\n}\n}  // namespace\n\n";
+    } else {
+      out << "  const auto results = " << called << ";\n  return {" << join(results) << "};\n}\n}  // namespace\n\n";
+    }
+  }
+
+  const std::string& name() const { return name_; }
 
  private:
   std::string type() const { return results_.size() == 1 ? "Var" : result_type(kernel_); }
@@ -255,16 +320,27 @@ void emit_gradients(const std::string& name, const std::filesystem::path& folder
   }
 
   header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n#include \"ashlar/ops/" << name
-         << ".h\"\n#include \"autograd/var.h\"\n\nnamespace ashlar::ad {\n\n";
+         << ".h\"\n#include \"autograd/recorded.h\"\n#include \"autograd/var.h\"\n\nnamespace ashlar::ad {\n\n";
   source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
          << ".h\"\n\n#include \"ashlar/ad.h\"\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n"
          << "#include \"autograd/recipes/recipes.h\"\n";
   for (const std::string& included : headers) source << "#include \"" << included << "\"\n";
   source << "\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
+  std::string recorded;
   for (const KernelSummary& kernel : summaries) {
     const Recording recording(kernel);
     recording.write_declaration(header);
     recording.write(source);
+    recording.write_call(source);
+    recorded += "    {&kernels::" + recording.name() + ", " + recording.name() + "_call},\n";
+  }
+  header << "/// All of them, to be called by name.\nstd::span<const RecordedOperator> recorded_in_" << name
+         << "();\n\n";
+  source << "std::span<const RecordedOperator> recorded_in_" << name << "() {\n";
+  if (recorded.empty()) {
+    source << "  return {};\n}\n";
+  } else {
+    source << "  static constexpr RecordedOperator recorded[] = {\n" << recorded << "  };\n  return recorded;\n}\n";
   }
   header << "}  // namespace ashlar::ad\n";
   source << "}  // namespace ashlar::ad\n";

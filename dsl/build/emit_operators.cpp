@@ -122,22 +122,10 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
                         (is_floating(a.dtype) ? "real" : "integer"));
   }
   for (const FormOption& option : form.options) {
-    const std::string at = "(" + std::to_string(options.size()) + ")";
-    switch (option.kind) {
-      case FormOption::Kind::boolean:
-        arguments.push_back("call.integer" + at + " != 0");
-        break;
-      case FormOption::Kind::integer:
-        arguments.push_back("call.integer" + at);
-        break;
-      case FormOption::Kind::integers:
-        arguments.push_back("call.integers" + at);
-        break;
-      case FormOption::Kind::choice:
-        arguments.push_back("static_cast<" + type_of(kernel, option) + ">(call.integer" + at + ")");
-        out << "constexpr const char* " << name << "_" << option.name << "[] = {\""
-            << join({option.choices.begin(), option.choices.end()}, "\", \"") << "\"};\n";
-        break;
+    arguments.push_back(from_call(kernel, option, options.size()));
+    if (!option.choices.empty()) {
+      out << "constexpr const char* " << name << "_" << option.name << "[] = {\""
+          << join({option.choices.begin(), option.choices.end()}, "\", \"") << "\"};\n";
     }
     static constexpr const char* kKinds[] = {"boolean", "integer", "integers", "choice"};
     options.push_back("{\"" + std::string(option.name) + "\", FormOption::Kind::" +

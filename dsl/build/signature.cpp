@@ -103,6 +103,21 @@ std::string default_of(const KernelSummary& kernel, const FormOption& option) {
   return "";
 }
 
+std::string from_call(const KernelSummary& kernel, const FormOption& option, size_t index) {
+  const std::string integer = "call.integer(" + std::to_string(index) + ")";
+  switch (option.kind) {
+    case FormOption::Kind::boolean:
+      return integer + " != 0";
+    case FormOption::Kind::integer:
+      return integer;
+    case FormOption::Kind::integers:
+      return "call.integers(" + std::to_string(index) + ")";
+    case FormOption::Kind::choice:
+      return "static_cast<" + type_of(kernel, option) + ">(" + integer + ")";
+  }
+  return "";
+}
+
 std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   using Kind = Parameter::Kind;
   const FormSignature& form = *kernel.descriptor.form;

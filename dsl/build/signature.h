@@ -24,6 +24,8 @@ bool has_optional_inputs(const KernelSummary& kernel);
 /// An option's type in C++, "const Axes&", and its default value.
 std::string type_of(const KernelSummary& kernel, const FormOption& option);
 std::string default_of(const KernelSummary& kernel, const FormOption& option);
+/// Its value in C++, of the index-th option of `call`, a FormCall.
+std::string from_call(const KernelSummary& kernel, const FormOption& option, size_t index);
 
 /// "void", "Tensor", or the name of a struct that holds several tensors.
 std::string result_type(const KernelSummary& kernel);

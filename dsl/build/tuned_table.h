@@ -19,7 +19,7 @@ namespace ashlar::dsl {
 
 /// One measured call. `tunables` are those that aren't at their default, by name; none: the default is quickest.
 struct TunedPoint {
-  std::vector<int64_t> sizes;  ///< as kSizeNames says for the kernel's form
+  std::vector<int64_t> sizes;  ///< FormSignature::sizes of the kernel's form
   std::map<std::string, std::string> tunables;
   double microseconds = 0;
   double of_default = 1;  ///< its time over the default's

@@ -49,6 +49,7 @@ class CudaDevice final : public DeviceState {
   }
 
   std::shared_ptr<StreamState> make_stream() override;
+  std::shared_ptr<StreamState> wrap_stream(void* native_queue) override;
   // Kernels store up to 128 bits at a time.
   int64_t output_alignment() const override { return 16; }
 
@@ -92,9 +93,13 @@ class CudaStream final : public StreamState {
     cuda::check("cuStreamCreate", cuda::call(api_.stream_create, &queue_, cuda::kNonBlockingStream));
   }
 
+  /// A queue of the caller's.
+  CudaStream(CudaDevice& device, cuda::Queue queue)
+      : StreamState(device), device_(device), api_(device.api()), queue_(queue), is_wrapped_(true) {}
+
   ~CudaStream() override {
     cuda::Context popped;
-    if (queue_ == nullptr || api_.push_context(device_.context()) != cuda::kSuccess) return;
+    if (is_wrapped_ || queue_ == nullptr || api_.push_context(device_.context()) != cuda::kSuccess) return;
     api_.stream_destroy(queue_);  // returns at once; the driver lets the work finish
     api_.pop_context(&popped);
   }
@@ -166,6 +171,7 @@ class CudaStream final : public StreamState {
     return graph;
   }
 
+  bool is_wrapped() const override { return is_wrapped_; }
   void* native_context() const override { return device_.context(); }
   void* native_queue() const override { return queue_; }
 
@@ -175,9 +181,14 @@ class CudaStream final : public StreamState {
   CudaDevice& device_;
   const Api& api_;
   cuda::Queue queue_ = nullptr;
+  bool is_wrapped_ = false;
 };
 
 std::shared_ptr<StreamState> CudaDevice::make_stream() { return std::make_shared<CudaStream>(*this); }
+
+std::shared_ptr<StreamState> CudaDevice::wrap_stream(void* native_queue) {
+  return std::make_shared<CudaStream>(*this, static_cast<cuda::Queue>(native_queue));
+}
 
 }  // namespace
 

@@ -13,6 +13,10 @@
 
 namespace ashlar::detail {
 
+std::shared_ptr<StreamState> DeviceState::wrap_stream(void*) {
+  throw DeviceError("Stream::wrap", "a stream for " + device().str(), "a CUDA device", "Make one with Stream(device)");
+}
+
 uint64_t DeviceState::acquire(int64_t bytes) noexcept {
   const int64_t held = held_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   const int64_t limit = cap();

@@ -34,6 +34,8 @@ class DeviceState {
   virtual void release_part(uint64_t) noexcept {}
   /// Throws DriverError.
   virtual std::shared_ptr<StreamState> make_stream() = 0;
+  /// A queue that the caller made and keeps alive. Throws DeviceError where there's no such thing.
+  virtual std::shared_ptr<StreamState> wrap_stream(void* native_queue);
   /// What the address of a kernel's output must be a multiple of, in bytes.
   virtual int64_t output_alignment() const = 0;
 

@@ -39,6 +39,12 @@ Stream::Stream(Device device) try : state_(detail::device_state(device).make_str
   detail::throw_out_of_host_memory("Stream");
 }
 
+Stream Stream::wrap(void* cuda_stream, Device device) try {
+  return Stream(detail::device_state(device).wrap_stream(cuda_stream));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream::wrap");
+}
+
 Stream Stream::current(Device device) try {
   return Stream(detail::current_slot(device));
 } catch (const std::bad_alloc&) {
@@ -46,6 +52,10 @@ Stream Stream::current(Device device) try {
 }
 
 Device Stream::device() const { return state_->device(); }
+
+void Stream::make_current() const try { detail::current_slot(device()) = state_; } catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Stream::make_current");
+}
 
 void Stream::synchronize() const try {
   detail::refuse_in_capture(*state_, "Stream::synchronize");

@@ -16,10 +16,15 @@ class Stream {
  public:
   /// A new queue. Throws DeviceError when the device isn't there, DriverError when the driver refuses.
   explicit Stream(Device device);
+  /// A queue of the caller's own, a CUstream of the device's primary context, which must outlive the handle and the
+  /// tensors made while it is current. Null is CUDA's default stream. Throws DeviceError but for a CUDA device.
+  static Stream wrap(void* cuda_stream, Device device = Device::cuda());
   /// The calling thread's current stream on `device`; every thread starts with a stream of its own.
   static Stream current(Device device);
 
   Device device() const;
+  /// The calling thread's work on the device goes here from now on.
+  void make_current() const;
   /// Waits until all work submitted so far is done. Throws DriverError if any of it failed.
   void synchronize() const;
   /// Work submitted to this stream from now on waits for all work submitted to `other` so far.

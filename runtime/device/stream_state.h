@@ -46,6 +46,9 @@ class StreamState : public std::enable_shared_from_this<StreamState> {
   virtual void begin_capture() {}
   virtual std::unique_ptr<DriverGraph> end_capture() { return nullptr; }
 
+  /// True for a queue of the caller's own (Stream::wrap).
+  virtual bool is_wrapped() const { return false; }
+
   /// What Halide's runtime asks for: CUcontext and CUstream, or cl_context and cl_command_queue; null on the CPU.
   virtual void* native_context() const { return nullptr; }
   virtual void* native_queue() const { return nullptr; }

@@ -7,6 +7,7 @@
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/promotion.h"
+#include "runtime/launch/launch_checks.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -16,6 +17,7 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   constexpr int kRank = 4;
   const std::span<const Tensor> inputs = call.inputs;
   const std::span<const Scalar> scalars = call.scalars;
+  detail::check_version(kernel);
   if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
   if (const std::optional<Promotion> to = promotion_of(kernel, inputs)) {
     const std::vector<Tensor> promoted = converted(kernel, inputs, to->compute);

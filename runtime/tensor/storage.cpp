@@ -10,15 +10,19 @@
 namespace ashlar::detail {
 namespace {
 
+void synchronize_quietly(StreamState& stream) noexcept {
+  try {
+    stream.synchronize();
+  } catch (const std::exception&) {  // the device is lost, and with it whatever was still running
+  }
+}
+
 /// Orders `stream` after `other` even when events fail; for destructors.
 void wait_or_synchronize(StreamState& stream, StreamState& other) noexcept {
   try {
     stream.wait(other);
   } catch (const std::exception&) {
-    try {
-      other.synchronize();
-    } catch (const std::exception&) {  // the device is lost, and with it whatever was still running
-    }
+    synchronize_quietly(other);
   }
 }
 
@@ -49,29 +53,40 @@ std::shared_ptr<Storage> Storage::create(int64_t bytes, Device device) {
   return storage;
 }
 
-std::shared_ptr<Storage> Storage::borrow(void* pointer, int64_t bytes) {
+std::shared_ptr<Storage> Storage::borrow(void* pointer, int64_t bytes, Device device, std::function<void()> release) {
   if (bytes < 0 || (pointer == nullptr && bytes > 0)) {
     throw ValueError("Storage::borrow", pointer ? std::to_string(bytes) + " bytes" : "a null pointer",
                      "an address and a size of 0 or more", "");
   }
-  if (pointer == nullptr) return create(0, Device::cpu());
+  if (device.kind == DeviceKind::opencl) {
+    throw DeviceError("Storage::borrow", "memory of " + device.str(), "memory with an address: of the CPU or CUDA",
+                      "Copy it into a tensor of the device");
+  }
+  if (pointer == nullptr) return create(0, device);
   std::shared_ptr<Storage> storage = std::make_shared<Made>();
   const auto address = reinterpret_cast<uint64_t>(pointer);
   storage->begin_ = static_cast<int64_t>(address % kBaseAlignment);
   storage->handle_ = address - address % kBaseAlignment;
   storage->bytes_ = storage->begin_ + bytes;
+  storage->device_ = device;
+  storage->home_ = current_stream(device).shared_from_this();
   storage->borrowed_ = true;
-  storage->home_ = current_stream(Device::cpu()).shared_from_this();
+  storage->release_ = std::move(release);
   return storage;
 }
 
 Storage::~Storage() {
-  if (block_.handle == 0) return;
+  if (block_.handle == 0 && !borrowed_) return;
   if (shared_between_streams_) {
     if (writer_ && writer_ != home_) wait_or_synchronize(*home_, *writer_);
     for (const auto& reader : readers_) {
       if (reader != home_) wait_or_synchronize(*home_, *reader);
     }
+  }
+  if (borrowed_) {
+    if (!home_->is_wrapped()) synchronize_quietly(*home_);
+    if (release_) release_();
+    return;
   }
   guard_.reset();
   home_->pool().release(block_);

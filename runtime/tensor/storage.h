@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -19,15 +20,18 @@ class StreamState;
 inline constexpr int64_t kBaseAlignment = 256;
 
 /// A block of bytes. Created storage comes from the pool of the creating thread's current stream (its home) and goes
-/// back there from whatever thread drops it. Borrowed storage is host memory that somebody else keeps alive.
+/// back there from whatever thread drops it. Borrowed storage is memory that somebody else keeps alive.
 class Storage : public std::enable_shared_from_this<Storage> {
  public:
   /// Uninitialised; at least one block even for 0 bytes, so that no kernel ever sees a null handle.
   /// Throws OutOfMemory, DeviceError (no such device), DriverError, ValueError (negative size).
   static std::shared_ptr<Storage> create(int64_t bytes, Device device);
-  /// Host memory [pointer, pointer + bytes) of any alignment: host() is the 256-aligned address at or below
-  /// `pointer`, begin() the bytes between the two. Throws ValueError on null (unless bytes is 0) or negative size.
-  static std::shared_ptr<Storage> borrow(void* pointer, int64_t bytes);
+  /// Memory [pointer, pointer + bytes) of any alignment, of the host or of a CUDA device: the base is the 256-aligned
+  /// address at or below `pointer`, begin() the bytes between the two. `release` is called once, when nothing uses the
+  /// memory any more: the work on it is done, or on a stream of the caller's (Stream::wrap) that was current here, and
+  /// ordered there. Throws ValueError on null (unless bytes is 0) or negative size, DeviceError for OpenCL.
+  static std::shared_ptr<Storage> borrow(void* pointer, int64_t bytes, Device device = {},
+                                         std::function<void()> release = {});
 
   ~Storage();
   Storage(const Storage&) = delete;
@@ -68,6 +72,7 @@ class Storage : public std::enable_shared_from_this<Storage> {
   uint64_t handle_ = 0;
   std::unique_ptr<GuardBands> guard_;  ///< only where a test asked for them
   bool borrowed_ = false;
+  std::function<void()> release_;  ///< of borrowed memory, or none
   std::atomic<uint64_t> version_{0};
   std::shared_ptr<StreamState> home_;
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <set>
@@ -51,6 +52,11 @@ bool has_gradient(const KernelSummary& kernel, const std::string& input) {
   return false;
 }
 
+bool is_optional(const KernelSummary& kernel, const std::string& input) {
+  return std::ranges::any_of(kernel.arguments,
+                             [&](const ArgumentDescription& a) { return a.is_optional && a.name == input; });
+}
+
 // Inputs that can require a gradient arrive as Var, the others (labels, say) as Tensor.
 std::vector<Parameter> differentiable_parameters(const KernelSummary& kernel) {
   std::vector<Parameter> parameters = parameters_of(kernel);
@@ -71,7 +77,10 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
   for (const Parameter& p : parameters) {
     if (is_contraction && p.name == "bias") continue;
     const bool is_var = p.type == "const Var&";
-    arguments.push_back(is_var ? p.name + ".value()" : p.name);
+    const bool may_be_absent = is_var && is_optional(kernel, p.name);
+    arguments.push_back(may_be_absent ? p.name + ".defined() ? " + p.name + ".value() : Tensor()"
+                        : is_var      ? p.name + ".value()"
+                                      : p.name);
     if (is_var) variables.push_back(p.name);
     if (p.is_tensor) tensors.insert(p.name);
   }
@@ -115,7 +124,7 @@ void write_gradient(std::ostream& out, const KernelSummary& kernel) {
     return std::find(variables.begin(), variables.end(), tensor) != variables.end() ? tensor + ".value()" : tensor;
   };
   for (const std::string& tensor : uses.saved) {
-    std::string value = tensor_of(tensor);
+    std::string value = is_optional(kernel, tensor) ? tensor : tensor_of(tensor);
     for (const SavedWhen& rule : kernel.descriptor.saved_when) {
       if (rule.tensor == tensor) value = rule.condition + " ? " + value + " : Tensor()";
     }
@@ -151,7 +160,8 @@ void emit_gradients(const std::string& name, const std::filesystem::path& folder
       << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
       << ".h\"\n\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n#include \"autograd/recipes/broadcast.h\"\n"
       << "#include \"autograd/recipes/extremum.h\"\n#include \"autograd/recipes/matmul.h\"\n"
-      << "#include \"autograd/recipes/reduce.h\"\n\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
+      << "#include \"autograd/recipes/norm.h\"\n#include \"autograd/recipes/reduce.h\"\n\n"
+      << "namespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
   for (const KernelEntry& entry : kernels()) {
     const KernelSummary kernel = summarize(entry);
     if (kernel.descriptor.gradients.empty()) continue;

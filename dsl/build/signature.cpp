@@ -81,10 +81,10 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   int tensors = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
     if (argument.role == Argument::Role::input && !(form == Form::contraction && tensors >= 2)) {
-      parameters.push_back({"const Tensor&", argument.name, "", true});
+      parameters.push_back({"const Tensor&", argument.name, argument.is_optional ? "{}" : "", true});
       tensors++;
-    } else if (argument.role == Argument::Role::scalar && !has_own_scalars) {
-      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, ""});
+    } else if (argument.role == Argument::Role::scalar && !has_own_scalars && argument.given_of < 0) {
+      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value});
     }
   }
   if (form == Form::plain) {

@@ -79,13 +79,25 @@ Expr size_along(const Parameter& buffer, int dimension) {
   return rule;
 }
 
-// "x.size(1)"
+// What the kernel calls that axis of one of its arguments, if it has named it.
+std::string axis_name(const std::string& tensor, int dimension) {
+  for (const ArgumentDescription& argument : Descriptor::current->arguments) {
+    if (argument.name != tensor || dimension >= static_cast<int>(argument.sizes.size())) continue;
+    const Size& size = argument.sizes[static_cast<size_t>(dimension)];
+    return size.dim == nullptr ? "" : size.dim->name;
+  }
+  return "";
+}
+
+// "columns", or "x.size(1)" where that axis has no name
 std::string text_of(const Expr& size) {
   const Variable* variable = size.as<Variable>();
   if (variable != nullptr && variable->param.defined() && variable->param.is_buffer()) {
     for (int d = 0; d + 1 < variable->param.dimensions(); d++) {
       if (variable->name != variable->param.name() + ".extent." + std::to_string(d)) continue;
-      return variable->param.name() + ".size(" + std::to_string(variable->param.dimensions() - 2 - d) + ")";
+      const int dimension = variable->param.dimensions() - 2 - d;
+      const std::string name = axis_name(variable->param.name(), dimension);
+      return name.empty() ? variable->param.name() + ".size(" + std::to_string(dimension) + ")" : name;
     }
   }
   std::ostringstream text;

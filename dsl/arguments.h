@@ -2,15 +2,23 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
+#include "dsl/dim.h"
 #include "dsl/element.h"
-#include "dsl/reduce.h"
 
 namespace ashlar::dsl {
 
 /// Given to In: the innermost dimension may have any stride (0 when broadcast). Without it that stride is 1.
 struct Strided {};
 inline constexpr Strided strided{};
+
+/// Given to In: the caller may leave this tensor out, and each of its elements then reads as `value`.
+struct AbsentIs {
+  double value;
+};
+constexpr AbsentIs absent_is(double value) { return {value}; }
 
 namespace detail {
 template <class... Index>
@@ -28,7 +36,16 @@ inline void check_rule(const std::string& tensor, int rank, const Sizes& sizes) 
   if (static_cast<int>(sizes.size()) == rank) return;
   mistake(tensor + " has rank " + std::to_string(rank) + ", and its shape rule " + std::to_string(sizes.size()) +
           (sizes.size() == 1 ? " size" : " sizes") +
-          "; give one for each dimension: {x.size(0), …}, shape_of(x), or any_size where it is free");
+          "; give one for each dimension: {rows, columns}, {x.size(0), …}, shape_of(x), or any_size where it is free");
+}
+/// The sizes of something that the kernel writes: inputs have named all of their axes.
+inline void check_sizes_known(const std::string& tensor, const Sizes& sizes) {
+  for (const Size& size : sizes) {
+    if (size.is_free() && size.dim != nullptr) {
+      mistake(tensor + " has the axis " + size.dim->name +
+              ", which no input has: name it in an input's axes, declared before, or give any_size");
+    }
+  }
 }
 inline void check_dimension(const std::string& tensor, int rank, int i, const char* member) {
   if (i >= 0 && i < rank) return;
@@ -46,8 +63,18 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
  public:
   explicit In(const std::string& name) : In(name, Sizes{}, false) {}
   In(const std::string& name, Strided) : In(name, Sizes{}, true) {}
-  /// With sizes that the caller's tensor must have; any_size where they are free.
+  /// With an axis for each dimension, or sizes that the caller's tensor must have; any_size where they are free.
   In(const std::string& name, Sizes sizes) : In(name, std::move(sizes), false) {}
+  In(const std::string& name, Sizes sizes, Strided) : In(name, std::move(sizes), true) {}
+  /// One that may be absent.
+  In(const std::string& name, Sizes sizes, AbsentIs absent) : In(name, std::move(sizes), false) {
+    Descriptor& descriptor = *Descriptor::current;
+    descriptor.arguments.back().is_optional = true;
+    absent_ = absent.value;
+    given_.emplace(name + "_given");
+    descriptor.arguments.push_back({name + "_given", Argument::Role::scalar, DType::i32, -1, 0});
+    descriptor.arguments.back().given_of = index_;
+  }
 
   /// The element at these indices, widened to the type that the kernel computes in.
   template <class... Index>
@@ -55,7 +82,9 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
     static_assert(sizeof...(Index) == N, "In: as many indices as the tensor has dimensions");
     std::vector<Expr> coordinates = detail::innermost_first(index...);
     coordinates.emplace_back(0);
-    return Element<T>::load(Halide::Func(*this)(coordinates), Descriptor::target);
+    const Value loaded = Element<T>::load(Halide::Func(*this)(coordinates), Descriptor::target);
+    if (!given_) return loaded;
+    return select(Value(Expr(static_cast<const Halide::GeneratorInput<int32_t>&>(*given_))) != 0, loaded, absent_);
   }
 
   /// Halide's view of the i-th dimension, for schedules.
@@ -81,6 +110,16 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
     if (!sizes.empty()) detail::check_rule(name, N, sizes);
     Descriptor& descriptor = *Descriptor::current;
     for (const ArgumentDescription& a : descriptor.arguments) index_ += a.role == Argument::Role::input;
+    // The first to name an axis says how long it is, the others must agree.
+    for (int i = 0; i < static_cast<int>(sizes.size()); i++) {
+      Size& size = sizes[static_cast<size_t>(i)];
+      if (!size.is_free() || size.dim == nullptr) continue;
+      if (size.dim->size.is_free()) {
+        size.dim->size = this->size(i);
+      } else {
+        size = {size.dim->size.text, size.dim->size.expr, size.dim};
+      }
+    }
     descriptor.arguments.push_back({name, Argument::Role::input, Element<T>::dtype, -1, N, sizes, -1, is_strided});
     descriptor.constraints.push_back([this, is_strided, sizes] {
       for (int i = 0; i < N; i++) {
@@ -98,6 +137,8 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
   }
   static constexpr int kBaseAlignment = 16;
   int index_ = 0;
+  double absent_ = 0;
+  std::optional<Halide::GeneratorInput<int32_t>> given_;  // Halide finds it by its place inside of the kernel
 };
 
 /// shape_of(x): the sizes of a tensor of x's shape.
@@ -117,6 +158,7 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
  public:
   Defined(const std::string& name, Argument::Role role, Sizes sizes, int in_place_of) : Base(name) {
     check_rule(name, N, sizes);
+    check_sizes_known(name, sizes);
     Descriptor::current->definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
     Descriptor::current->arguments.push_back({name, role, Element<T>::dtype, -1, N, sizes, in_place_of});
     Descriptor::current->constraints.push_back([this, sizes] {
@@ -197,6 +239,7 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
       : Halide::GeneratorOutput<Halide::Func>(name, {Halide::type_of<typename Element<T>::Storage>()...}, N) {
     Descriptor& descriptor = *Descriptor::current;
     detail::check_rule(name, N, sizes);
+    detail::check_sizes_known(name, sizes);
     descriptor.definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
     constexpr DType dtypes[] = {Element<T>::dtype...};
     for (size_t i = 0; i < parts.size(); i++) {
@@ -252,6 +295,12 @@ class Scalar : public Halide::GeneratorInput<T> {
  public:
   explicit Scalar(const std::string& name) : Halide::GeneratorInput<T>(name) {
     Descriptor::current->arguments.push_back({name, Argument::Role::scalar, detail::ScalarElement<T>::dtype, -1, 0});
+  }
+  /// One that the caller may leave out. The scalars and tensors declared after it need defaults, too.
+  Scalar(const std::string& name, T otherwise) : Scalar(name) {
+    std::ostringstream text;
+    text << otherwise;
+    Descriptor::current->arguments.back().default_value = text.str();
   }
   operator Value() const { return Value(Expr(static_cast<const Halide::GeneratorInput<T>&>(*this))); }
 };

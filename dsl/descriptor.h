@@ -13,19 +13,38 @@
 
 namespace ashlar::dsl {
 
+/// What a Dim stands for, once the first input that names it is declared.
+struct NamedDim;
+
 /// A symbolic size: as text of the generated C++ ("in[0][1]") and as an expression of the compiled kernel.
 struct Size {
   std::string text;
   std::function<Expr()> expr;
+  std::shared_ptr<NamedDim> dim = {};  ///< whose size it is, if anybody named it
   bool is_free() const { return text.empty(); }
 };
+struct NamedDim {
+  std::string name;
+  Size size;  ///< free until an input names it
+};
+inline void check_operands(const Size& a, const Size& b) {
+  for (const Size* size : {&a, &b}) {
+    if (!size->is_free()) continue;
+    const std::string what =
+        size->dim == nullptr ? "any_size" : "the axis " + size->dim->name + ", which no input has yet";
+    mistake("a size is worked out from " + what + ": declare an input that has it first");
+  }
+}
 inline Size operator+(const Size& a, const Size& b) {
+  check_operands(a, b);
   return {"(" + a.text + " + " + b.text + ")", [a, b] { return a.expr() + b.expr(); }};
 }
 inline Size operator*(const Size& a, const Size& b) {
+  check_operands(a, b);
   return {"(" + a.text + " * " + b.text + ")", [a, b] { return a.expr() * b.expr(); }};
 }
 inline Size operator/(const Size& a, const Size& b) {
+  check_operands(a, b);
   return {"(" + a.text + " / " + b.text + ")", [a, b] { return a.expr() / b.expr(); }};
 }
 inline Size constant(int value) {
@@ -46,6 +65,9 @@ struct ArgumentDescription {
   Sizes sizes = {};      ///< empty: unconstrained
   int in_place_of = -1;  ///< index among the inputs
   bool is_strided = false;
+  bool is_optional = false;        ///< an input that the caller may leave out
+  int given_of = -1;               ///< a scalar that says whether that input was given, and isn't the caller's
+  std::string default_value = {};  ///< a scalar's, as C++; empty: the caller says it
 };
 
 /// Where a tunable means something: elsewhere the tuner leaves it at its default.

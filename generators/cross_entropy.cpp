@@ -39,9 +39,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
     const Value chosen = logits(r, safe_index(label, logits.extent(1)));
     loss(r) = nan_unless(valid(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
   }
-  void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, loss.func(), r, Var(), tunables, false});
-  }
+  void schedule(auto target) { row_reduction(target, {{largest, total}, loss.func(), r, Var(), tunables}); }
 
  private:
   Axis k, j;
@@ -75,9 +73,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
     const Value slope = exp_below_zero(logits(r, c) - largest(r)) * (1.0 / Value(total(r))) - hit;
     dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
   }
-  void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, dlogits.func(), r, c, tunables});
-  }
+  void schedule(auto target) { row_reduction(target, {{largest, total}, dlogits.func(), r, c, tunables}); }
 
  private:
   Axis k, j;

@@ -11,9 +11,7 @@ class SoftmaxKernel : public Kernel<Derived> {
   RowTunables tunables;
   Out<T, 2> y{"y", shape_of(x)};
 
-  void schedule(auto target) {
-    row_reduction(target, {{{largest, k.rvar()}, {total, j.rvar()}}, y.func(), r, c, tunables});
-  }
+  void schedule(auto target) { row_reduction(target, {{largest, total}, y.func(), r, c, tunables}); }
 
  protected:
   void reduce() {
@@ -77,7 +75,7 @@ class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
     dot(r) = sum(k, dy(r, k) * y(r, k));
     dx(r, c) = y(r, c) * (dy(r, c) - dot(r));
   }
-  void schedule(auto target) { row_reduction(target, {{{dot, k.rvar()}}, dx.func(), r, c, tunables}); }
+  void schedule(auto target) { row_reduction(target, {{dot}, dx.func(), r, c, tunables}); }
 
  private:
   Axis k;
@@ -105,7 +103,7 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
     total(r) = sum(k, dy(r, k));
     dx(r, c) = dy(r, c) - exp(y(r, c)) * total(r);
   }
-  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, dx.func(), r, c, tunables}); }
+  void schedule(auto target) { row_reduction(target, {{total}, dx.func(), r, c, tunables}); }
 
  private:
   Axis k;

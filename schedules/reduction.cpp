@@ -256,8 +256,10 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 Expr columns_are_aligned(const Func& out, int each) {
   Expr aligned = Shape3(out).inner % each == 0 && Shape3(out).inner >= 32 * each;
   for (const Halide::Parameter& input : inputs_of(out)) {
-    aligned = aligned && stride_of(input, 0) == 1 && stride_of(input, 1) % each == 0 &&
-              stride_of(input, 2) % each == 0 && hidden_min(input) % each == 0;
+    const int rank = input.dimensions() - 1;
+    if (rank < 2) continue;  // a value for each reduced element
+    aligned = aligned && stride_of(input, 0) == 1 && hidden_min(input) % each == 0;
+    for (int d = 1; d < rank; d++) aligned = aligned && stride_of(input, d) % each == 0;
   }
   return Halide::Internal::simplify(aligned);
 }

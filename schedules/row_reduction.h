@@ -26,34 +26,35 @@ struct RowTunables {
 };
 
 /// The stages of such a kernel. `reductions` stand in the order in which they need each other; each is a sum, maximum
-/// or minimum over its own axis of all columns. `out` has indices (row, column), or (row) when nothing but the
-/// reductions' result is wanted. Plain stages between them are computed where they are read and aren't listed.
-struct RowReduction {
-  Stage& stage;
-  Halide::RVar axis;
-};
+/// or minimum over all columns. `out` has indices (row, column), or (row) when nothing but the
+/// reductions' result is wanted. `beside` are the other outputs, which are written as `out` is worked out: with indices
+/// (row), or (row, column) where `out` has those. Plain stages between them are computed where they are read and aren't
+/// listed.
 struct RowStages {
-  std::vector<RowReduction> reductions;
+  std::vector<std::reference_wrapper<Stage>> reductions;
   Halide::Func out;
   Var row, column;
   const RowTunables& tunables;
-  bool out_has_columns = true;
+  std::vector<Halide::Func> beside = {};
+
+  bool out_has_columns() const { return out.dimensions() == 2; }
 
   /// Throws Halide::CompileError where `out` needs a reduction that isn't among `reductions`.
   void check_complete() const {
     std::vector<std::string> names;
-    for (const RowReduction& reduction : reductions) names.push_back(reduction.stage.func().name());
+    for (Stage& stage : reductions) names.push_back(stage.func().name());
     check_reductions_listed(out, names, "row_reduction");
   }
 };
 
 /// Rows in parallel, each reduced in vector lanes.
 void row_reduction(Cpu, const RowStages& stages);
-/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory. Rows of up to 8192
-/// columns of whole 16-byte vectors are loaded once, into local memory.
+/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory. Rows of whole
+/// 16-byte vectors that fit into 32 KB are loaded once, into local memory.
 void row_reduction(OpenCL, const RowStages& stages);
 /// The same, but short rows by a warp for several, with trees over its lanes and no barrier and whole vectors in
-/// registers, unless the output has no columns.
+/// registers, unless the output has no columns. Rows of up to 64 KB are loaded once into shared memory, longer ones of
+/// up to 65536 columns into what a block, or a cluster of them, has of that and of registers.
 void row_reduction(Cuda, const RowStages& stages);
 
 }  // namespace ashlar::dsl

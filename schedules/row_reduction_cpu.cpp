@@ -1,3 +1,4 @@
+#include "schedules/lowering/beside.h"
 #include "schedules/lowering/tasks.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/lowering/write_ahead.h"
@@ -40,6 +41,8 @@ std::optional<Kept> keep(const ReductionStage& stage, const std::vector<Var>& in
 }  // namespace
 
 void row_reduction(Cpu, const RowStages& stages) {
+  compute_beside(stages.out, stages.beside, stages.row, stages.column);
+  store_beside(stages.beside);
   stages.check_complete();
   Func out = stages.out;
   const std::vector<Var> index = out.args();
@@ -52,8 +55,8 @@ void row_reduction(Cpu, const RowStages& stages) {
   std::vector<VectorReduction> reductions;
   std::vector<Kept> kept;
   Expr work = index.size() == 2 ? buffer.dim(0).extent() : Expr(1);
-  for (const RowReduction& reduction : stages.reductions) {
-    const ReductionStage stage(reduction.stage.func());
+  for (const Stage& reduction : stages.reductions) {
+    const ReductionStage stage(reduction.func());
     std::function<Expr(const Expr&)> value;
     if (const std::optional<Kept> one = keep(stage, index, rewrite, plain)) {
       kept.push_back(*one);

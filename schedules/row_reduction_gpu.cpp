@@ -1,5 +1,6 @@
 #include "dsl/device_facts.h"
 #include "schedules/lowering/accesses.h"
+#include "schedules/lowering/beside.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/tree.h"
@@ -47,7 +48,7 @@ class ThreadRows {
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     constexpr int kThreads = 128;
     out.split(stages.row, block_, thread_, kThreads, TailStrategy::GuardWithIf);
-    if (stages.out_has_columns) out.reorder(stages.column, thread_, block_);
+    if (stages.out_has_columns()) out.reorder(stages.column, thread_, block_);
     out.gpu_blocks(block_).gpu_threads(thread_);
     for (Share& share : shares_) {
       share.func.compute_at(func, thread_);
@@ -93,13 +94,13 @@ class SharedRows {
   // Schedules the output, or the branch of it that is this shape, and the stages below it.
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     out.split(stages.row, block_, row_, rows_, TailStrategy::GuardWithIf);
-    if (stages.out_has_columns && group_.is_line) {
+    if (stages.out_has_columns() && group_.is_line) {
       // One column a turn: four under guards of their own are most of what a driver has to compile.
       out.split(stages.column, step_, thread_, threads_, TailStrategy::GuardWithIf)
           .reorder(step_, thread_, row_, block_);
       const Var item = group_.over_threads(out, thread_, row_);
       for (const Var& v : {step_, item, block_}) out.partition(v, Halide::Partition::Never);
-    } else if (stages.out_has_columns) {
+    } else if (stages.out_has_columns()) {
       out.split(stages.column, step_, thread_, threads_ * kUnroll, TailStrategy::GuardWithIf)
           .split(thread_, unrolled_, thread_, threads_)
           .reorder(unrolled_, step_, thread_, row_, block_)
@@ -210,7 +211,7 @@ constexpr int kColumnsOfThread = 16, kColumnsOfWarp = 512, kColumnsOfFewWarps = 
 class RowBranches {
  public:
   explicit RowBranches(const RowStages& stages) : stages_(stages), plain_(values_of(stages.out)) {
-    for (const RowReduction& reduction : stages.reductions) reductions_.emplace_back(reduction.stage.func());
+    for (const Stage& stage : stages.reductions) reductions_.emplace_back(stage.func());
   }
   const std::vector<ReductionStage>& reductions() const { return reductions_; }
 
@@ -352,8 +353,10 @@ void add_long_rows(RowBranches& branches) {
 }  // namespace
 
 void row_reduction(OpenCL, const RowStages& stages) {
+  compute_beside(stages.out, stages.beside, stages.row, stages.column);
   stages.check_complete();
   uniform_guards();
+  store_beside(stages.beside);
   vector_accesses();
   index_arithmetic();
   RowBranches branches(stages);
@@ -372,14 +375,16 @@ void row_reduction(OpenCL, const RowStages& stages) {
 }
 
 void row_reduction(Cuda, const RowStages& stages) {
+  compute_beside(stages.out, stages.beside, stages.row, stages.column);
   stages.check_complete();
   uniform_guards();
+  store_beside(stages.beside);
   RowBranches branches(stages);
   const std::vector<ReductionStage>& reductions = branches.reductions();
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
   const bool is_staged = !inputs_to_stage(stages).empty();
-  if (!stages.out_has_columns || !fits_lanes) {
+  if (!stages.out_has_columns() || !fits_lanes) {
     if (is_staged)
       add_staged_block_rows(branches, kMostSharedOfCuda,
                             {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});

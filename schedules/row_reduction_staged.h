@@ -21,7 +21,7 @@ using Halide::TailStrategy;
 inline constexpr int kWarp = 32;
 
 inline Expr rows_of(const RowStages& stages) {
-  return Func(stages.out).output_buffers()[0].dim(stages.out_has_columns ? 1 : 0).extent();
+  return Func(stages.out).output_buffers()[0].dim(stages.out_has_columns() ? 1 : 0).extent();
 }
 
 inline std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
@@ -62,12 +62,14 @@ inline void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
 // …).
 class StagedReader {
  public:
-  explicit StagedReader(const RowStages& stages) : inputs(inputs_to_stage(stages)) {}
+  explicit StagedReader(const RowStages& stages)
+      : inputs(inputs_to_stage(stages)), of_columns(column_inputs(stages, /*of_reductions=*/true)) {}
 
-  /// Reads the results, and the i-th input's element of `column` by `element(i)`; other elements (the one of a label,
-  /// say) come from memory.
+  /// Reads the results, and the i-th input's element of `column` by `element(i)`, that of the i-th input of the columns
+  /// alone by `of_column(i)`, where it is staged; other elements (the one of a label, say) come from memory.
   Rewrite rewrite(const Expr& column, const std::function<Expr(const Func& result)>& result,
-                  const std::function<Expr(size_t input)>& element) const {
+                  const std::function<Expr(size_t input)>& element,
+                  const std::function<Expr(size_t input)>& of_column = {}) const {
     Rewrite rewrite;
     for (const auto& [name, func] : results) {
       rewrite.calls[name] = [=, f = func](const std::vector<Expr>&) { return result(f); };
@@ -77,9 +79,14 @@ class StagedReader {
         return Halide::Internal::equal(at[0], column) ? element(i) : Expr(input(at));
       };
     }
+    for (size_t i = 0; of_column && i < of_columns.size(); i++) {
+      rewrite.calls[of_columns[i].name()] = [=, input = of_columns[i]](const std::vector<Expr>& at) {
+        return Halide::Internal::equal(at[0], column) ? of_column(i) : Expr(input(at));
+      };
+    }
     return rewrite;
   }
-  std::vector<Func> inputs;
+  std::vector<Func> inputs, of_columns;
   std::vector<std::pair<std::string, Func>> results;
 };
 
@@ -100,11 +107,16 @@ class StagedWarpRows {
       staged_.push_back(
           stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_, {member_, group_}, row));
     }
+    for (const Func& input : reader_.of_columns) {
+      of_columns_.push_back(
+          stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_, {}, row));
+    }
     for (const ReductionStage& stage : reductions) {
       const auto reading = [&](size_t, const Halide::RDom& each, const Expr& column) {
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(lane_, member_, group_); },
-            [&](size_t i) { return staged_[i](each.x, lane_, each.y, member_, group_); });
+            [&](size_t i) { return staged_[i](each.x, lane_, each.y, member_, group_); },
+            [&](size_t i) { return of_columns_[i](each.x, lane_, each.y); });
         rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };
@@ -123,7 +135,8 @@ class StagedWarpRows {
     const Expr element = column % vector, step = column / (vector * layout_.threads) % layout_.steps;
     return rewritten(plain, reader_.rewrite(
                                 column, [=](const Func& f) { return f(lane, member, group); },
-                                [=, this](size_t i) { return staged_[i](element, lane, step, member, group); }));
+                                [=, this](size_t i) { return staged_[i](element, lane, step, member, group); },
+                                [=, this](size_t i) { return of_columns_[i](element, lane, step); }));
   }
 
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
@@ -150,6 +163,11 @@ class StagedWarpRows {
       f.bound_extent(group_, 1);
       f.reorder(element_, step_, member_, lane_).vectorize(element_).unroll(step_).unroll(member_).gpu_lanes(lane_);
     }
+    for (Func f : of_columns_) {
+      f.compute_at(level).store_in(MemoryType::Register);
+      f.bound(element_, 0, vector).bound(lane_, 0, kWarp).bound(step_, 0, layout_.steps);
+      f.reorder(element_, step_, lane_).vectorize(element_).unroll(step_).gpu_lanes(lane_);
+    }
     for (StagedShare& share : shares_) {
       in_lanes(share.func, level);
       share.func.update(0)
@@ -174,7 +192,7 @@ class StagedWarpRows {
   int warps_, members_, side_;
   Var lane_{"lane"}, member_{"member"}, group_{"group"}, element_{"element"}, step_{"step"}, block_{"block"},
       warp_{"warp_in_block"}, row_{"row_in_warp"}, beside_{"beside"}, whole_{"whole"}, thread_{"thread"};
-  std::vector<Func> staged_;
+  std::vector<Func> staged_, of_columns_;
   StagedReader reader_;
   std::vector<StagedShare> shares_;
   std::vector<std::vector<Func>> trees_;
@@ -222,13 +240,20 @@ class StagedBlockRows {
       if (registers_end < layout.steps) {
         for (const Func& input : reader_.inputs) again_.back().push_back(stage_from(input, registers_end));
       }
+      of_columns_.emplace_back();
+      for (const Steps& part : parts) {
+        of_columns_.back().emplace_back();
+        for (const Func& input : reader_.of_columns) of_columns_.back().back().push_back(stage_from(input, part.first));
+      }
       const auto reading = [&](size_t part, const Halide::RDom& each, const Expr& column) {
         const std::vector<Func>& staged = part == 0                               ? in_shared_
                                           : part == 1 && kept_steps.registers > 0 ? in_registers_
                                                                                   : again_.back();
+        const std::vector<Func>& of_columns = of_columns_.back()[part];
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(stages.row); },
-            [&](size_t i) { return staged[i](each.x, member_, each.y, stages.row); });
+            [&](size_t i) { return staged[i](each.x, member_, each.y, stages.row); },
+            [&](size_t i) { return of_columns[i](each.x, member_, each.y, stages.row); });
         rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };
@@ -267,7 +292,7 @@ class StagedBlockRows {
   void schedule(Halide::Stage out, const Func& func, const RowStages& stages) {
     const int vector = layout_.vector;
     out.split(stages.row, block_, row_, blocks_.rows, TailStrategy::GuardWithIf);
-    if (stages.out_has_columns) {
+    if (stages.out_has_columns()) {
       out.split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
           .split(thread_, step_, thread_, layout_.threads * vector)
           .split(thread_, thread_, element_, vector)
@@ -317,6 +342,9 @@ class StagedBlockRows {
       for (size_t part = 0; part < shares_[i].each.size(); part++) {
         const Halide::RDom& each = shares_[i].each[part];
         shares_[i].func.update(static_cast<int>(part)).unroll(each.x).unroll(each.y);
+        for (Func f : of_columns_[i][part]) {
+          f.compute_at(shares_[i].func, each.y).bound(element_, 0, vector).vectorize(element_);
+        }
       }
       for (Func f : again_[i]) {
         f.compute_at(shares_[i].func, shares_[i].each.back().y).bound(element_, 0, vector).vectorize(element_);
@@ -345,7 +373,8 @@ class StagedBlockRows {
       thread_{"thread"}, rank_{"rank"};
   StagedReader reader_;
   std::vector<Func> in_shared_, in_registers_;
-  std::vector<std::vector<Func>> again_;  // of each reduction
+  std::vector<std::vector<Func>> again_;                    // of each reduction
+  std::vector<std::vector<std::vector<Func>>> of_columns_;  // of each reduction's parts
   std::vector<StagedShare> shares_;
   std::vector<Func> kept_;
   std::vector<std::vector<Func>> trees_;

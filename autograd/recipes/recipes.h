@@ -4,6 +4,7 @@
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/extremum.h"
 #include "autograd/recipes/matmul.h"
+#include "autograd/recipes/norm.h"
 #include "autograd/recipes/reduce.h"
 #include "autograd/recipes/second_derivatives.h"
 #include "autograd/recipes/softmax.h"

@@ -89,7 +89,7 @@ class Recording {
     std::vector<std::string> arguments;
     for (const Parameter& p : parameters_) {
       if (is_contraction_ && p.name == "bias") continue;
-      arguments.push_back(p.type == "const Var&" ? p.name + ".value()" : p.name);
+      arguments.push_back(p.type == "const Var&" ? value_of(p.name) : p.name);
     }
     if (is_contraction_) {
       out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";
@@ -197,6 +197,15 @@ class Recording {
     return constants.empty() ? "" : "; " + join(constants) + " as constants";
   }
 
+  bool is_optional(const std::string& tensor) const {
+    return std::ranges::any_of(kernel_.arguments,
+                               [&](const ArgumentDescription& a) { return a.is_optional && a.name == tensor; });
+  }
+  // The tensor of a Var, undefined as it is.
+  std::string value_of(const std::string& variable) const {
+    return is_optional(variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()" : variable + ".value()";
+  }
+
   const GradientRule* rule_of(const std::string& input) const {
     for (const GradientRule& rule : kernel_.descriptor.gradients) {
       if (rule.input == input) return &rule;
@@ -216,6 +225,7 @@ class Recording {
         if (results_[i].name == tensor) made = "save_output(" + std::to_string(i) + ", " + tensor + ")";
       }
     }
+    if (is_optional(tensor)) made = tensor + ".defined() ? " + made + " : SavedTensor()";
     for (const SavedWhen& when : kernel_.descriptor.saved_when) {
       if (when.tensor == tensor) made = when.condition + " ? " + made + " : SavedTensor()";
     }
@@ -249,7 +259,8 @@ class Recording {
     }
     for (const std::string& tensor : shaped) {
       const bool is_variable = std::find(variables_.begin(), variables_.end(), tensor) != variables_.end();
-      saved.push_back(tensor + (is_variable ? ".value().shape()" : ".shape()"));
+      saved.push_back(is_optional(tensor) ? "(" + value_of(tensor) + ").shape()"
+                                          : tensor + (is_variable ? ".value().shape()" : ".shape()"));
       fields.push_back("Shape " + tensor + "_shape");
     }
     // Scalars, axes and options go along only where an expression names them.

@@ -2,6 +2,7 @@
 #include <set>
 #include <sstream>
 
+#include "dsl/build/axes.h"
 #include "dsl/build/emit.h"
 #include "dsl/build/signature.h"
 
@@ -84,8 +85,9 @@ void write_shape_rule(std::ostream& out, const KernelSummary& kernel) {
         if (argument.sizes[i].is_free()) continue;
         const std::string have = "in[" + std::to_string(input) + "][" + std::to_string(i) + "]";
         const std::string& need = argument.sizes[i].text;
+        const std::shared_ptr<NamedDim>& dim = argument.sizes[i].dim;
         out << "  if (" << have << " != " << need << ") return \"" << with_argument_names(have + " == " + need, kernel)
-            << "\";\n";
+            << (dim == nullptr ? "" : " (" + dim->name + ")") << "\";\n";
       }
       input++;
       continue;
@@ -160,13 +162,15 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   for (size_t t = 0; t < kCodeTargetNames.size(); t++) {
     out << (t ? ", " : " ") << table_of(*kernel.entry, kCodeTargetNames[t]);
   }
+  KernelAxes axes;
   out << ";\nnamespace {\nconstexpr Argument " << name << "_arguments[] = {\n";
   for (const ArgumentDescription& a : kernel.arguments) {
     out << "    {\"" << a.name << "\", Argument::Role::" << role_name(a.role) << ", " << a.element << ", "
         << dtype_text(a.dtype) << ", " << a.rank << ", " << a.in_place_of << ", " << (a.is_strided ? "true" : "false")
+        << ", {" << join(axes.of_argument(a)) << "}, " << (a.is_optional ? "true" : "false") << ", " << a.given_of
         << "},\n";
   }
-  out << "};\n";
+  out << "};\nconstexpr const char* " << name << "_axes[] = {\"" << join(axes.names, "\", \"") << "\"};\n";
   const auto comptimes = comptimes_of(kernel);
   for (const ParameterDescription& comptime : comptimes) {
     out << "constexpr const char* " << name << "_" << comptime.name << "[] = {\"" << join(comptime.values, "\", \"")
@@ -207,7 +211,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
     out << "    .is_by_hand = true,\n";
     if (!descriptor.calls.empty()) out << "    .calls = " << name << "_calls,\n";
   }
-  out << "};\n\n";
+  out << "    .axis_names = " << name << "_axes,\n};\n\n";
 }
 
 // ---- typed functions

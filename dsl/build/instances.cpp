@@ -30,10 +30,20 @@ int shared_element(const std::vector<Descriptor>& instances, size_t position) {
 
 void check_arguments(const Descriptor& descriptor) {
   bool seen_output = false, seen_scratch = false;
+  std::string with_default;
   for (const ArgumentDescription& argument : descriptor.arguments) {
     const bool is_input = argument.role == Argument::Role::input || argument.role == Argument::Role::scalar;
     if ((is_input && (seen_output || seen_scratch)) || (argument.role == Argument::Role::output && seen_scratch)) {
       mistake(argument.name + " is declared too late; inputs and scalars come first, then outputs, then scratch");
+    }
+    const bool has_default = argument.is_optional || !argument.default_value.empty();
+    if (is_input && argument.given_of < 0 && !has_default && !with_default.empty()) {
+      mistake(argument.name + " is declared behind " + with_default +
+              ", which callers may leave out: declare what they must give first");
+    }
+    if (has_default) with_default = argument.name;
+    if (argument.is_optional && descriptor.form != &Form::rows) {
+      mistake(argument.name + " may be absent, which Form::rows alone can handle; declare it without absent_is()");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;
     seen_scratch = seen_scratch || argument.role == Argument::Role::scratch;

@@ -129,13 +129,13 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
       const bool is_needed = form.needed_inputs < 0 || tensors < form.needed_inputs;
       tensors++;
       if (is_needed) {
-        parameters.push_back({"const Tensor&", argument.name, "", true, Kind::tensor});
+        parameters.push_back({"const Tensor&", argument.name, argument.is_optional ? "{}" : "", true, Kind::tensor});
       } else {
         optional.push_back({"const std::optional<Tensor>&", argument.name, "{}", false, Kind::optional_tensor});
       }
-    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name)) {
+    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
       parameters.push_back(
-          {is_floating(argument.dtype) ? "double" : "int64_t", argument.name, "", false, Kind::scalar});
+          {is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value, false, Kind::scalar});
     }
   }
   for (const ParameterDescription& comptime : comptimes_of(kernel)) {

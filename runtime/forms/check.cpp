@@ -79,6 +79,8 @@ KernelKey key_of(const KernelInfo& kernel, const FormCall& call, int optional) {
   std::array<bool, 2> is_known{};
   for (size_t i = 0; i < inputs.size(); i++) {
     const Tensor& x = inputs[i];
+    const Argument& argument = argument_of(kernel, Argument::Role::input, static_cast<int>(i));
+    if (!x.defined() && argument.optional) continue;
     if (!x.defined()) {
       throw ValueError(kernel.name, describe(kernel, inputs), "tensors with elements",
                        "Make them with Tensor::empty(), Tensor::from() or an operator first");
@@ -88,7 +90,6 @@ KernelKey key_of(const KernelInfo& kernel, const FormCall& call, int optional) {
       throw DeviceError(kernel.name, describe(kernel, inputs), "all tensors on one device",
                         "Copy with to(Device), here to(Device::parse(\"" + device + "\"))");
     }
-    const Argument& argument = argument_of(kernel, Argument::Role::input, static_cast<int>(i));
     if (argument.element >= 0 && !is_known[static_cast<size_t>(argument.element)]) {
       is_known[static_cast<size_t>(argument.element)] = true;
       key.elements[static_cast<size_t>(argument.element)] = x.dtype();

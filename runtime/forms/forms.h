@@ -29,9 +29,9 @@ struct MatmulOptions {
 
 namespace forms {
 
-/// Kernels over dense [rows, columns] where the columns are `axis` of the first input. Inputs of the first one's rank
-/// are brought into the same form; inputs of one rank less are per row. Outputs of rank 2 come back in the first
-/// input's shape, outputs of rank 1 in that shape without `axis`.
+/// Kernels over dense [rows, columns] where the columns are `axis` of the first input. The other arguments' axes say
+/// what they are (Argument::axes): of the first input's shape, of that shape without `axis` (per row), or [columns].
+/// Optional inputs may be undefined. Outputs come back in the same shapes.
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
                          std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 

@@ -21,11 +21,34 @@ std::pair<Shape, Shape> to_last(int axis, int rank) {
   return {there, back};
 }
 
+/// What one argument holds: something for each row, for each column, for each element, or neither.
+enum class Per : uint8_t { call, row, column, element, other };
+constexpr int kRows = 0, kColumns = 1;  // Argument::axes
+
+Per per(const Argument& argument) {
+  if (argument.rank == 0) return Per::call;
+  if (argument.rank == 1 && argument.axes[0] == kRows) return Per::row;
+  if (argument.rank == 1 && argument.axes[0] == kColumns) return Per::column;
+  // Hand-made tables name no axes.
+  if (argument.rank == 2 && argument.axes[0] == kRows) return Per::element;
+  return Per::other;
+}
+
+/// "weight of shape [5] (columns)"
+std::string needed(const KernelInfo& kernel, const Argument& argument, const Shape& shape) {
+  std::string text = std::string(argument.name) + " of shape " + shape.str();
+  const size_t axis = argument.axes[0] == kColumns ? kColumns : kRows;
+  if (argument.rank == 1 && axis < kernel.axis_names.size() && *kernel.axis_names[axis] != 0) {
+    text += std::string(" (") + kernel.axis_names[axis] + ")";
+  }
+  return text;
+}
+
 /// A tensor of rank 0 is a row of one element.
 std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Tensor> inputs,
                                    std::span<const Scalar> scalars, uint16_t variant) {
   const auto is_row = [&](Argument::Role role, size_t i) {
-    return argument_of(kernel, role, static_cast<int>(i)).rank == 2;
+    return per(argument_of(kernel, role, static_cast<int>(i))) == Per::element;
   };
   std::vector<Tensor> unsqueezed(inputs.begin(), inputs.end());
   for (size_t i = 0; i < inputs.size(); i++) {
@@ -36,6 +59,23 @@ std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Ten
     if (is_row(Argument::Role::output, o) && results[o].numel() == 1) results[o] = results[o].reshape({});
   }
   return results;
+}
+
+/// The kernel's scalars in their order: the caller's, and whether its optional inputs are there.
+std::vector<Scalar> all_scalars(const KernelInfo& kernel, std::span<const Tensor> inputs,
+                                std::span<const Scalar> given) {
+  std::vector<Scalar> all;
+  size_t next = 0;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::scalar) continue;
+    if (argument.given_of >= 0) {
+      all.push_back(Scalar(int64_t{inputs[static_cast<size_t>(argument.given_of)].defined()}));
+    } else if (next < given.size()) {
+      all.push_back(given[next++]);
+    }
+  }
+  all.insert(all.end(), given.begin() + static_cast<std::ptrdiff_t>(next), given.end());  // too many: launch() says so
+  return all;
 }
 
 }  // namespace
@@ -50,31 +90,52 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
   const auto [there, back] = to_last(at, rank);
   Shape row_shape = x.shape();
   row_shape.erase(at);
-  const int64_t row_count = row_shape.numel();
+  const int64_t row_count = row_shape.numel(), column_count = x.shape()[at];
 
   std::vector<Tensor> canonical;
   for (size_t i = 0; i < inputs.size(); i++) {
     const Argument& argument = argument_of(kernel, Argument::Role::input, static_cast<int>(i));
     const Tensor& input = inputs[i];
-    if (argument.rank == 0) {
-      if (input.numel() != 1) {
-        throw shape_error(kernel, inputs, std::string(argument.name) + " of one element", "Take one with select()");
+    const auto require = [&](const Shape& shape, const char* remedy) {
+      if (input.defined() && input.shape() != shape) {
+        throw shape_error(kernel, inputs, needed(kernel, argument, shape), remedy);
       }
-      canonical.push_back(dense_as(input, {}));
-    } else if (argument.rank == 1) {
-      if (input.shape() != row_shape) {
-        throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + row_shape.str(),
-                          "Reshape it to one element per row");
+    };
+    // What is absent is never looked at, but there has to be memory.
+    const auto dense = [&](const Tensor& view, const Shape& shape) {
+      return input.defined() ? as_declared(kernel, static_cast<int>(i), view, shape)
+                             : Tensor::empty(shape, dtype_in(argument, key), x.device());
+    };
+    switch (per(argument)) {
+      case Per::call:
+        if (input.defined() && input.numel() != 1) {
+          throw shape_error(kernel, inputs, std::string(argument.name) + " of one element", "Take one with select()");
+        }
+        canonical.push_back(dense(input, {}));
+        break;
+      case Per::row:
+        require(row_shape, "Reshape it to one element per row");
+        canonical.push_back(dense(input, {row_count}));
+        break;
+      case Per::column:
+        require({column_count}, "Reshape it to one element per column");
+        canonical.push_back(dense(input, {column_count}));
+        break;
+      case Per::element: {
+        // The columns may differ only where the kernel has a rule of its own about them.
+        Shape expected = x.shape();
+        const bool has_own_columns = kernel.shape_rule != nullptr && argument.axes[1] != kColumns;
+        if (has_own_columns && input.defined() && input.rank() == rank) expected[at] = input.shape()[at];
+        require(expected, "Use reshape()");
+        canonical.push_back(dense(input.defined() ? input.permute(there) : input, {row_count, expected[at]}));
+        break;
       }
-      canonical.push_back(as_declared(kernel, static_cast<int>(i), input, {row_count}));
-    } else {
-      // The columns may differ only where the kernel has a rule of its own about them.
-      Shape expected = x.shape();
-      if (kernel.shape_rule != nullptr && input.rank() == rank) expected[at] = input.shape()[at];
-      if (input.shape() != expected) {
-        throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + expected.str(), "Use reshape()");
-      }
-      canonical.push_back(as_declared(kernel, static_cast<int>(i), input.permute(there), {row_count, expected[at]}));
+      case Per::other:
+        if (input.defined() && input.rank() != argument.rank) {
+          throw shape_error(kernel, inputs, std::string(argument.name) + " of rank " + std::to_string(argument.rank),
+                            "Use reshape()");
+        }
+        canonical.push_back(dense(input, input.defined() ? input.shape() : Shape::filled(argument.rank, 0)));
     }
   }
 
@@ -83,23 +144,34 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
   const int count = kernel.count(Argument::Role::output);
   std::vector<Shape> shapes;
   if (kernel.shape_rule != nullptr) shapes = output_shapes(kernel, inputs, canonical);
+  const bool is_empty = row_count > 0 && column_count == 0;
   std::vector<Tensor> written, results;
   for (int o = 0; o < count; o++) {
     const Argument& argument = argument_of(kernel, Argument::Role::output, o);
-    const bool is_per_row = argument.rank == 1;
-    Shape shape = is_per_row ? Shape{row_count} : canonical[0].shape();
+    const Per of = per(argument);
+    Shape shape = of == Per::row ? Shape{row_count} : canonical[0].shape();
     if (!shapes.empty()) shape = shapes[static_cast<size_t>(o)];
-    if (row_count > 0 && x.shape()[at] == 0 && shape.numel() > 0) {
+    if (is_empty && !kernel.empty_is_zero && shape.numel() > 0) {
       throw shape_error(kernel, inputs, "at least one column", "Skip the call for empty rows");
     }
-    written.push_back(argument.in_place_of >= 0 ? canonical[static_cast<size_t>(argument.in_place_of)]
-                                                : Tensor::empty(shape, dtype_in(argument, key), x.device()));
-    Shape shown = row_shape;
-    if (!is_per_row) shown.push_back(shape[1]);
-    const Tensor result = written.back().reshape(shown);
-    results.push_back(is_per_row ? result : result.permute(back));
+    if (argument.in_place_of >= 0) {
+      written.push_back(canonical[static_cast<size_t>(argument.in_place_of)]);
+    } else if (is_empty) {
+      written.push_back(Tensor::zeros(shape, dtype_in(argument, key), x.device()));
+    } else {
+      written.push_back(Tensor::empty(shape, dtype_in(argument, key), x.device()));
+    }
+    if (of == Per::row) {
+      results.push_back(written.back().reshape(row_shape));
+    } else if (of == Per::element) {
+      Shape shown = row_shape;
+      shown.push_back(shape[1]);
+      results.push_back(written.back().reshape(shown).permute(back));
+    } else {
+      results.push_back(written.back());
+    }
   }
-  launch(kernel, key, canonical, scalars, written);
+  if (!is_empty) launch(kernel, key, canonical, all_scalars(kernel, inputs, scalars), written);
   write_back(kernel, inputs, results);
   return results;
 } catch (const std::bad_alloc&) {
@@ -118,7 +190,7 @@ std::vector<FormSample> Rows::samples(const KernelInfo& kernel, KernelKey, std::
   FormSample sample{{}, default_options(signature)};
   for (const Argument& argument : kernel.arguments) {
     if (argument.role != Argument::Role::input) continue;
-    const Shape shapes[] = {{}, {sizes[0]}, {sizes[0], sizes[1]}};
+    const Shape shapes[] = {{}, {sizes[per(argument) == Per::column ? 1 : 0]}, {sizes[0], sizes[1]}};
     sample.inputs.push_back(shapes[argument.rank]);
   }
   return {sample};

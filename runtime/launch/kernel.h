@@ -41,6 +41,12 @@ struct Argument {
   int8_t rank;
   int8_t in_place_of;       ///< for an output that overwrites an input: that input's index among the inputs; else -1
   bool is_strided = false;  ///< an input whose innermost dimension may have any stride, 0 too; else that stride is 1
+  int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
+  /// Which of the kernel's axes each dimension is: dimensions that must be of one size have one number. Of Form::rows
+  /// the rows are 0 and the columns 1.
+  std::array<int8_t, kMaxRank> axes = {};
+  bool optional = false;  ///< an input that a call may leave undefined
+  int8_t given_of = -1;   ///< for a scalar that the form sets to whether an optional input is there: that input's index
 };
 
 /// Which compiled instance of a kernel: its element types and its comptime values (mixed radix, first fastest).
@@ -149,6 +155,7 @@ struct KernelInfo {
   bool is_by_hand = false;
   /// Of an operator written by hand: the kernels that it calls, of which some may be internal to it. Else empty.
   std::span<const KernelInfo* const> calls = {};
+  std::span<const char* const> axis_names = {};  ///< by the numbers in Argument::axes; "" for those without a name
 
   int count(Argument::Role role) const {
     int n = 0;

@@ -233,6 +233,10 @@ class PlainVectors : public IRMutator {
 
 }  // namespace
 
+Expr lane_of(const Expr& vector, int lane) {
+  return vector.type().is_scalar() ? vector : Lane(lane).mutate(substitute_in_all_lets(vector));
+}
+
 std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainVectors>(); }
 
 std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }

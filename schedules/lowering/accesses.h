@@ -7,6 +7,9 @@
 
 namespace ashlar::dsl {
 
+/// One lane of a vector, with no more work than that lane takes.
+Halide::Expr lane_of(const Halide::Expr& vector, int lane);
+
 /// Has the kernel under construction lowered with the first pass below on CUDA, the second on OpenCL.
 void vector_accesses();
 

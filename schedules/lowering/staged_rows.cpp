@@ -29,7 +29,52 @@ class FindRowInputs : public IRVisitor {
   }
 };
 
+// The inputs of rank 1 that an expression reads at `column`.
+class FindColumnInputs : public IRVisitor {
+ public:
+  explicit FindColumnInputs(std::string column) : column_(std::move(column)) {}
+  std::set<std::string> names;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const Call* call) override {
+    IRVisitor::visit(call);
+    if (call->call_type != Call::Image || !call->param.defined() || call->param.dimensions() != 2) return;
+    const auto* index = call->args[0].as<Variable>();
+    if (index != nullptr && index->name == column_) names.insert(call->name);
+  }
+  std::string column_;
+};
+
 }  // namespace
+
+std::vector<Func> column_inputs(const RowStages& stages, bool of_reductions) {
+  std::set<std::string> names;
+  const auto add = [&](const Expr& value, const std::string& column) {
+    FindColumnInputs find(column);
+    Rewrite{}(value).accept(&find);
+    names.insert(find.names.begin(), find.names.end());
+  };
+  for (const Stage& stage : stages.reductions) {
+    const Definition& update = stage.func().function().updates().at(0);
+    for (const Expr& value : update.values()) add(value, update.schedule().rvars().at(0).var);
+  }
+  if (stages.out_has_columns() && !of_reductions) {
+    for (const Expr& value : values_of(stages.out)) add(value, stages.column.name());
+  }
+  // By the Funcs through which they are read.
+  std::vector<Function> readers{Func(stages.out).function()};
+  for (const Stage& stage : stages.reductions) readers.push_back(stage.func().function());
+  std::vector<Func> result;
+  for (const auto& [name, function] : build_environment(readers)) {
+    if (function.has_update_definition() || !function.has_pure_definition() || function.outputs() != 1) continue;
+    const auto* image = function.definition().values()[0].as<Call>();
+    if (image != nullptr && image->call_type == Call::Image && names.contains(image->name)) {
+      result.emplace_back(function);
+    }
+  }
+  return result;
+}
 
 std::vector<Func> inputs_to_stage(const RowStages& stages) {
   std::map<std::string, int> readers;
@@ -39,8 +84,8 @@ std::vector<Func> inputs_to_stage(const RowStages& stages) {
     func.function().accept(&find);
     for (const auto& [name, function] : find.inputs) readers[name]++, inputs.emplace(name, function);
   };
-  for (const RowReduction& reduction : stages.reductions) add_reader(reduction.stage.func());
-  if (stages.out_has_columns) add_reader(stages.out);
+  for (const Stage& stage : stages.reductions) add_reader(stage.func());
+  if (stages.out_has_columns()) add_reader(stages.out);
   std::vector<Func> result;
   for (const auto& [name, function] : inputs) {
     if (readers[name] > 1) result.emplace_back(function);
@@ -55,8 +100,14 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
     aligned = aligned && extent_of(input, 0) % vector == 0 && stride_of(input, 1) % vector == 0 &&
               hidden_min(input) % vector == 0;
   }
-  if (stages.out_has_columns) {
-    const Halide::OutputImageParam out = Func(stages.out).output_buffers()[0];
+  for (const Func& input : column_inputs(stages)) {
+    aligned = aligned && hidden_min(values_of(input)[0].as<Call>()->param) % vector == 0;
+  }
+  std::vector<Func> outputs = stages.beside;
+  outputs.push_back(stages.out);
+  for (const Func& output : outputs) {
+    const Halide::OutputImageParam out = Func(output).output_buffers()[0];
+    if (output.dimensions() != 2) continue;
     aligned = aligned && out.dim(0).extent() % vector == 0 && out.dim(1).stride() % vector == 0;
   }
   return simplify(aligned);
@@ -68,7 +119,8 @@ Func stage_rows(const Func& input, const RowLayout& layout, const Expr& columns,
   std::vector<Var> index{element, thread, step};
   index.insert(index.end(), rest.begin(), rest.end());
   Func staged(input.name() + "_staged" + (first > 0 ? std::to_string(first) : ""));
-  staged(index) = input(vector * layout.vector + element, row, 0);
+  const Expr column = vector * layout.vector + element;
+  staged(index) = input.dimensions() == 2 ? input(column, 0) : input(column, row, 0);
   return staged;
 }
 

@@ -17,11 +17,15 @@ struct RowLayout {
 /// The rank-2 inputs of `stages` that more than one of its reductions and output read, column by column.
 std::vector<Halide::Func> inputs_to_stage(const RowStages& stages);
 
-/// True where every row of every rank-2 input and of the output is a whole number of aligned vectors.
+/// The rank-1 inputs of which `stages`, or its reductions alone, read an element for each column.
+std::vector<Halide::Func> column_inputs(const RowStages& stages, bool of_reductions = false);
+
+/// True where every row of every rank-2 input and output is a whole number of aligned vectors, and so is what is there
+/// for each column.
 Halide::Expr rows_are_aligned(const RowStages& stages, int vector);
 
 /// A copy of rows of `input`: staged(element, thread, step, rest…), for the row that `row` gives from the rest, from
-/// the layout's step `first` on. Threads beyond the last vector repeat it.
+/// the layout's step `first` on. Threads beyond the last vector repeat it. Of one of column_inputs(), its only row.
 Halide::Func stage_rows(const Halide::Func& input, const RowLayout& layout, const Halide::Expr& columns,
                         const Var& element, const Var& thread, const Halide::Expr& thread_in_row, const Var& step,
                         const std::vector<Var>& rest, const Halide::Expr& row, int first = 0);

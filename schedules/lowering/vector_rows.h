@@ -6,7 +6,8 @@
 
 namespace ashlar::dsl {
 
-//   main[v]  = value(v) + value(v + L) + …     L lanes: four vectors, so that latencies overlap
+//   main[v]  = value(v) + value(v + L) + …     L lanes: four vectors, so that latencies overlap; of a sum, blocks of
+//                                             1024 steps are summed each by itself first
 //   rest[w]  = the last extent mod L elements, a vector at a time, clamped and masked so that nothing is read outside
 //   total    = Σ main + Σ rest
 class VectorReduction {
@@ -16,12 +17,14 @@ class VectorReduction {
                   const std::function<Expr(const Expr&)>& value = {});
   Halide::Func total() const { return total_; }
   /// The stage that reads nearly all of a row.
-  Halide::Func main() const { return main_; }
+  Halide::Func main() const { return block_.defined() ? block_ : main_; }
   void compute_at(const Halide::LoopLevel& level);
 
  private:
-  Halide::Func main_, rest_, lanes_, total_;
-  Var lane_{"lane"};
+  static constexpr int kSteps = 1024;
+  Halide::Func main_, block_, rest_, lanes_, total_;
+  Halide::RDom each_block_, within_;
+  Var lane_{"lane"}, block_number_{"block"};
   int vector_, width_;
 };
 

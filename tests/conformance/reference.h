@@ -60,10 +60,6 @@ Expected contracted(const HostTensor& a, const HostTensor& b, bool transpose_a, 
 /// `count` elements, spread over the result, of a·b for matrices too large for all of it.
 Expected contracted_sample(const HostTensor& a, const HostTensor& b, int64_t count);
 
-/// How many times 1e-5 of itself a row's sum of so many numbers may be off. On a CPU each lane of a vector
-/// adds its part one after the other, in f32: beyond 2^16 columns that shows.
-inline double sum_error(size_t columns) { return columns <= 1 << 16 ? 1 : static_cast<double>(columns) / (1 << 12); }
-
 /// max and min that keep NaN.
 inline double max_of(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 inline double min_of(double a, double b) { return std::isnan(a) || a < b ? a : b; }

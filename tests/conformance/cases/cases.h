@@ -9,6 +9,7 @@ void add_binary_cases();
 void add_compare_cases();
 void add_reduction_cases();
 void add_row_cases();
+void add_norm_cases();
 void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
@@ -27,6 +28,7 @@ inline void add_all_cases() {
   add_compare_cases();
   add_reduction_cases();
   add_row_cases();
+  add_norm_cases();
   add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();

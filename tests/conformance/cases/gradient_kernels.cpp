@@ -156,7 +156,6 @@ Expected softmax_gradient(const HostTensor& dy_in_place, const HostTensor& y_in_
       sum += term;
       magnitude += std::abs(term);
     }
-    magnitude *= sum_error(columns);
     for (size_t i = first; i < first + columns; ++i) {
       const double factor = is_log ? std::exp(y.values[i]) : y.values[i];
       dx.values.push_back(is_log ? dy.values[i] - factor * sum : factor * (dy.values[i] - sum));

@@ -39,13 +39,14 @@ Expected weighted_rows(HostTensors in) {
   return y;
 }
 
-Expected weighted_totals(HostTensors in) {
+std::vector<Expected> weighted_totals(HostTensors in) {
   const auto &x = in[0].values, &gain = in[1].values;
   const size_t columns = gain.size();
   // The family leaves open what rows of nothing give.
   if (columns == 0 && in[0].shape[0] > 0) throw ShapeError("weighted_totals", "rows of no columns", "one or more", "");
-  Expected y;
-  y.shape = {in[0].shape[0]};
+  Expected y, top;
+  y.shape = top.shape = {in[0].shape[0]};
+  top.dtype = DType::f32;
   for (size_t first = 0; first < x.size(); first += columns) {
     double largest = kLeast, total = 0, magnitude = 0;
     for (size_t k = 0; k < columns; ++k) {
@@ -56,15 +57,18 @@ Expected weighted_totals(HostTensors in) {
     }
     y.values.push_back(largest + total);
     y.magnitudes.push_back(std::abs(largest) + magnitude);
+    top.values.push_back(largest);
   }
-  return y;
+  return {y, top};
 }
 
-Expected masked_rows(HostTensors in) {
+std::vector<Expected> masked_rows(HostTensors in) {
   const auto& x = in[0].values;
   const auto columns = static_cast<size_t>(in[0].shape.back());
-  Expected y;
-  y.shape = in[0].shape;
+  Expected y, totals, rest;
+  y.shape = rest.shape = in[0].shape;
+  totals.shape = {in[0].shape[0]};
+  totals.dtype = DType::f32;
   for (size_t row = 0; row * columns < x.size(); ++row) {
     const double* of_row = &x[row * columns];
     double largest = kLeast, total = 0, magnitude = 0;
@@ -75,9 +79,13 @@ Expected masked_rows(HostTensors in) {
     for (size_t c = 0; c < columns; ++c) {
       y.values.push_back(of_row[c] * largest - total);
       y.magnitudes.push_back(std::abs(of_row[c] * largest) + magnitude);
+      rest.values.push_back(largest - of_row[c]);
+      rest.magnitudes.push_back(std::abs(largest) + std::abs(of_row[c]));
     }
+    totals.values.push_back(total);
+    totals.magnitudes.push_back(magnitude);
   }
-  return y;
+  return {y, totals, rest};
 }
 
 }  // namespace
@@ -97,15 +105,23 @@ void add_family_cases() {
               .name = name,
               .inputs = {{.shape = {rows, columns}}, {.shape = {columns}}},
               .dtypes = {DType::f32},
-              .call = [](Tensors in) { return std::vector{test_weighted_totals(in[0], in[1])}; },
-              .reference = [](HostTensors in) { return std::vector{weighted_totals(in)}; },
+              .call =
+                  [](Tensors in) {
+                    const auto [y, top] = test_weighted_totals(in[0], in[1]);
+                    return std::vector{y, top};
+                  },
+              .reference = [](HostTensors in) { return weighted_totals(in); },
               .tolerance = terms()});
     add_case({.kernel = "test_masked_rows",
               .name = name,
               .inputs = {{.shape = {rows, columns}}},
               .dtypes = {DType::f32},
-              .call = [](Tensors in) { return std::vector{test_masked_rows(in[0])}; },
-              .reference = [](HostTensors in) { return std::vector{masked_rows(in)}; },
+              .call =
+                  [](Tensors in) {
+                    const auto [y, total_of_row, rest] = test_masked_rows(in[0]);
+                    return std::vector{y, total_of_row, rest};
+                  },
+              .reference = [](HostTensors in) { return masked_rows(in); },
               .tolerance = terms()});
   }
 }

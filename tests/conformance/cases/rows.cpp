@@ -22,7 +22,7 @@ void softmax_row(const Row& x, double* y, double* magnitude) {
   for (double v : x) sum += std::exp(v - largest);
   for (size_t i = 0; i < x.size(); ++i) {
     y[i] = std::exp(x[i] - largest) / sum;
-    magnitude[i] = y[i] * sum_error(x.size());
+    magnitude[i] = y[i];
   }
 }
 
@@ -35,7 +35,7 @@ void log_softmax_row(const Row& x, double* y, double* magnitude) {
   for (double v : x) sum += std::exp(v - largest);
   for (size_t i = 0; i < x.size(); ++i) {
     y[i] = x[i] - largest - std::log(sum);
-    magnitude[i] = std::abs(x[i] - largest) + std::log(sum) + sum_error(x.size());
+    magnitude[i] = std::abs(x[i] - largest) + std::log(sum) + 1;
   }
 }
 

@@ -25,7 +25,7 @@ class Rows : public Kernel<Derived> {
   In<T, 1> gain{"gain", {x.size(1)}};
   RowTunables tunables;
   Out<T, 2> y{"y", shape_of(x)};
-  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, y.func(), r, c, tunables}); }
+  void schedule(auto target) { row_reduction(target, {{total}, y.func(), r, c, tunables}); }
 
  protected:
   Rows() { this->formula("y[r,c] = x[r,c] - Σ_k x[r,k]").form(Form::plain); }
@@ -133,6 +133,56 @@ struct IndexOfOtherSize : Rows<IndexOfOtherSize<T>, T> {
   }
 };
 
+// The same where axes have names.
+template <class Derived, ElementType T>
+struct NamedRows : Kernel<Derived> {
+  Dim rows{"rows"}, columns{"columns"}, unknown{"unknown"};
+  In<T, 2> x{"x", {rows, columns}};
+  In<T, 1> gain{"gain", {columns}};
+  RowTunables tunables;
+  Out<T, 2> y{"y", {rows, columns}};
+  Stage total{"total"};
+  Var r{"r"}, c{"c"};
+  NamedRows() { this->formula("y[r,c] = x[r,c] - Σ_k x[r,k]").form(Form::rows); }
+  void schedule(auto target) { row_reduction(target, {{total}, y, r, c, tunables}); }
+};
+
+template <ElementType T>
+struct SwappedAxes : NamedRows<SwappedAxes<T>, T> {
+  void algorithm() {
+    const Axis k = this->columns.reduce();
+    this->total(this->r) = sum(k, this->x(this->r, k));
+    this->y(this->r, this->c) = this->x(this->c, this->r) - this->total(this->r);
+  }
+};
+
+template <ElementType T>
+struct GainOfRow : NamedRows<GainOfRow<T>, T> {
+  void algorithm() {
+    const Axis k = this->columns.reduce();
+    this->total(this->r) = sum(k, this->x(this->r, k));
+    this->y(this->r, this->c) = this->x(this->r, this->c) * this->gain(this->r) - this->total(this->r);
+  }
+};
+
+template <ElementType T>
+struct ReducedAxis : NamedRows<ReducedAxis<T>, T> {
+  void algorithm() {
+    const Axis k = this->rows.reduce();
+    this->total(this->r) = sum(k, this->x(this->r, k));
+    this->y(this->r, this->c) = this->x(this->r, this->c) - this->total(this->r);
+  }
+};
+
+template <ElementType T>
+struct UnknownAxis : NamedRows<UnknownAxis<T>, T> {
+  void algorithm() {
+    const Axis k = this->unknown.reduce();
+    this->total(this->r) = sum(k, this->x(this->r, k));
+    this->y(this->r, this->c) = this->x(this->r, this->c) - this->total(this->r);
+  }
+};
+
 template <class Derived, ElementType T>
 struct TwoReductions : Rows<Derived, T> {
   void algorithm() {
@@ -151,11 +201,7 @@ struct LeftOut : TwoReductions<LeftOut<T>, T> {};
 template <ElementType T>
 struct WrongOrder : TwoReductions<WrongOrder<T>, T> {
   void schedule(auto target) {
-    row_reduction(target, {{{this->total, this->k.rvar()}, {this->largest, this->j.rvar()}},
-                           this->y.func(),
-                           this->r,
-                           this->c,
-                           this->tunables});
+    row_reduction(target, {{this->total, this->largest}, this->y.func(), this->r, this->c, this->tunables});
   }
 };
 
@@ -178,8 +224,11 @@ const bool registered =
     register_kernel<NoValue, f32>("no_value") && register_kernel<UnboundAxis, f32>("unbound_axis") &&
     register_kernel<EmptyAxis, f32>("empty_axis") && register_kernel<UnreadAxis, f32>("unread_axis") &&
     register_kernel<SwappedIndices, f32>("swapped_indices") && register_kernel<SwappedAxis, f32>("swapped_axis") &&
-    register_kernel<IndexOfOtherSize, f32>("index_of_other_size") && register_kernel<LeftOut, f32>("left_out") &&
-    register_kernel<WrongOrder, f32>("wrong_order") && register_kernel<RepeatedTotal, f32>("repeated_total");
+    register_kernel<IndexOfOtherSize, f32>("index_of_other_size") &&
+    register_kernel<SwappedAxes, f32>("swapped_axes") && register_kernel<GainOfRow, f32>("gain_of_row") &&
+    register_kernel<ReducedAxis, f32>("reduced_axis") && register_kernel<UnknownAxis, f32>("unknown_axis") &&
+    register_kernel<LeftOut, f32>("left_out") && register_kernel<WrongOrder, f32>("wrong_order") &&
+    register_kernel<RepeatedTotal, f32>("repeated_total");
 }
 
 }  // namespace ashlar::dsl

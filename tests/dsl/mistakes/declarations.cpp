@@ -57,11 +57,45 @@ struct NoIdentifier : Copied<NoIdentifier<T>, T> {
   void algorithm() { y(this->r, this->c) = this->x(this->r, this->c) * rate(); }
 };
 
+template <ElementType T>
+struct AxisOfNoInput : Copied<AxisOfNoInput<T>, T> {
+  Dim rows{"rows"};
+  Out<T, 2> y{"y", {rows, this->x.size(1)}};
+  void algorithm() { y(this->r, this->c) = this->x(this->r, this->c); }
+};
+
+template <ElementType T>
+struct HalfOfNothing : Copied<HalfOfNothing<T>, T> {
+  Dim columns{"columns"};
+  In<T, 1> gain{"gain", {columns / constant(2)}};
+  Out<T, 2> y{"y", shape_of(this->x)};
+  void algorithm() { y(this->r, this->c) = this->x(this->r, this->c); }
+};
+
+template <ElementType T>
+struct NeededLate : Copied<NeededLate<T>, T> {
+  In<T, 1> gain{"gain", {this->x.size(1)}, absent_is(1)};
+  Scalar<float> factor{"factor"};
+  Out<T, 2> y{"y", shape_of(this->x)};
+  NeededLate() { this->formula("y[r,c] = factor gain[c] x[r,c]").form(Form::rows); }
+  void algorithm() { y(this->r, this->c) = this->x(this->r, this->c) * gain(this->c) * factor; }
+};
+
+template <ElementType T>
+struct AbsentInPlain : Copied<AbsentInPlain<T>, T> {
+  In<T, 1> gain{"gain", {this->x.size(1)}, absent_is(1)};
+  Out<T, 2> y{"y", shape_of(this->x)};
+  AbsentInPlain() { this->formula("y[r,c] = gain[c] x[r,c]"); }
+  void algorithm() { y(this->r, this->c) = this->x(this->r, this->c) * gain(this->c); }
+};
+
 namespace {
 const bool registered =
     register_kernel<NoFormula, f32>("no_formula") && register_kernel<ShortRule, f32>("short_rule") &&
     register_kernel<LongInputRule, f32>("long_input_rule") && register_kernel<ThirdSize, f32>("third_size") &&
-    register_kernel<ThirdAxis, f32>("third_axis") && register_kernel<NoIdentifier, f32>("no_identifier");
+    register_kernel<ThirdAxis, f32>("third_axis") && register_kernel<NoIdentifier, f32>("no_identifier") &&
+    register_kernel<AxisOfNoInput, f32>("axis_of_no_input") && register_kernel<HalfOfNothing, f32>("half_of_nothing") &&
+    register_kernel<NeededLate, f32>("needed_late") && register_kernel<AbsentInPlain, f32>("absent_in_plain");
 }
 
 }  // namespace ashlar::dsl

@@ -1,0 +1,18 @@
+// Several outputs of one loop nest: what Halide's Tuples are, but of different ranks.
+#pragma once
+
+#include "dsl/kernel.h"
+
+namespace ashlar::dsl {
+
+/// Has `others`, outputs whose indices are all of (row, column) or the row alone, stored by the loops of `out`, whose
+/// indices those are: an element with an element of `out`, a row's with the one of column 0, or with the row's where
+/// `out` has no columns. From here on `out`'s value holds theirs, so that a schedule that takes `out` apart takes them
+/// along; they have a schedule of their own that does nothing. Call it before `out` is scheduled, and
+/// store_beside() where its stores are to be written out: behind passes that compare stores, before those that split
+/// them.
+void compute_beside(const Halide::Func& out, const std::vector<Halide::Func>& others, const Var& row,
+                    const Var& column);
+void store_beside(const std::vector<Halide::Func>& others);
+
+}  // namespace ashlar::dsl

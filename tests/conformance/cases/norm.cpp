@@ -1,0 +1,308 @@
+// layer_norm and rms_norm along an axis, with and without a weight and a bias, and the kernels of their gradients.
+#include <cmath>
+#include <limits>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "autograd/recipes/norm.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+constexpr double kEps = 1e-5;
+
+// What a row comes to, and how far f32 may be off: `spread` is the size of the terms that cancel in x - mean, measured
+// in standard deviations.
+struct Row {
+  double mean = 0, rstd = 0, spread = 0;
+};
+
+Row row_of(const double* x, int64_t columns, bool is_rms, double eps) {
+  const auto n = static_cast<double>(columns);
+  Row row;
+  double squares = 0, largest = 0;
+  for (int64_t k = 0; k < columns; ++k) largest = max_of(largest, std::abs(x[k]));
+  for (int64_t k = 0; k < columns && !is_rms; ++k) row.mean += x[k] / n;
+  for (int64_t k = 0; k < columns; ++k) squares += (x[k] - row.mean) * (x[k] - row.mean) / n;
+  row.rstd = 1 / std::sqrt(squares + eps);
+  row.spread = 1 + largest * row.rstd;
+  return row;
+}
+
+struct Norm {
+  bool is_rms;
+  bool has_weight, has_bias;
+  int64_t axis = -1;
+  double eps = kEps;
+
+  const char* kernel() const { return is_rms ? "rms_norm" : "layer_norm"; }
+  Tensor weight(Tensors in) const { return has_weight ? in[1] : Tensor(); }
+  Tensor bias(Tensors in) const { return has_bias ? in[2] : Tensor(); }
+
+  std::vector<Tensor> call(Tensors in) const {
+    if (is_rms) {
+      const auto [y, rstd] = rms_norm(in[0], weight(in), eps, axis);
+      return {y, rstd};
+    }
+    const auto [y, mean, rstd] = layer_norm(in[0], weight(in), bias(in), eps, axis);
+    return {y, mean, rstd};
+  }
+  Var record(Vars in) const {
+    const Var weight = has_weight ? in[1] : Var(), bias = has_bias ? in[2] : Var();
+    return is_rms ? ad::rms_norm(in[0], weight, eps, axis).y : ad::layer_norm(in[0], weight, bias, eps, axis).y;
+  }
+  std::vector<Expected> exact(HostTensors in) const {
+    const HostTensor x = in[0].shape.rank() == 0 ? in[0] : with_axis_moved(in[0], axis, -1);
+    HostTensor y{x.shape, {}}, magnitudes{x.shape, {}};
+    Shape rows = in[0].shape;
+    if (rows.rank() > 0) rows.erase(normalize_axis("norm", axis, rows.rank()));
+    Expected mean{rows, {}, {}, DType::f32}, rstd{rows, {}, {}, DType::f32};
+    const int64_t columns = x.shape.rank() == 0 ? 1 : x.shape.back();
+    for (int64_t first = 0, r = 0; r < rows.numel(); first += columns, ++r) {
+      const Row row = columns == 0 ? Row{} : row_of(&x.values[first], columns, is_rms, eps);
+      mean.values.push_back(row.mean);
+      mean.magnitudes.push_back(row.spread / (row.rstd == 0 ? 1 : row.rstd));
+      rstd.values.push_back(row.rstd);
+      rstd.magnitudes.push_back(row.rstd * row.spread);
+      for (int64_t c = 0; c < columns; ++c) {
+        const double z = (x.values[first + c] - row.mean) * row.rstd;
+        const double weight = has_weight ? in[1].values[c] : 1, bias = has_bias ? in[2].values[c] : 0;
+        y.values.push_back(has_bias || has_weight ? z * weight + bias : z);
+        magnitudes.values.push_back((std::abs(z) + row.spread) * std::abs(weight) + std::abs(bias));
+      }
+    }
+    if (rows.rank() < in[0].shape.rank()) {
+      y = with_axis_moved(y, -1, axis);
+      magnitudes = with_axis_moved(magnitudes, -1, axis);
+    }
+    std::vector<Expected> results{{in[0].shape, y.values, magnitudes.values}};
+    if (!is_rms) results.push_back(mean);
+    results.push_back(rstd);
+    return results;
+  }
+};
+
+Case with_other_axis(const Norm& like, const Case& item, Random& random);
+
+Case example(const Norm& norm, std::string name, Input x) {
+  Case item{.kernel = norm.kernel(),
+            .name = std::move(name),
+            .inputs = {x},
+            .call = [norm](Tensors in) { return norm.call(in); },
+            .reference = [norm](HostTensors in) { return norm.exact(in); },
+            .tolerance = terms(),
+            .vary = [norm](const Case& like, Random& random) { return with_other_axis(norm, like, random); }};
+  const Shape columns{x.shape.rank() == 0 ? 1 : x.shape[normalize_axis("norm", norm.axis, x.shape.rank())]};
+  if (norm.has_weight) item.inputs.push_back({.shape = columns});
+  if (norm.has_bias) item.inputs.push_back({.shape = columns});
+  return item;
+}
+
+Case differentiable_example(const Norm& norm, std::string name, Input x) {
+  Case item = example(norm, std::move(name), std::move(x));
+  item.differentiable = [norm](Vars in) { return norm.record(in); };
+  for (int i = 1; i < static_cast<int>(item.inputs.size()); ++i) item.differentiated.push_back(i);
+  return item;
+}
+
+Case with_other_axis(const Norm& like, const Case& item, Random& random) {
+  const int rank = static_cast<int>(random.pick<int64_t>({1, 2, 2, 2, 3, 3, 4, 8}));
+  Norm norm = like;
+  norm.axis = random.chance(0.5) ? -1 : random.between(-rank, rank - 1);
+  norm.eps = random.pick({kEps, 1e-6, 0.25});
+  Input x = item.inputs[0];
+  x.shape = symbols(rank, random);
+  const std::string name = "along " + std::to_string(norm.axis) + " with eps " + std::to_string(norm.eps);
+  Case varied = item.differentiable ? differentiable_example(norm, name, x) : example(norm, name, x);
+  varied.gradient_dtypes = {DType::f32};
+  return varied;
+}
+
+void add_norm(bool is_rms) {
+  const Norm plain{is_rms, false, false}, whole{is_rms, true, !is_rms}, weighted{is_rms, true, false};
+  const auto over = [](Norm norm, int64_t axis) {
+    norm.axis = axis;
+    return norm;
+  };
+  for (const int64_t n : {1,   2,   3,    7,    8,    10,   16,   17,   31,    32,    33,    64,    65,    128,   129,
+                          255, 256, 512,  513,  1000, 1024, 1025, 2048, 2056,  4096,  4099,  8192,  8200,  12000, 16384,
+                          264, 520, 1032, 4104, 8208, 2047, 5000, 6144, 24576, 32768, 32776, 50257, 65536, 65544}) {
+    add_case(example(whole, "rows_of_" + std::to_string(n), {.shape = {3, n}}));
+  }
+  for (const int64_t n : {1, 5, 24, 96, 1024, 1030, 8192, 20000, 65544, 65537, 131072}) {
+    add_case(example(plain, "without_weight_rows_of_" + std::to_string(n), {.shape = {2, n}}));
+  }
+  Case very_long = example(whole, "rows_of_3000001", {.shape = {2, 3000001}});
+  very_long.dtypes = {DType::f32};
+  add_case(very_long);
+  if (!is_rms) add_case(example(weighted, "without_bias", {.shape = {5, 260}}));
+  for (const int64_t rows : {0, 1, 2, 15, 17, 255, 257, 4099}) {
+    add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
+  }
+  add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
+  const Shape shape{4, 5, 33};
+  add_case(example(whole, "rank1", {.shape = {129}}));
+  add_case(example(whole, "rank0", {.shape = {}}));
+  add_case(example(over(whole, 0), "axis0", {.shape = shape}));
+  add_case(example(over(whole, 1), "axis1", {.shape = shape}));
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"transposed", Layout::transposed},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"equal_elements", Layout::broadcast_last}}) {
+    add_case(example(whole, name, {.shape = shape, .layout = layout}));
+  }
+  Case offset_weight = example(whole, "offset_weight", {.shape = {5, 1024}});
+  for (size_t i = 1; i < offset_weight.inputs.size(); ++i) offset_weight.inputs[i].layout = Layout::offset;
+  add_case(offset_weight);
+  // Far from 0 the deviations are what is left when the mean is taken off.
+  add_case(example(whole, "far", {{9, 130}, {.low = 100, .high = 104}}));
+  add_case(example(whole, "far_long", {{3, 8192}, {.low = 100, .high = 104}}));
+  add_case(example(whole, "integers", {{9, 130}, {Pattern::integers, -2, 2}}));
+  add_case(example(whole, "tiny", {{9, 130}, {Pattern::tiny}}));
+  for (const int64_t n : {3, 130, 257, 1024, 4096, 40000}) {
+    const Shape rows{n < 1000 ? 70 : 3, n};
+    add_case(example(whole, "special_rows_of_" + std::to_string(n), {rows, {Pattern::special}}));
+    add_case(example(whole, "masked_rows_of_" + std::to_string(n), {rows, {Pattern::masked}}));
+  }
+
+  // (Of layer_norm with one column all terms of dx cancel: gradient kernels' cases measure against their sizes.)
+  if (is_rms) add_case(differentiable_example(whole, "gradient_rows_of_1", {.shape = {5, 1}}));
+  add_case(differentiable_example(whole, "gradient_rows_of_10", {.shape = {5, 10}}));
+  add_case(differentiable_example(plain, "gradient_without_weight", {.shape = {5, 12}}));
+  if (!is_rms) add_case(differentiable_example(weighted, "gradient_without_bias", {.shape = {5, 12}}));
+  add_case(differentiable_example(over(whole, 1), "gradient_axis1", {.shape = {3, 5, 4}}));
+  add_case(differentiable_example(whole, "gradient_of_300_rows", {.shape = {300, 6}}));
+  for (const int64_t n : {64, 257, 1024}) {
+    Case item = differentiable_example(whole, "gradient_rows_of_" + std::to_string(n), {.shape = {3, n}});
+    item.gradient_dtypes = {DType::f32};
+    add_case(item);
+  }
+  for (const auto& [name, size] : {std::pair{"131072x128", Shape{131072, 128}},
+                                   {"16384x1024", Shape{16384, 1024}},
+                                   {"4096x4096", Shape{4096, 4096}}}) {
+    Case bench = example(whole, name, {.shape = size});
+    bench.benchmark = true;
+    add_case(bench);
+  }
+}
+
+// ---- the gradients' kernels: dy, x, rstd, weight, and of layer_norm the mean
+// -----------------------------------------
+
+// g = dy weight, z = (x - mean) rstd:  dx = rstd (g - Σ_k g / n - z Σ_k g z / n), of rms_norm without the first sum
+std::vector<Expected> exact_gradient(HostTensors in, bool is_rms) {
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1];
+  const auto n = static_cast<double>(columns);
+  Expected dx{in[0].shape, {}, {}, {}, {}};
+  for (int64_t r = 0; r < rows; ++r) {
+    const double rstd = in[2].values[r], mean = is_rms ? 0 : in[4].values[r];
+    const auto g = [&](int64_t c) { return in[0].values[r * columns + c] * in[3].values[c]; };
+    const auto z = [&](int64_t c) { return (in[1].values[r * columns + c] - mean) * rstd; };
+    double slope = 0, dot = 0, slope_size = 0, dot_size = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      slope += is_rms ? 0 : g(c) / n;
+      dot += g(c) * z(c) / n;
+      slope_size += is_rms ? 0 : std::abs(g(c)) / n;
+      dot_size += std::abs(g(c) * z(c)) / n;
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      dx.values.push_back(rstd * (g(c) - slope - z(c) * dot));
+      dx.magnitudes.push_back(std::abs(rstd) * (std::abs(g(c)) + slope_size + std::abs(z(c)) * dot_size));
+    }
+  }
+  return {dx};
+}
+
+void add_gradient_kernel(bool is_rms, const std::string& name, const Shape& shape, Pattern dy = Pattern::uniform,
+                         Pattern x = Pattern::uniform) {
+  Case item{.kernel = is_rms ? "rms_norm_grad" : "layer_norm_grad",
+            .name = name,
+            .inputs = {{shape, {dy}},
+                       {shape, {x}},
+                       {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
+                       {.shape = {shape[1]}}},
+            .call =
+                [is_rms](Tensors in) {
+                  return std::vector{is_rms ? rms_norm_grad(in[0], in[1], in[2], in[3])
+                                            : layer_norm_grad(in[0], in[1], in[4], in[2], in[3])};
+                },
+            .reference = [is_rms](HostTensors in) { return exact_gradient(in, is_rms); },
+            .tolerance = terms()};
+  if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+  add_case(item);
+}
+
+void add_gradient_kernels(bool is_rms) {
+  for (const int64_t n : {1,    3,    10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,
+                          1025, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544}) {
+    add_gradient_kernel(is_rms, "rows_of_" + std::to_string(n), {2, n});
+  }
+  add_gradient_kernel(is_rms, "4099_rows_of_40", {4099, 40});
+  add_gradient_kernel(is_rms, "no_rows", {0, 40});
+  for (const int64_t n : {3, 130, 1032, 8200, 40000}) {
+    const Shape shape{n < 1000 ? 70 : 3, n};
+    const std::string rows = "_rows_of_" + std::to_string(n);
+    add_gradient_kernel(is_rms, "special" + rows, shape, Pattern::uniform, Pattern::special);
+    add_gradient_kernel(is_rms, "special_dy" + rows, shape, Pattern::special, Pattern::uniform);
+  }
+}
+
+// sums[p,0,c] = Σ_r dy[r,c] (x[r,c] - mean[r]) rstd[r] over parts of 128 rows
+std::vector<Expected> exact_sums(HostTensors in) {
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + 127) / 128;
+  const auto size = static_cast<size_t>(parts * columns);
+  Expected sums{{parts, 1, columns}, std::vector<double>(size), std::vector<double>(size), DType::f32};
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const double dy = in[0].values[r * columns + c], x = in[1].values[r * columns + c];
+      const double mean = in.size() > 3 ? in[3].values[r] : 0;
+      sums.values[r / 128 * columns + c] += dy * (x - mean) * in[2].values[r];
+      sums.magnitudes[r / 128 * columns + c] += std::abs(dy * in[2].values[r]) * (std::abs(x) + std::abs(mean));
+    }
+  }
+  return {sums};
+}
+
+void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Pattern::uniform) {
+  const std::string name = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
+  const bool is_special = pattern == Pattern::special;
+  Case item{.kernel = "norm_weight_sums",
+            .name = name + (has_mean ? "" : "_without_mean") + (is_special ? "_special" : ""),
+            .inputs = {{shape, {pattern}}, {.shape = shape}, {{shape[0]}, {.low = 0.5}, Layout::dense, DType::f32}},
+            .call =
+                [has_mean](Tensors in) {
+                  return std::vector{norm_weight_sums(in[0], in[1], in[2], has_mean ? in[3] : Tensor())};
+                },
+            .reference = [](HostTensors in) { return exact_sums(in); },
+            .tolerance = terms()};
+  if (has_mean) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+  add_case(item);
+}
+
+void add_weight_sums() {
+  for (const int64_t columns : {1, 3, 8, 12, 13, 31, 33, 128, 130, 256, 1024, 1028, 4099}) {
+    for (const int64_t rows : {1, 17, 127, 128, 129, 300}) add_weight_sums({rows, columns}, rows != 300);
+  }
+  add_weight_sums({5000, 64}, true);
+  add_weight_sums({40000, 1}, true);
+  add_weight_sums({0, 8}, true);
+  add_weight_sums({8, 0}, true);
+  add_weight_sums({300, 70}, true, Pattern::special);
+}
+
+}  // namespace
+
+void add_norm_cases() {
+  for (const bool is_rms : {false, true}) {
+    add_norm(is_rms);
+    add_gradient_kernels(is_rms);
+  }
+  add_weight_sums();
+}
+
+}  // namespace ashlar::conformance

@@ -1,6 +1,8 @@
 // The conformance run of the library's own kernels, and of the tests' that use schedule families as others may.
 #include <vector>
 
+#include "ashlar/ops/generic.h"
+#include "ashlar/ops/neighbours.h"
 #include "ashlar/ops/row_family.h"
 #include "runtime/all.h"
 #include "tests/conformance/cases/cases.h"
@@ -10,8 +12,12 @@ int main(int argc, char** argv) {
   using namespace ashlar;
   conformance::add_all_cases();
   conformance::add_family_cases();
+  conformance::add_generic_cases();
+  conformance::add_neighbour_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
-  for (const KernelInfo* kernel : kernels::all_of_row_family()) kernels.push_back(kernel);
+  for (const auto& of_file : {kernels::all_of_generic(), kernels::all_of_neighbours(), kernels::all_of_row_family()}) {
+    kernels.insert(kernels.end(), of_file.begin(), of_file.end());
+  }
   return conformance::run_conformance(argc, argv, kernels);
 }

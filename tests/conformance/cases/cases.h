@@ -16,6 +16,8 @@ void add_large_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
+void add_generic_cases();
+void add_neighbour_cases();
 
 inline void add_all_cases() {
   add_movement_cases();

@@ -46,7 +46,7 @@ const KernelInfo& operator_of(const char* operation, const char* name) {
 std::vector<const Argument*> arguments_of(const KernelInfo& kernel, Role role) {
   std::vector<const Argument*> found;
   for (const Argument& argument : kernel.arguments) {
-    const bool is_own = role == Role::scalar && kernel.form->signature.owns(argument.name);
+    const bool is_own = role == Role::scalar && (kernel.form->signature.owns(argument.name) || argument.given_of >= 0);
     if (argument.role == role && !is_own) found.push_back(&argument);
   }
   return found;
@@ -54,7 +54,7 @@ std::vector<const Argument*> arguments_of(const KernelInfo& kernel, Role role) {
 
 bool is_optional(const KernelInfo& kernel, size_t input) {
   const int needed = kernel.form->signature.needed_inputs;
-  return needed >= 0 && input >= static_cast<size_t>(needed);
+  return (needed >= 0 && input >= static_cast<size_t>(needed)) || arguments_of(kernel, Role::input).at(input)->optional;
 }
 
 const char* name_of(AshlarOptionKind kind) {

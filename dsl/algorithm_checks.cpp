@@ -142,8 +142,31 @@ class IndexCheck : public IRGraphVisitor {
     return found == sizes_->end() ? Expr() : found->second;
   }
 
+  // x(i + 1), i running over all of that dimension
+  void check_inside(const Expr& index, const Parameter& buffer, int d, int rank) const {
+    const Add* sum = index.as<Add>();
+    const Sub* difference = index.as<Sub>();
+    const Expr base = sum != nullptr          ? sum->a
+                      : difference != nullptr ? difference->a
+                                              : Expr(),
+               step = sum != nullptr          ? sum->b
+                      : difference != nullptr ? difference->b
+                                              : Expr();
+    if (!base.defined() || !is_const(step) || is_const_zero(step)) return;
+    const Variable* variable = base.as<Variable>();
+    const Expr runs_over = size_of(base);
+    // A reduction's axis may have a condition.
+    if (!runs_over.defined() || variable->reduction_domain.defined() || !equal(runs_over, size_along(buffer, d)))
+      return;
+    std::ostringstream text;
+    text << index;
+    mistake(buffer.name() + " is read at " + text.str() + " along its dimension " + std::to_string(rank - 1 - d) +
+            ", outside of it at an end: state a border, bordered(" + buffer.name() + ", Border::clamp)(…)");
+  }
+
   void check_read(const Call* call, const Parameter& buffer, int rank) const {
     for (int d = rank - 1; d >= 0; d--) {
+      check_inside(call->args[static_cast<size_t>(d)], buffer, d, rank);
       const Expr runs_over = size_of(call->args[static_cast<size_t>(d)]), has = size_along(buffer, d);
       if (!runs_over.defined() || equal(runs_over, has)) continue;
       bool is_another = false;

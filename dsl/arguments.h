@@ -159,7 +159,7 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
   Defined(const std::string& name, Argument::Role role, Sizes sizes, int in_place_of) : Base(name) {
     check_rule(name, N, sizes);
     check_sizes_known(name, sizes);
-    Descriptor::current->definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
+    Descriptor::current->definitions.push_back({name, [this] { return Halide::Func(*this); }});
     Descriptor::current->arguments.push_back({name, role, Element<T>::dtype, -1, N, sizes, in_place_of});
     Descriptor::current->constraints.push_back([this, sizes] {
       for (int i = 0; i < N; i++) {
@@ -183,6 +183,13 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
     void operator=(const Value& value) {
       Halide::Func func = owner_;
       func(vars_) = Element<T>::store(value, Descriptor::target);
+    }
+    /// The reduction's result, through a stage of its own.
+    void operator=(const Reduction& reduction) {
+      Stage stage(owner_.name() + "_reduced");
+      const std::vector<Value> index(vars_.rbegin(), vars_.rend());
+      stage.reference(index) = reduction;
+      *this = Value(stage.reference(index));
     }
     operator Value() const {
       Halide::Func func = owner_;
@@ -240,7 +247,7 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     Descriptor& descriptor = *Descriptor::current;
     detail::check_rule(name, N, sizes);
     detail::check_sizes_known(name, sizes);
-    descriptor.definitions.push_back({name, [this] { return Halide::Func(*this).defined(); }});
+    descriptor.definitions.push_back({name, [this] { return Halide::Func(*this); }});
     constexpr DType dtypes[] = {Element<T>::dtype...};
     for (size_t i = 0; i < parts.size(); i++) {
       descriptor.arguments.push_back(

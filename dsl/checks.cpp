@@ -11,11 +11,57 @@ namespace {
 
 using Halide::Internal::Function;
 
-bool has_gpu_loop(const Halide::Internal::StageSchedule& schedule) {
-  for (const Halide::Internal::Dim& dim : schedule.dims()) {
+bool has_gpu_loop(const Halide::Internal::Definition& definition) {
+  bool is_last = true;  // what stands behind a specialize_fail() is never run
+  for (const Halide::Internal::Specialization& branch : definition.specializations()) {
+    if (!branch.failure_message.empty())
+      is_last = false;
+    else if (!has_gpu_loop(branch.definition))
+      return false;
+  }
+  if (!is_last) return true;
+  for (const Halide::Internal::Dim& dim : definition.schedule().dims()) {
     if (Halide::Internal::is_gpu(dim.for_type)) return true;
   }
   return false;
+}
+
+// A stage that is computed where the kernel begins: by a kernel of its own on a GPU.
+void check_gpu_pass(const Function& function, bool is_output, const std::string& target) {
+  const std::string name = plain_name(function.name());
+  if (!is_output) {
+    mistake("stage " + name + " is computed by itself, and a kernel for " + target +
+            " can't allocate memory for it: make it a Scratch, or compute it inside a kernel that reads it, with "
+            "compute_at");
+  }
+  if (!has_gpu_loop(function.definition())) {
+    mistake("the schedule for " + target + " leaves output " + name +
+            " without a GPU loop (in some specialize() perhaps), so that it would run on the host; give it gpu_blocks");
+  }
+  for (size_t i = 0; i < function.updates().size(); i++) {
+    if (!has_gpu_loop(function.updates()[i])) {
+      mistake("update " + std::to_string(i) + " of output " + name + " has no GPU loop for " + target +
+              "; schedule it as well: " + name + ".func().update(" + std::to_string(i) + ")");
+    }
+  }
+}
+
+// Definitions that nobody has scheduled: of what is computed by itself none may be, of other stages not some of them.
+void check_cpu_stage(const Function& function, bool is_by_itself) {
+  const std::string name = plain_name(function.name());
+  bool any = function.definition().schedule().touched();
+  for (const auto& update : function.updates()) any = any || update.schedule().touched();
+  if (!any && !is_by_itself) return;
+  if (!function.definition().schedule().touched() && function.dimensions() > 0 && is_by_itself) {
+    mistake("schedule(Cpu) leaves output " + name + " unscheduled; vectorize or parallelize it");
+  }
+  for (size_t i = 0; i < function.updates().size(); i++) {
+    const auto& schedule = function.updates()[i].schedule();
+    if (schedule.touched() || (function.dimensions() == 0 && schedule.rvars().empty())) continue;
+    mistake("schedule(Cpu) leaves update " + std::to_string(i) + " of " + name +
+            " unscheduled: what is said of a Func is said of its first definition alone; schedule " + name +
+            ".func().update(" + std::to_string(i) + "), or say unscheduled() of it");
+  }
 }
 
 class DropSizeProductChecks : public Halide::Internal::IRMutator {
@@ -66,47 +112,45 @@ void collect_calls(const Halide::Internal::Definition& definition, Calls& calls)
   }
 }
 
+// All stages below the outputs, and their names, callers first. As lowering does: where a stage is computed can be
+// asked once its schedule is locked, so of a copy.
+std::pair<std::map<std::string, Function>, std::vector<std::string>> locked(const std::vector<Halide::Func>& outputs) {
+  std::vector<Function> functions;
+  for (const Halide::Func& output : outputs) functions.push_back(output.function());
+  const auto [copies, environment] =
+      Halide::Internal::deep_copy(functions, Halide::Internal::build_environment(functions));
+  for (const auto& [name, function] : environment) Function(function).lock_loop_levels();
+  std::vector<std::string> order = Halide::Internal::topological_order(copies, environment);
+  std::reverse(order.begin(), order.end());
+  return {environment, order};
+}
+
 }  // namespace
 
 void check_scheduled(const std::vector<Halide::Func>& outputs, const Halide::Target& target) {
-  for (const Halide::Func& output : outputs) {
-    const Function function = output.function();
-    const auto& schedule = function.definition().schedule();
-    if (!target.has_gpu_feature()) {
-      if (!schedule.touched() && !function.has_update_definition()) {
-        mistake("schedule(Cpu) leaves output " + output.name() + " unscheduled; vectorize or parallelize it");
-      }
-      continue;
-    }
-    if (!has_gpu_loop(schedule)) {
-      mistake("the schedule for " + target.to_string() + " leaves output " + output.name() +
-              " without a GPU loop, so that it would run on the host; give it gpu_blocks");
-    }
-    for (size_t i = 0; i < function.updates().size(); i++) {
-      if (!has_gpu_loop(function.updates()[i].schedule())) {
-        mistake("update " + std::to_string(i) + " of output " + output.name() + " has no GPU loop");
-      }
-    }
+  const auto [environment, order] = locked(outputs);
+  std::set<std::string> is_output;
+  for (const Halide::Func& output : outputs) is_output.insert(output.name());
+  for (const std::string& name : order) {
+    const Function& function = environment.at(name);
+    const bool output = is_output.contains(name);
+    if (!function.has_pure_definition() || (!output && function.schedule().compute_level().is_inlined())) continue;
+    const bool is_by_itself = output || function.schedule().compute_level().is_root();
+    if (!target.has_gpu_feature())
+      check_cpu_stage(function, is_by_itself);
+    else if (is_by_itself)
+      check_gpu_pass(function, output, target.to_string());
   }
 }
 
 void check_reductions_placed(const std::vector<Halide::Func>& outputs) {
-  std::vector<Function> functions;
+  const auto [environment, order] = locked(outputs);
   std::set<std::string> is_output;
-  for (const Halide::Func& output : outputs) {
-    functions.push_back(output.function());
-    is_output.insert(output.name());
-  }
-  // As lowering does: where a stage is computed can be asked once its schedule is locked, so of a copy.
-  const auto [copies, environment] =
-      Halide::Internal::deep_copy(functions, Halide::Internal::build_environment(functions));
-  for (const auto& [name, function] : environment) Function(function).lock_loop_levels();
+  for (const Halide::Func& output : outputs) is_output.insert(output.name());
   const auto has_place = [&](const Function& function) {
     return is_output.contains(function.name()) || !function.schedule().compute_level().is_inlined();
   };
   std::map<std::string, std::string> repeated;  // a stage without a place, by the index over which it is repeated
-  std::vector<std::string> order = Halide::Internal::topological_order(copies, environment);
-  std::reverse(order.begin(), order.end());  // callers first
   for (const std::string& name : order) {
     const Function& function = environment.at(name);
     const auto around = repeated.find(name);

@@ -8,7 +8,8 @@
 
 namespace ashlar::dsl {
 
-/// An output left unscheduled for `target`: no GPU loop on a GPU, or a schedule that nobody touched on the CPU.
+/// A stage left unscheduled for `target`. On a GPU: an output, an update or a specialisation of one without a GPU loop,
+/// and a stage that would need memory of its own. On the CPU: an output or update that nobody touched.
 void check_scheduled(const std::vector<Halide::Func>& outputs, const Halide::Target& target);
 
 /// A reduction without a place in the loops that is worked out anew where one result would do: right numbers, a

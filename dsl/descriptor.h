@@ -107,7 +107,8 @@ struct SavedWhen {
 /// An output or scratch, and whether algorithm() has given it a value.
 struct DefinedTensor {
   std::string name;
-  std::function<bool()> is_defined;
+  std::function<Halide::Func()> func;
+  bool is_defined() const { return func().defined(); }
 };
 
 struct Descriptor {

@@ -175,6 +175,11 @@ class Stage {
     return Reference(*this, std::move(coordinates));
   }
 
+  /// The same with the indices in a list, outermost first.
+  Reference reference(const std::vector<Value>& index) {
+    return Reference(*this, std::vector<Expr>(index.rbegin(), index.rend()));
+  }
+
   const Halide::Func& func() const { return func_; }
   Halide::Func& func() { return func_; }
 

@@ -128,7 +128,7 @@ class Recording {
     for (const ArgumentDescription& argument : kernel_.arguments) {
       if (argument.role == Argument::Role::input) {
         of_input[argument.name] = "inputs[" + std::to_string(of_input.size()) + "]";
-      } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name)) {
+      } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
         scalars.emplace(argument.name, scalars.size());
       }
     }
@@ -203,7 +203,8 @@ class Recording {
   }
   // The tensor of a Var, undefined as it is.
   std::string value_of(const std::string& variable) const {
-    return is_optional(variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()" : variable + ".value()";
+    return is_optional(variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()"
+                                 : variable + ".value()";
   }
 
   const GradientRule* rule_of(const std::string& input) const {

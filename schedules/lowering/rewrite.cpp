@@ -32,11 +32,12 @@ class Rewriter : public IRGraphMutator {
       return found->second(coordinates);
     }
     const Function callee(call->func);
-    if (callee.has_update_definition() || callee.has_extern_definition() || !callee.has_pure_definition()) {
+    if (callee.has_update_definition() || callee.has_extern_definition() || !callee.has_pure_definition() ||
+        rewrite_.kept.contains(call->name)) {
       return Call::make(callee, coordinates, call->value_index);
     }
     // One plain formula: write it out with its coordinates in place, then rewrite what it calls.
-    Rewrite inner{{}, rewrite_.calls};
+    Rewrite inner{{}, rewrite_.calls, rewrite_.kept};
     for (size_t i = 0; i < coordinates.size(); i++) inner.variables[callee.args()[i]] = coordinates[i];
     return inner(callee.definition().values()[call->value_index]);
   }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ using CallRule = std::function<Halide::Expr(const std::vector<Halide::Expr>&)>;
 struct Rewrite {
   std::map<std::string, Halide::Expr> variables = {};
   std::map<std::string, CallRule> calls = {};
+  std::set<std::string> kept = {};  ///< Funcs whose calls stay calls, of rewritten coordinates
   Halide::Expr operator()(const Halide::Expr& expression) const;
 };
 

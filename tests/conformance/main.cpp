@@ -2,6 +2,8 @@
 #include <vector>
 
 #include "ashlar/ops/fused_product.h"
+#include "ashlar/ops/generic.h"
+#include "ashlar/ops/neighbours.h"
 #include "ashlar/ops/row_family.h"
 #include "runtime/all.h"
 #include "tests/conformance/cases/cases.h"
@@ -12,9 +14,13 @@ int main(int argc, char** argv) {
   conformance::add_all_cases();
   conformance::add_family_cases();
   conformance::add_fused_product_cases();
+  conformance::add_generic_cases();
+  conformance::add_neighbour_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
-  for (const KernelInfo* kernel : kernels::all_of_row_family()) kernels.push_back(kernel);
-  for (const KernelInfo* kernel : kernels::all_of_fused_product()) kernels.push_back(kernel);
+  for (const auto& of_file : {kernels::all_of_fused_product(), kernels::all_of_generic(), kernels::all_of_neighbours(),
+                              kernels::all_of_row_family()}) {
+    kernels.insert(kernels.end(), of_file.begin(), of_file.end());
+  }
   return conformance::run_conformance(argc, argv, kernels);
 }

@@ -20,6 +20,8 @@ void add_nonzero_cases();
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
 void add_fused_product_cases();
+void add_generic_cases();
+void add_neighbour_cases();
 
 inline void add_all_cases() {
   add_movement_cases();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <sstream>
 
 #include "dsl/element.h"
 #include "dsl/reduce.h"
@@ -207,7 +208,13 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     descriptor.constraints.push_back([this, sizes] {
       Halide::Func func = *this;
       // Halide holds the other parts to the first one's bounds itself.
-      for (int i = 0; i < N; i++) func.output_buffers()[0].dim(N - 1 - i).set_bounds(0, sizes[i].expr());
+      for (int i = 0; i < N; i++) {
+        auto dimension = func.output_buffers()[0].dim(N - 1 - i);
+        if (sizes[i].is_free())
+          dimension.set_min(0);
+        else
+          dimension.set_bounds(0, sizes[i].expr());
+      }
       for (Halide::OutputImageParam buffer : func.output_buffers()) {
         if (Descriptor::target.has_gpu_feature()) buffer.set_host_alignment(16);
       }
@@ -252,6 +259,12 @@ class Scalar : public Halide::GeneratorInput<T> {
  public:
   explicit Scalar(const std::string& name) : Halide::GeneratorInput<T>(name) {
     Descriptor::current->arguments.push_back({name, Argument::Role::scalar, detail::ScalarElement<T>::dtype, -1, 0});
+  }
+  /// One that callers may leave out.
+  Scalar(const std::string& name, T default_value) : Scalar(name) {
+    std::ostringstream text;
+    text << default_value;
+    Descriptor::current->arguments.back().default_value = text.str();
   }
   operator Value() const { return Value(Expr(static_cast<const Halide::GeneratorInput<T>&>(*this))); }
 };

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "dsl/value.h"
+#include "dsl/merge.h"
 #include "runtime/launch/kernel.h"
 
 namespace ashlar::dsl {
@@ -42,8 +43,9 @@ struct ArgumentDescription {
   DType dtype;
   int element;  ///< index into the kernel's element types, -1 for a fixed dtype
   int rank;
-  Sizes sizes = {};      ///< empty: unconstrained
-  int in_place_of = -1;  ///< index among the inputs
+  Sizes sizes = {};                ///< empty: unconstrained
+  int in_place_of = -1;            ///< index among the inputs
+  std::string default_value = {};  ///< of a scalar, in the function that users call
 };
 
 /// Where a tunable means something: elsewhere the tuner leaves it at its default.
@@ -93,7 +95,7 @@ struct Descriptor {
   std::vector<SpaceRule> space_rules;
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
-  bool empty_is_zero = false;             ///< KernelInfo::empty_is_zero
+  OfNone of_none = OfNone::refused;       ///< KernelInfo::of_none
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   std::string vendor;                              ///< an object of ashlar::vendor, or none
@@ -101,6 +103,8 @@ struct Descriptor {
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
   std::vector<DefinedTensor> definitions;
   std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
+  std::map<std::string, Merging> merges;    ///< stages that are reduced by a merge of their author's
+  std::map<std::string, Scanning> scans;    ///< stages that are scans
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
 

@@ -27,6 +27,22 @@ const char* text_of(Form form) {
   return "";
 }
 
+const char* text_of(OfNone result) {
+  switch (result) {
+    case OfNone::refused:
+      return "refused";
+    case OfNone::zero:
+      return "zero";
+    case OfNone::one:
+      return "one";
+    case OfNone::nan:
+      return "nan";
+    case OfNone::minus_infinity:
+      return "minus_infinity";
+  }
+  return "";
+}
+
 std::string dtype_text(DType dtype) {
   return "DType::" + (dtype == DType::boolean ? std::string("boolean") : std::string(name_of(dtype)));
 }
@@ -153,7 +169,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ", " << name << "_flops, {{";
   for (const char* target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
   const Descriptor& descriptor = kernel.descriptor;
-  out << "}}, " << (descriptor.empty_is_zero ? "true" : "false") << ", "
+  out << "}}, OfNone::" << text_of(descriptor.of_none) << ", "
       << (descriptor.vendor.empty() ? "nullptr" : "&vendor::" + descriptor.vendor);
   if (!descriptor.parts_kernel.empty()) out << ", &" << descriptor.parts_kernel << ", &" << descriptor.last_kernel;
   out << "};\n\n";
@@ -205,7 +221,7 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
       call += list_of("Tensor", tensors) + ", axis, " + list_of("Scalar", scalars);
       break;
     case Form::reduction:
-      call += tensors.at(0) + ", axes, keepdim";
+      call += tensors.at(0) + ", axes, keepdim, " + list_of("Scalar", scalars);
       returns_one = true;
       break;
     case Form::contraction:

@@ -17,6 +17,9 @@ std::string pascal_case(const std::string& snake_case) {
   return result;
 }
 
+// What forms::reduction passes by itself (runtime/forms/reduction.cpp).
+bool is_own_scalar_of_reduction(const std::string& name) { return name == "chunk" || name == "scale"; }
+
 }  // namespace
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
@@ -75,8 +78,8 @@ std::string result_type(const KernelSummary& kernel) {
 
 std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   const Form form = kernel.descriptor.form;
-  // The forms that split their work themselves choose the scalars; a contraction's bias is one of its options.
-  const bool has_own_scalars = form == Form::reduction || form == Form::contraction;
+  // A contraction chooses its scalars, and its bias is one of its options; a reduction's own come after its axes.
+  const bool has_own_scalars = form == Form::contraction || form == Form::reduction;
   std::vector<Parameter> parameters;
   int tensors = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
@@ -84,7 +87,7 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
       parameters.push_back({"const Tensor&", argument.name, "", true});
       tensors++;
     } else if (argument.role == Argument::Role::scalar && !has_own_scalars) {
-      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, ""});
+      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value});
     }
   }
   if (form == Form::plain) {
@@ -97,6 +100,10 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   if (form == Form::reduction) {
     parameters.push_back({"const Axes&", "axes", "{}"});
     parameters.push_back({"bool", "keepdim", "false"});
+    for (const ArgumentDescription& argument : kernel.arguments) {
+      if (argument.role != Argument::Role::scalar || is_own_scalar_of_reduction(argument.name)) continue;
+      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value});
+    }
   }
   if (form == Form::contraction) parameters.push_back({"const MatmulOptions&", "options", "{}"});
   return parameters;

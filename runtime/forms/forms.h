@@ -46,7 +46,9 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
                          std::span<const Scalar> scalars = {});
 
 /// Reduces `axes`. The kernel's accumulator dtype is cast back to the input's, unless its output dtype is fixed.
-Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim);
+/// `scalars` are the kernel's, but for `chunk` and `scale`, which the form gives.
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+                 std::span<const Scalar> scalars = {});
 
 /// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n]; batch axes broadcast; rank 1 operands as in NumPy's matmul.
 Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options);

@@ -16,6 +16,7 @@ void add_large_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
+void add_merged_reduction_cases();
 
 inline void add_all_cases() {
   add_movement_cases();

@@ -83,6 +83,7 @@ Expected masked_rows(HostTensors in) {
 }  // namespace
 
 void add_family_cases() {
+  add_merged_reduction_cases();
   for (const int64_t columns : kColumns) {
     const int64_t rows = columns > 8192 ? 2 : 5;
     const std::string name = "rows_of_" + std::to_string(columns);

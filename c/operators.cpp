@@ -83,7 +83,10 @@ class Call {
       throw ValueError(kernel.name, std::string("no ") + scalar->name, std::string("the number ") + scalar->name,
                        "Give it as an option");
     }
-    while (!inputs_.empty() && !inputs_.back().defined() && is_optional(kernel, inputs_.size() - 1)) inputs_.pop_back();
+    inputs_.resize(declared.size());
+    // A form's own optional inputs may be missing at the end.
+    const int needed = kernel.form->signature.needed_inputs;
+    while (needed >= 0 && inputs_.size() > static_cast<size_t>(needed) && !inputs_.back().defined()) inputs_.pop_back();
   }
 
   const std::vector<Tensor>& inputs() const { return inputs_; }

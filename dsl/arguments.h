@@ -257,7 +257,13 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
     descriptor.constraints.push_back([this, sizes] {
       Halide::Func func = *this;
       // Halide holds the other parts to the first one's bounds itself.
-      for (int i = 0; i < N; i++) func.output_buffers()[0].dim(N - 1 - i).set_bounds(0, sizes[i].expr());
+      for (int i = 0; i < N; i++) {
+        auto dimension = func.output_buffers()[0].dim(N - 1 - i);
+        if (sizes[i].is_free())
+          dimension.set_min(0);
+        else
+          dimension.set_bounds(0, sizes[i].expr());
+      }
       for (Halide::OutputImageParam buffer : func.output_buffers()) {
         if (Descriptor::target.has_gpu_feature()) buffer.set_host_alignment(16);
       }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "dsl/merge.h"
 #include "dsl/value.h"
 #include "runtime/forms/library.h"
 #include "runtime/launch/kernel.h"
@@ -122,7 +124,7 @@ struct Descriptor {
   std::vector<SpaceRule> space_rules;
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
-  bool empty_is_zero = false;             ///< KernelInfo::empty_is_zero
+  OfNone of_none = OfNone::refused;       ///< KernelInfo::of_none
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
   std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
@@ -131,6 +133,8 @@ struct Descriptor {
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
   std::vector<DefinedTensor> definitions;
   std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
+  std::map<std::string, Merging> merges;    ///< stages that are reduced by a merge of their author's
+  std::map<std::string, Scanning> scans;    ///< stages that are scans
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
   std::shared_ptr<Halide::Internal::IRMutator> last_lowering_pass;  ///< the build's own, behind them; or none

@@ -81,9 +81,9 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.saved_when.push_back({std::move(tensor), std::move(condition)});
     return *this;
   }
-  /// A reduction over no elements is 0, or NaN where the kernel has a scale. Without this it is a ShapeError.
-  Kernel& empty_is_zero() {
-    descriptor_.empty_is_zero = true;
+  /// What a reduction over no elements is. Without this it is a ShapeError.
+  Kernel& of_none(OfNone result) {
+    descriptor_.of_none = result;
     return *this;
   }
   /// A vendor library's routine that computes the same on some device: the name of an object in

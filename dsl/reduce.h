@@ -1,4 +1,4 @@
-// Reductions: sum, mean, max, min over an axis, and the stage that holds one's result.
+// Reductions: sum, mean, max, min over an axis, or by a merge of the author's, and the stage that holds one's result.
 #pragma once
 
 #include "dsl/descriptor.h"
@@ -128,7 +128,29 @@ inline Reduction argmax(const Axis& k, const Value& value) {
   return max_of_keys(k, argmax_key(k, value), index_of_argmax_key);
 }
 
-/// A named intermediate of a kernel: either a value at each index, or a reduction.
+/// Over the axis, by a merge of the author's (dsl/merge.h): `element`'s values at each index are what a step takes in.
+///   state(r) = reduce(k, {x(r, k)}, {.init = {…}, .step = …, .merge = …});   then state(r)[0], state(r)[1], …
+inline Merging reduce(const Axis& k, Values element, Merge merge) {
+  bool reads_axis = false;
+  for (const Value& value : element) {
+    reads_axis = reads_axis || Halide::Internal::expr_uses_var(value.expr(), k.rvar().name());
+  }
+  if (!reads_axis) detail::over(k, Value(0), "reduce");
+  return {std::move(element), std::move(merge)};
+}
+
+/// The inclusive scan along the axis, by a merge of one value that needs to be associative only (elements stay in
+/// order):
+///   running(r, k) = scan(k, {x(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});   Σ of x(r, 0) … x(r, k)
+/// Its schedule is schedules/scan.h.
+inline Scanning scan(const Axis& k, Values element, Merge merge) {
+  if (merge.init.size() != 1) {
+    mistake("a scan by a merge of " + std::to_string(merge.init.size()) + " values; scans are of one");
+  }
+  return {reduce(k, std::move(element), std::move(merge)), k.rvar().name()};
+}
+
+/// A named intermediate of a kernel: a value at each index, a reduction, or a scan.
 class Stage {
  public:
   explicit Stage(const std::string& name) : func_(name) {}
@@ -146,8 +168,51 @@ class Stage {
       stage_.finish_ = reduction.finish;
       if (reduction.may_drop_nan) Descriptor::current->maxima_of_numbers.insert(stage_.func_.name());
     }
+    void operator=(const Merging& merging) {
+      const std::vector<Halide::Var> index = vars();
+      const std::vector<Expr> at(index.begin(), index.end()), start = merging.start();
+      define(stage_.func_, index, start);
+      const std::vector<Expr> old = values_at(stage_.func_, at);
+      update_at_once(stage_.func_, at,
+                     expressions_of(merging.merge.step(Values(old.begin(), old.end()), merging.element)));
+      Descriptor::current->merges[stage_.func_.name()] = merging;
+    }
+    // f(k) = the element's own state; f(k) = merge(f(k - 1), f(k)) for k = 1, 2, …
+    void operator=(const Scanning& scanning) {
+      const Merge& merge = scanning.merging.merge;
+      const Halide::Var at_k(plain_name(scanning.variable) + "_at");
+      std::vector<Halide::Var> index;
+      std::vector<Expr> before, at;
+      Expr extent;
+      for (const Halide::Var& var : vars()) {
+        const bool is_scanned = var.name() == scanning.variable;
+        index.push_back(is_scanned ? at_k : var);
+        before.emplace_back(index.back());
+        at.emplace_back(index.back());
+        if (!is_scanned) continue;
+        for (const Expr& e : coordinates_) {
+          const auto* variable = e.as<Halide::Internal::Variable>();
+          if (variable->name == scanning.variable) extent = variable->reduction_domain.domain()[0].extent;
+        }
+        const Halide::RDom later(1, extent - 1, plain_name(scanning.variable) + "_later");
+        before.back() = later - 1;
+        at.back() = later;
+      }
+      if (!extent.defined()) mistake("stage " + plain_name(stage_.func_.name()) + " = scan(k, …) has no index k");
+      stage_.func_(index) =
+          Halide::Internal::substitute(scanning.variable, Expr(at_k), scanning.merging.first()[0].expr());
+      stage_.func_(at) = merge.merge({Expr(stage_.func_(before))}, {Expr(stage_.func_(at))})[0].expr();
+      Descriptor::current->scans[stage_.func_.name()] = scanning;
+    }
+    /// The i-th value of a stage of several.
+    Value operator[](int i) const { return value_at(stage_.func_, coordinates_, i); }
+    /// All of them.
+    operator Values() const {
+      const std::vector<Expr> values = values_at(stage_.func_, coordinates_);
+      return {values.begin(), values.end()};
+    }
     operator Value() const {
-      const Value value = Expr(stage_.func_(coordinates_));
+      const Value value = value_at(stage_.func_, coordinates_, 0);
       return stage_.finish_ ? stage_.finish_(value) : value;
     }
 

@@ -1,37 +1,7 @@
-// sum, mean, max and argmax in the canonical form [outer, reduced, inner].
-#include "schedules/reduction.h"
+// sum, mean, max, prod and argmax in the canonical form [outer, reduced, inner].
+#include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
-
-// What the four share: which input elements part p reduces. Part p takes k in [p·chunk, min((p + 1)·chunk, reduced)).
-template <class Derived, ElementType T>
-class ReductionKernel : public Kernel<Derived> {
- public:
-  In<T, 3> x{"x", strided};
-  Scalar<int32_t> chunk{"chunk"};
-  ReductionTunables tunables;
-
-  void schedule(auto target) {
-    auto& kernel = *static_cast<Derived*>(this);
-    reduction(target, {total, axis->rvar(), kernel.y.func(), outer, part, inner, tunables});
-  }
-
- protected:
-  // The axis over one chunk; call once, from algorithm().
-  Axis& make_axis() {
-    axis.emplace(Expr(Value(chunk)), "k");
-    axis->where(Value(part) * chunk + *axis < Value(x.extent(1)));
-    return *axis;
-  }
-  // The element at index k of the part. The axis' condition keeps it inside, which Halide can't see.
-  Value element(const Axis& k) {
-    return x(outer, Halide::unsafe_promise_clamped(Expr(Value(part) * chunk + k), 0, x.extent(1) - 1), inner);
-  }
-
-  std::optional<Axis> axis;
-  Stage total{"total"};
-  Var outer{"outer"}, part{"part"}, inner{"inner"};
-};
 
 // y[o,p,i] = Σ_k x[o,k,i] over part p
 template <ElementType T, ElementType A>
@@ -40,7 +10,7 @@ class Sum : public ReductionKernel<Sum<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Sum() {
-    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction).empty_is_zero();
+    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction).of_none(OfNone::zero);
     this->gradient("x", "sum_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -59,7 +29,8 @@ class Mean : public ReductionKernel<Mean<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Mean() {
-    this->formula("y[o,p,i] = scale Σ_k x[o,k,i], k in part p").form(Form::reduction).empty_is_zero();
+    this->formula("y[o,p,i] = scale Σ_k x[o,k,i], k in part p").form(Form::reduction);
+    this->of_none(OfNone::nan);
     this->gradient("x", "mean_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -84,6 +55,26 @@ class Max : public ReductionKernel<Max<T, A>, T> {
   void algorithm() {
     const Axis& k = this->make_axis();
     this->total(this->outer, this->part, this->inner) = max(k, this->element(k));
+    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+  }
+};
+
+// y[o,p,i] = Π_k x[o,k,i] over part p
+template <ElementType T, ElementType A>
+class Product : public ReductionKernel<Product<T, A>, T> {
+ public:
+  Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  Product() {
+    this->formula("y[o,p,i] = Π_k x[o,k,i], k in part p").form(Form::reduction).of_none(OfNone::one);
+    this->gradient("x", "prod_grad(dy, x, axes, keepdim)");
+    this->flops("static_cast<double>(shapes[0].numel())");
+  }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    const auto times = [](const Values& a, const Values& b) { return Values{a[0] * b[0]}; };
+    this->total(this->outer, this->part, this->inner) =
+        reduce(k, {this->element(k)}, {.init = {1.0}, .step = times, .merge = times});
     y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
   }
 };
@@ -142,6 +133,7 @@ const bool registered =
         "sum") &&
     register_kernel_pairs<Mean, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("mean") &&
     register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("max") &&
+    register_kernel_pairs<Product, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("prod") &&
     register_kernel<Argmax, f32, f16, bf16>("argmax") && register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") &&
     register_kernel<ArgmaxLast, i64>("argmax_last");
 

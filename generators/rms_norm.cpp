@@ -18,7 +18,7 @@ struct RmsNorm : Kernel<RmsNorm<T>> {
 
   RmsNorm() {
     this->formula("rms_norm(x)[r,c] = x[r,c] rstd[r] weight[c], rstd[r] = 1 / √(Σ_k x[r,k]² / n + eps)");
-    this->form(Form::rows).empty_is_zero().flops("5.0 * shapes[0].numel()");
+    this->form(Form::rows).of_none(OfNone::zero).flops("5.0 * shapes[0].numel()");
     this->gradient("x", "rms_norm_grad(dy, x, rstd, weight, axis)");
     this->gradient("weight", "norm_weight_grad(dy, x, Tensor(), rstd, axis)");
   }

@@ -19,9 +19,9 @@ namespace {
 
 struct Shape3 {
   explicit Shape3(const Func& out)
-      : inner(out.output_buffer().dim(0).extent()),
-        parts(out.output_buffer().dim(1).extent()),
-        outer(out.output_buffer().dim(2).extent()) {}
+      : inner(out.output_buffers()[0].dim(0).extent()),
+        parts(out.output_buffers()[0].dim(1).extent()),
+        outer(out.output_buffers()[0].dim(2).extent()) {}
   Expr results() const { return inner * parts * outer; }
   Expr inner, parts, outer;
 };
@@ -40,18 +40,19 @@ std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const Ca
 Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
   Func out = s.out;
   VectorReduction reduction(stage, stage.index(), {});
-  return {Shape3(out).inner == 1 && condition,
-          reading(out, stage, [t = reduction.total()](const auto& at) { return t(at); }),
-          [=](Halide::Stage branch) mutable {
-            Var task("task"), row("row");
-            const Expr work = Halide::max(1, stage.extent());
-            branch.fuse(s.part, s.outer, row)
-                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
-                       TailStrategy::GuardWithIf)
-                .reorder(s.inner, row, task)
-                .parallel(task);
-            reduction.compute_at(LoopLevel(out, row));
-          }};
+  return {
+      Shape3(out).inner == 1 && condition,
+      reading(out, stage, [t = reduction.total()](const std::vector<Expr>& at, int i) { return value_at(t, at, i); }),
+      [=](Halide::Stage branch) mutable {
+        Var task("task"), row("row");
+        const Expr work = Halide::max(1, stage.extent());
+        branch.fuse(s.part, s.outer, row)
+            .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
+                   TailStrategy::GuardWithIf)
+            .reorder(s.inner, row, task)
+            .parallel(task);
+        reduction.compute_at(LoopLevel(out, row));
+      }};
 }
 
 // run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less
@@ -62,21 +63,21 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
   const std::vector<Var> index = stage.index();
   const std::vector<Expr> at(index.begin(), index.end());
   const Expr length = stage.length({});
-  const auto value = [&](const Expr& k) {
-    const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1), c = stage.condition(within, {});
-    const Expr v = stage.value(within, {});
-    return Halide::Internal::is_const_one(c) ? v : Halide::select(c, v, stage.start());
+  const auto state = [&](const Expr& k) {
+    const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1);
+    return stage.state_if(stage.condition(within, {}), stage.state(within, {}));
   };
-  run(index) = stage.start();
+  define(run, index, stage.starts());
   Halide::RDom steps(0, stage.extent() / kUnroll), rest(0, kUnroll);
   steps.where((steps + 1) * kUnroll <= length);
-  std::vector<Expr> together;
-  for (int k = 0; k < kUnroll; k++) together.push_back(value(steps * kUnroll + k));
-  run(at) = stage.combine(run(at), stage.combine(together));
+  std::vector<std::vector<Expr>> together;
+  for (int k = 0; k < kUnroll; k++) together.push_back(state(steps * kUnroll + k));
+  update_at_once(run, at, stage.merge(values_at(run, at), stage.merge(together)));
   rest.where(length / kUnroll * kUnroll + rest < length);
-  run(at) = stage.combine(run(at), value(length / kUnroll * kUnroll + rest));
+  update_at_once(run, at, stage.merge(values_at(run, at), state(length / kUnroll * kUnroll + rest)));
 
-  return {condition, reading(out, stage, [run](const auto& at) { return run(at); }), [=](Halide::Stage branch) mutable {
+  const CallRule read = [run](const std::vector<Expr>& at, int i) { return value_at(run, at, i); };
+  return {condition, reading(out, stage, read), [=](Halide::Stage branch) mutable {
             Var task("task"), row("row"), tile("tile");
             const int lanes = Descriptor::target.natural_vector_size(stage.type());
             const Expr work = Halide::max(1, stage.extent() * kRun);
@@ -115,7 +116,7 @@ Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
   const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_thread", {row}, 0, 1, 4, first_part);
   return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
-          reading(out, stage, [f = share.kept](const auto& at) { return f(at[2]); }),
+          reading(out, stage, [f = share.kept](const std::vector<Expr>& at, int i) { return value_at(f, {at[2]}, i); }),
           [=](Halide::Stage branch) mutable {
             Var block("block_of_threads"), thread("row_of_thread");
             branch.split(s.outer, block, thread, kThreads, TailStrategy::GuardWithIf)
@@ -138,20 +139,21 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
       {{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), group.read_row(row, shape.outer)}}, {}};
   Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
-  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
-          reading(out, stage, [f = tree.back()](const auto& at) { return f(at[2]); }),
-          [=](Halide::Stage branch) mutable {
-            Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
-            branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf)
-                .reorder(s.inner, s.part, in_block, block)
-                .gpu_blocks(block)
-                .gpu_threads(in_block);
-            const LoopLevel level(out, block);
-            share.kept.bound(member, 0, threads);
-            group.bound_rows(share.kept, row, rows);
-            share_in_block(group, share, level, member, row);
-            for (const Func& f : tree) tree_in_block(group, f, level, row, rows);
-          }};
+  return {
+      shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
+      reading(out, stage, [f = tree.back()](const std::vector<Expr>& at, int i) { return value_at(f, {at[2]}, i); }),
+      [=](Halide::Stage branch) mutable {
+        Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
+        branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf)
+            .reorder(s.inner, s.part, in_block, block)
+            .gpu_blocks(block)
+            .gpu_threads(in_block);
+        const LoopLevel level(out, block);
+        share.kept.bound(member, 0, threads);
+        group.bound_rows(share.kept, row, rows);
+        share_in_block(group, share, level, member, row);
+        for (const Func& f : tree) tree_in_block(group, f, level, row, rows);
+      }};
 }
 
 // Loads that a thread of a long contiguous reduction has under way. Measured on an H200: a ranked one of f32 is
@@ -172,8 +174,10 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
   const Rewrite rewrite{{{index[0].name(), 0}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_long", {member, part_index, row}, member, threads, unroll, rewrite);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {part_index, row});
-  return {Shape3(out).inner == 1, reading(out, stage, [f = tree.back()](const auto& at) { return f(at[1], at[2]); }),
-          [=](Halide::Stage branch) mutable {
+  const CallRule read = [f = tree.back()](const std::vector<Expr>& at, int i) {
+    return value_at(f, {at[1], at[2]}, i);
+  };
+  return {Shape3(out).inner == 1, reading(out, stage, read), [=](Halide::Stage branch) mutable {
             Var block("long_block"), thread("thread");
             branch.fuse(s.part, s.outer, block)
                 .split(s.inner, s.inner, thread, 1)
@@ -217,12 +221,13 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
   const std::string name = "_columns" + std::to_string(results) + (shape.vectors ? "v" : "");
   Share share = make_share(stage, name, {each, x, member, tile, part_index, row}, member, shape.along,
                            s.tunables.column_unroll, rewrite);
-  const auto combined = [=](const std::vector<Expr>& at) {
-    std::vector<Expr> parts;
+  const auto combined = [=](const std::vector<Expr>& at, int i) {
+    std::vector<std::vector<Expr>> parts;
     for (int m = 0; m < shape.along; m++) {
-      parts.push_back(share.kept(shape.of_thread(at[0]), shape.thread(at[0]), m, at[0] / results, at[1], at[2]));
+      parts.push_back(
+          values_at(share.kept, {shape.of_thread(at[0]), shape.thread(at[0]), m, at[0] / results, at[1], at[2]}));
     }
-    return stage.combine(parts);
+    return stage.merge(parts)[static_cast<size_t>(i)];
   };
   return {condition, reading(out, stage, combined), [=](Halide::Stage branch) mutable {
             Var block("block" + name), thread("thread"), beside("beside");
@@ -269,11 +274,13 @@ void reduction_gpu(const ReductionStages& s) {
   vector_accesses();
   index_arithmetic();
   const ReductionStage stage(s.reduce.func());
-  std::vector<Branch> branches{gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048), gpu_long_rows(s, stage),
-                               gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false})};
+  std::vector<Branch> branches;
+  if (!s.has_parts) branches = {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048)};
+  branches.push_back(gpu_long_rows(s, stage));
+  branches.push_back(gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false}));
   const int along = s.tunables.column_members,
             each = s.tunables.column_bytes / std::max(4, inputs_of(s.out)[0].type().bytes());
-  if (each > 1 && !stage.is_ranked()) {
+  if (each > 1 && !stage.is_ranked() && !stage.has_merge()) {
     branches.push_back(gpu_columns(s, stage, columns_are_aligned(s.out, each), {32, along, each, true}));
   }
   branches.push_back(gpu_columns(s, stage, Expr(), {32, 8, 1, false}));

@@ -1,5 +1,6 @@
 #include "autograd/recipes/reduce.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ashlar/ad.h"
@@ -57,6 +58,41 @@ T mean_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape) {
   const int64_t count = reduced_count(shape, axes);
   // Dividing before broadcasting touches dy's few elements instead of x's many.
   return unreduce(affine(dy, count == 0 ? 0.0 : 1.0 / static_cast<double>(count), 0.0), axes, keepdim, shape);
+}
+
+namespace {
+
+/// 16-bit tensors in f32, in which the products of a gradient aren't rounded before they cancel.
+Tensor in_arithmetic(const Tensor& x) {
+  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? x.to(DType::f32) : x;
+}
+
+Tensor number(double value, const Tensor& like) { return Tensor::full({}, value, like.dtype(), like.device()); }
+
+}  // namespace
+
+Tensor var_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim, double correction) {
+  const auto count = static_cast<double>(reduced_count(x.shape(), axes));
+  const Tensor values = in_arithmetic(x);
+  const Tensor mean = mul(sum(values, axes, true), number(1 / count, values));
+  const Tensor scaled = mul(in_arithmetic(dy), number(2 / std::max(count - correction, 0.0), values));
+  return mul(unreduce(scaled, axes, keepdim, x.shape()), sub(values, mean)).to(x.dtype());
+}
+
+Tensor logsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim) {
+  const Tensor total = unreduce(in_arithmetic(y), axes, keepdim, x.shape());
+  const Tensor share = exp(sub(in_arithmetic(x), total));
+  return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), share).to(x.dtype());
+}
+
+Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim) {
+  const Tensor values = in_arithmetic(x);
+  const Tensor is_zero = equal(values, number(0, values));
+  const Tensor factors = add(values, is_zero);  // 1 in place of 0
+  const Tensor others = div(prod(factors, axes, true), factors);
+  // Without zeros each element counts; with one, that alone; with more, none.
+  const Tensor counts = equal(sum(is_zero, axes, true), is_zero);
+  return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), mul(counts, others)).to(x.dtype());
 }
 
 template Tensor unreduce(const Tensor&, const Shape&, bool, const Shape&);

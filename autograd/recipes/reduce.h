@@ -22,4 +22,13 @@ T sum_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape);
 template <class T>
 T mean_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape);
 
+/// y = var(x, axes): dx = 2 dy (x - mean) / (n - correction), in f32 up to the last rounding where x has 16 bits.
+Tensor var_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim, double correction);
+
+/// y = logsumexp(x, axes): dx = dy e^(x - y); of elements that are all -Inf, NaN as in PyTorch.
+Tensor logsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim);
+
+/// y = prod(x, axes): dx = dy times the product of all other elements, zeros among them or not.
+Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim);
+
 }  // namespace ashlar::recipes

@@ -9,6 +9,22 @@
 namespace ashlar::dsl {
 namespace {
 
+const char* text_of(OfNone result) {
+  switch (result) {
+    case OfNone::refused:
+      return "refused";
+    case OfNone::zero:
+      return "zero";
+    case OfNone::one:
+      return "one";
+    case OfNone::nan:
+      return "nan";
+    case OfNone::minus_infinity:
+      return "minus_infinity";
+  }
+  return "";
+}
+
 std::string dtype_text(DType dtype) {
   return "DType::" + (dtype == DType::boolean ? std::string("boolean") : std::string(name_of(dtype)));
 }
@@ -201,7 +217,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << "_flops,\n    .targets = {{";
   for (const char* target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
   const Descriptor& descriptor = kernel.descriptor;
-  out << "}},\n    .empty_is_zero = " << (descriptor.empty_is_zero ? "true" : "false") << ",\n";
+  out << "}},\n    .of_none = OfNone::" << text_of(descriptor.of_none) << ",\n";
   if (!descriptor.vendor.empty()) out << "    .vendor = &vendor::" << descriptor.vendor << ",\n";
   if (!descriptor.parts_kernel.empty()) {
     out << "    .parts = &" << descriptor.parts_kernel << ",\n    .last = &" << descriptor.last_kernel << ",\n";

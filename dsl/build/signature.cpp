@@ -17,6 +17,9 @@ std::string pascal_case(const std::string& snake_case) {
   return result;
 }
 
+// What forms::reduction passes by itself (runtime/forms/reduction.cpp).
+bool is_own_scalar_of_reduction(const std::string& name) { return name == "chunk" || name == "scale"; }
+
 }  // namespace
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {
@@ -122,7 +125,7 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   using Kind = Parameter::Kind;
   const FormSignature& form = *kernel.descriptor.form;
   const bool has_struct = *form.options_type != 0;
-  std::vector<Parameter> parameters, optional;
+  std::vector<Parameter> parameters, scalars_last, optional;
   int tensors = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
     if (argument.role == Argument::Role::input) {
@@ -134,8 +137,9 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
         optional.push_back({"const std::optional<Tensor>&", argument.name, "{}", false, Kind::optional_tensor});
       }
     } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
-      parameters.push_back(
-          {is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value, false, Kind::scalar});
+      (form.scalars_last ? scalars_last : parameters)
+          .push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value, false,
+                      Kind::scalar});
     }
   }
   for (const ParameterDescription& comptime : comptimes_of(kernel)) {
@@ -151,6 +155,7 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
     }
     parameters.insert(parameters.end(), optional.begin(), optional.end());
   }
+  parameters.insert(parameters.end(), scalars_last.begin(), scalars_last.end());
   if (tensors == 0) parameters.push_back({"Device", "device", "Device::cpu()", false, Kind::device});
   return parameters;
 }

@@ -36,6 +36,7 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
                          std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 /// Reduces `axes`. The kernel's accumulator dtype is cast back to the input's, unless its output dtype is fixed.
+/// `scalars` are the kernel's, but for `chunk` and `scale`, which the form gives.
 Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 

@@ -1,9 +1,10 @@
 #include "runtime/forms/reduction.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -72,21 +73,56 @@ int64_t chunk_for(const Shape& x, DeviceKind kind) {
   return (chunk + step - 1) / step * step;
 }
 
-/// Runs the kernel once: x[outer, reduced, inner] → y[outer, ⌈reduced / chunk⌉, inner].
-Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_t chunk, double scale,
-                std::span<const Scalar> others) {
-  const int64_t parts = (x.shape()[1] + chunk - 1) / chunk;
-  const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
-  const std::array<Tensor, 1> outputs{Tensor::empty({x.shape()[0], parts, x.shape()[2]}, dtype, x.device())};
+double result_of_none(OfNone result) {
+  switch (result) {
+    case OfNone::one:
+      return 1;
+    case OfNone::nan:
+      return std::numeric_limits<double>::quiet_NaN();
+    case OfNone::minus_infinity:
+      return -std::numeric_limits<double>::infinity();
+    case OfNone::refused:
+    case OfNone::zero:
+      break;
+  }
+  return 0;
+}
+
+/// The scalars of one pass in the kernel's order: what the form gives by name, the others from the caller's.
+std::vector<Scalar> scalars_of(const KernelInfo& kernel, int64_t chunk, double scale, std::span<const Scalar> given) {
   std::vector<Scalar> scalars;
+  size_t next = 0;
   for (const Argument& argument : kernel.arguments) {
     if (argument.role != Argument::Role::scalar) continue;
     const std::string_view name = argument.name;
-    scalars.push_back(name == "chunk" ? Scalar(chunk) : name == "scale" ? Scalar(scale) : others.front());
-    if (name != "chunk" && name != "scale") others = others.subspan(1);
+    if (name == "chunk") {
+      scalars.emplace_back(chunk);
+    } else if (name == "scale") {
+      scalars.emplace_back(scale);
+    } else {
+      if (next == given.size()) {
+        throw ValueError(kernel.name, std::to_string(given.size()) + " scalars", "one for " + std::string(name),
+                         "Give a value for each scalar of the kernel but chunk and scale");
+      }
+      scalars.push_back(given[next++]);
+    }
   }
-  launch(kernel, key, std::span(&x, 1), scalars, outputs);
-  return outputs[0];
+  return scalars;
+}
+
+/// Runs the kernel once: x[outer, reduced, inner] → each output[outer, ⌈reduced / chunk⌉, inner]. Several inputs are
+/// the values of one state.
+std::vector<Tensor> run_pass(const KernelInfo& kernel, const KernelKey& key, std::span<const Tensor> x, int64_t chunk,
+                             std::span<const Scalar> scalars) {
+  const Shape& sizes = x[0].shape();
+  const int64_t parts = (sizes[1] + chunk - 1) / chunk;
+  std::vector<Tensor> outputs;
+  for (int o = 0; o < kernel.count(Argument::Role::output); o++) {
+    const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, o), key);
+    outputs.push_back(Tensor::empty({sizes[0], parts, sizes[2]}, dtype, x[0].device()));
+  }
+  launch(kernel, key, x, scalars, outputs);
+  return outputs;
 }
 
 }  // namespace
@@ -101,9 +137,9 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   }
   KernelKey key = key_of(kernel, inputs, variant);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
-  // Elements are {input, accumulator}; one of a fixed dtype (argmax) has no accumulator.
+  // Elements are {input, accumulator}, or the input alone (argmax).
   const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
-  if (output.element == 1) key.elements[1] = accumulator;
+  if (kernel.element_count == 2) key.elements[1] = accumulator;
 
   unsigned reduced_axes = 0;
   for (int64_t axis : axes) {
@@ -126,13 +162,11 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   const int64_t results = shape.numel();
 
   if (count == 0) {
-    if (results > 0 && !kernel.empty_is_zero) {
+    if (results > 0 && kernel.of_none == OfNone::refused) {
       throw shape_error(kernel, inputs, "at least one element along the reduced axes",
                         "Skip the call for empty tensors");
     }
-    const bool is_mean = std::ranges::any_of(
-        kernel.arguments, [](const Argument& argument) { return std::string_view(argument.name) == "scale"; });
-    return Tensor::full(shape, is_mean ? std::numeric_limits<double>::quiet_NaN() : 0, result_dtype, x.device());
+    return Tensor::full(shape, result_of_none(kernel.of_none), result_dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, result_dtype, x.device());
 
@@ -155,13 +189,17 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   const double scale = 1.0 / static_cast<double>(count);
   const int64_t chunk = chunk_for(view.shape(), x.device().kind);
   const bool has_parts = chunk < count;
-  Tensor y =
-      run_pass(has_parts && kernel.parts ? *kernel.parts : kernel, key, view, chunk, has_parts ? 1.0 : scale, scalars);
+  const KernelInfo& first = has_parts && kernel.parts ? *kernel.parts : kernel;
+  std::vector<Tensor> y =
+      run_pass(first, key, std::span(&view, 1), chunk, scalars_of(first, chunk, has_parts ? 1.0 : scale, scalars));
   if (has_parts) {
-    key.elements[0] = y.dtype();
-    y = run_pass(kernel.last ? *kernel.last : kernel, key, y, y.shape()[1], scale, scalars);
+    const KernelInfo& last = kernel.last ? *kernel.last : kernel;
+    const int64_t parts = y[0].shape()[1];
+    key.elements[0] = y[0].dtype();
+    if (last.element_count < 2) key.elements[1] = KernelKey().elements[1];
+    y = run_pass(last, key, y, parts, scalars_of(last, parts, scale, scalars));
   }
-  return y.reshape(shape).to(result_dtype);
+  return y[0].reshape(shape).to(result_dtype);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
 }

@@ -14,6 +14,7 @@ struct Reduction : FormDefaults {
                                            .header = "runtime/forms/reduction.h",
                                            .options = options,
                                            .own = own,
+                                           .scalars_last = true,
                                            .sizes = {"outer", "reduced", "inner"}};
   static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
   static CanonicalSizes sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs);

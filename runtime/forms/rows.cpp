@@ -151,7 +151,7 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
     const Per of = per(argument);
     Shape shape = of == Per::row ? Shape{row_count} : canonical[0].shape();
     if (!shapes.empty()) shape = shapes[static_cast<size_t>(o)];
-    if (is_empty && !kernel.empty_is_zero && shape.numel() > 0) {
+    if (is_empty && kernel.of_none == OfNone::refused && shape.numel() > 0) {
       throw shape_error(kernel, inputs, "at least one column", "Skip the call for empty rows");
     }
     if (argument.in_place_of >= 0) {

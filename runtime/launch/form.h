@@ -46,6 +46,8 @@ struct FormSignature {
   int needed_inputs = -1;
   /// Scalars and comptime values that the form itself gives to its kernels: no parameters.
   std::span<const char* const> own = {};
+  /// The kernel's scalars come after the options, as PyTorch's reductions have them.
+  bool scalars_last = false;
   /// Inputs are broadcast against each other: a gradient is summed to its input's shape.
   bool sums_gradients = false;
   /// What tells two calls apart for a tuner: sizes of the canonical shapes.

@@ -31,6 +31,9 @@ constexpr int size_class(int64_t size) {
   return std::bit_width(square) / 2;
 }
 
+/// What a reduction over no elements is: a ShapeError, or a number.
+enum class OfNone : uint8_t { refused, zero, one, nan, minus_infinity };
+
 /// One parameter of a kernel, in the order of its definition.
 struct Argument {
   enum class Role : uint8_t { input, scalar, output, scratch };
@@ -143,8 +146,7 @@ struct KernelInfo {
   /// Floating-point operations and bytes moved by one call, for the roofline. Shapes: inputs, then outputs.
   double (*flops)(const Shape* shapes);
   std::array<const TargetTable*, kCodeTargets> targets;
-  /// A reduction over no elements is 0 (a scaled one: 0 / 0 = NaN). Where this is false, it is a ShapeError.
-  bool empty_is_zero = false;
+  OfNone of_none = OfNone::refused;
   const VendorRoutine* vendor = nullptr;  ///< or none
   /// For a reduction in two passes: what reduces to parts, and the parts to the result. Null: the kernel itself does
   /// both.

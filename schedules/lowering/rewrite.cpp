@@ -5,6 +5,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "dsl/descriptor.h"
+
 namespace ashlar::dsl {
 
 using Halide::Expr;
@@ -29,7 +31,7 @@ class Rewriter : public IRGraphMutator {
     std::vector<Expr> coordinates;
     for (const Expr& argument : call->args) coordinates.push_back(mutate(argument));
     if (const auto found = rewrite_.calls.find(call->name); found != rewrite_.calls.end()) {
-      return found->second(coordinates);
+      return found->second(coordinates, call->value_index);
     }
     const Function callee(call->func);
     if (callee.has_update_definition() || callee.has_extern_definition() || !callee.has_pure_definition() ||
@@ -117,15 +119,16 @@ Expr Rewrite::operator()(const Expr& expression) const {
 
 ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
   const Function function = func.function();
-  const auto refuse = [this](const std::string& what) {
-    throw Halide::CompileError("stage " + name_ + " is no reduction that this schedule can split: " + what);
-  };
-  if (function.outputs() != 1 || function.updates().size() != 1) refuse("it needs one value and one update");
+  if (const auto found = Descriptor::current->merges.find(name_); found != Descriptor::current->merges.end()) {
+    merging_ = found->second;
+  }
+  if (!has_merge() && function.outputs() != 1) refuse("it needs one value, or a merge");
+  if (function.updates().size() != 1) refuse("it needs one update");
   const Definition& update = function.update(0);
   const std::vector<ReductionVariable>& domain = update.schedule().rvars();
   if (domain.size() != 1) refuse("it needs one reduction axis");
   for (const std::string& name : function.args()) index_.emplace_back(name);
-  start_ = function.definition().values()[0];
+  starts_ = has_merge() ? merging_->start() : function.definition().values();
   variable_ = domain[0].var;
   extent_ = domain[0].extent;
   condition_ = substitute_in_all_lets(update.predicate());
@@ -140,6 +143,7 @@ ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
     }
   }
 
+  if (has_merge()) return;
   const Expr combined = substitute_in_all_lets(update.values()[0]);
   Expr a, b;
   if (const auto* add = combined.as<Add>()) {
@@ -160,7 +164,59 @@ ReductionStage::ReductionStage(const Func& func) : name_(func.name()) {
     std::tie(rank_, index_of_key_) = rank_and_index_of(value_);
 }
 
+void ReductionStage::refuse(const std::string& what) const {
+  throw Halide::CompileError("stage " + name_ + " is no reduction that this schedule can split: " + what);
+}
+
+void ReductionStage::refuse_merge() const {
+  if (has_merge()) refuse("it takes sums, maxima and minima, and this one has a merge of its own");
+}
+
+Halide::Type ReductionStage::type() const {
+  Halide::Type widest = starts_[0].type();
+  for (const Expr& start : starts_) {
+    if (start.type().bits() > widest.bits()) widest = start.type();
+  }
+  return widest;
+}
+
+const Expr& ReductionStage::start() const {
+  refuse_merge();
+  return starts_[0];
+}
+
+std::vector<Expr> ReductionStage::state(const Expr& k, Rewrite rewrite) const {
+  if (!has_merge()) return {value(k, rewrite)};
+  rewrite.variables[variable_] = k;
+  Values element;
+  for (const Value& value : merging_->element) element.emplace_back(rewrite(value.expr()));
+  return expressions_of(merging_->merge.step(merging_->merge.init, element));
+}
+
+std::vector<Expr> ReductionStage::state_if(const Expr& condition, const std::vector<Expr>& state) const {
+  if (is_const_one(condition)) return state;
+  std::vector<Expr> chosen;
+  for (size_t i = 0; i < state.size(); i++) chosen.push_back(Halide::select(condition, state[i], starts_[i]));
+  return chosen;
+}
+
+std::vector<Expr> ReductionStage::merge(const std::vector<Expr>& a, const std::vector<Expr>& b) const {
+  if (!has_merge()) return {combine(a[0], b[0])};
+  return expressions_of(merging_->merge.merge(Values(a.begin(), a.end()), Values(b.begin(), b.end())));
+}
+
+std::vector<Expr> ReductionStage::merge(std::vector<std::vector<Expr>> states) const {
+  while (states.size() > 1) {
+    std::vector<std::vector<Expr>> halved;
+    for (size_t i = 0; i + 1 < states.size(); i += 2) halved.push_back(merge(states[i], states[i + 1]));
+    if (states.size() % 2 == 1) halved.push_back(states.back());
+    states = std::move(halved);
+  }
+  return states.at(0);
+}
+
 Expr ReductionStage::value(const Expr& k, Rewrite rewrite) const {
+  refuse_merge();
   rewrite.variables[variable_] = k;
   return rewrite(value_);
 }
@@ -183,6 +239,7 @@ Expr ReductionStage::condition(const Expr& k, Rewrite rewrite) const {
 }
 
 Expr ReductionStage::combine(const Expr& a, const Expr& b) const {
+  refuse_merge();
   switch (operator_) {
     case Operator::add:
       return a + b;

@@ -6,14 +6,33 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+#include "dsl/merge.h"
 
 namespace ashlar::dsl {
 
-/// Gives the expression that replaces a call of a Func, from the call's (already rewritten) coordinates.
-using CallRule = std::function<Halide::Expr(const std::vector<Halide::Expr>&)>;
+/// Gives the expression that replaces a call of a Func, from the call's (already rewritten) coordinates and, where the
+/// Func has several values, from which of them is read.
+class CallRule {
+ public:
+  CallRule() = default;
+  template <class F>
+  CallRule(F rule) {
+    if constexpr (std::is_invocable_v<F, const std::vector<Halide::Expr>&, int>)
+      rule_ = std::move(rule);
+    else
+      rule_ = [rule = std::move(rule)](const std::vector<Halide::Expr>& at, int) -> Halide::Expr { return rule(at); };
+  }
+  Halide::Expr operator()(const std::vector<Halide::Expr>& at, int value) const { return rule_(at, value); }
+
+ private:
+  std::function<Halide::Expr(const std::vector<Halide::Expr>&, int)> rule_;
+};
 
 /// Replaces variables and calls of Funcs by name. Calls of other Funcs that are one plain formula are written out, so
 /// that what they call in turn is replaced as well.
@@ -24,17 +43,30 @@ struct Rewrite {
   Halide::Expr operator()(const Halide::Expr& expression) const;
 };
 
-/// A reduction stage, f(index) = start; f(index) = combine(f(index), value(k)) for k in [0, extent) where `condition`.
+/// A reduction stage, f(index) = start; f(index) = combine(f(index), value(k)) for k in [0, extent) where `condition`;
+/// or one of a state of several values, joined by its author's merge (dsl/merge.h). starts(), states() and merge()
+/// serve both; what speaks of one value refuses a stage that has a merge.
 class ReductionStage {
  public:
-  /// Throws Halide::CompileError when `func` isn't of that shape: one update, one value, over one reduction variable,
-  /// combined by +, max or min.
+  /// Throws Halide::CompileError when `func` isn't of that shape: one update over one reduction variable, combined by a
+  /// merge, or of one value combined by +, max or min.
   explicit ReductionStage(const Halide::Func& func);
 
   const std::string& name() const { return name_; }
   const std::vector<Halide::Var>& index() const { return index_; }
-  Halide::Type type() const { return start_.type(); }
-  const Halide::Expr& start() const { return start_; }
+  /// Of the widest value.
+  Halide::Type type() const;
+  const Halide::Expr& start() const;
+  /// The state of no elements.
+  const std::vector<Halide::Expr>& starts() const { return starts_; }
+  bool has_merge() const { return merging_.has_value(); }
+  /// The state of the element at k alone.
+  std::vector<Halide::Expr> state(const Halide::Expr& k, Rewrite rewrite) const;
+  /// `state` where the condition holds, else that of no elements.
+  std::vector<Halide::Expr> state_if(const Halide::Expr& condition, const std::vector<Halide::Expr>& state) const;
+  /// The state of two sets together; of many, merged as a balanced tree.
+  std::vector<Halide::Expr> merge(const std::vector<Halide::Expr>& a, const std::vector<Halide::Expr>& b) const;
+  std::vector<Halide::Expr> merge(std::vector<std::vector<Halide::Expr>> states) const;
   const Halide::Expr& extent() const { return extent_; }
   /// value(k), with k in place of the reduction variable and `rewrite` applied.
   Halide::Expr value(const Halide::Expr& k, Rewrite rewrite) const;
@@ -47,7 +79,7 @@ class ReductionStage {
   Halide::Expr condition(const Halide::Expr& k, Rewrite rewrite) const;
   Halide::Expr combine(const Halide::Expr& a, const Halide::Expr& b) const;
   /// A value combined twice counts once: true for maxima and minima.
-  bool is_idempotent() const { return operator_ != Operator::add; }
+  bool is_idempotent() const { return !has_merge() && operator_ != Operator::add; }
   /// `parts` combined as a balanced tree.
   Halide::Expr combine(std::vector<Halide::Expr> parts) const;
   /// A maximum over values (rank(k) << 32) | index(k), 32 bits each, where a later k has the smaller index: the ranks
@@ -61,9 +93,13 @@ class ReductionStage {
   enum class Operator { add, max, min };
   std::string name_;
   std::vector<Halide::Var> index_;
-  Halide::Expr start_, value_, condition_, extent_, length_, rank_, index_of_key_;
+  std::vector<Halide::Expr> starts_;
+  std::optional<Merging> merging_;
+  Halide::Expr value_, condition_, extent_, length_, rank_, index_of_key_;
   std::string variable_;
-  Operator operator_;
+  Operator operator_ = Operator::add;
+  void refuse(const std::string& what) const;
+  void refuse_merge() const;
 };
 
 /// The values of a Func's plain definition; the reference lets a schedule replace them before it is lowered.

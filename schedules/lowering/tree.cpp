@@ -51,34 +51,32 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
   if (stage.is_ranked()) return make_ranked_share(stage, name, index, member, members, unroll, rewrite);
   const Expr extent = stage.extent(), length = stage.length(rewrite);
   const int step = members * unroll;
-  const auto value = [&](const Expr& k) {
+  const auto state = [&](const Expr& k) {
     const Expr within = Halide::unsafe_promise_clamped(k, 0, extent - 1);
-    const Expr condition = stage.condition(within, rewrite);
-    const Expr v = stage.value(within, rewrite);
-    return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
+    return stage.state_if(stage.condition(within, rewrite), stage.state(within, rewrite));
   };
   Share share{Func(stage.name() + name), Func(stage.name() + name + "_kept"), RDom(0, extent / step), RDom(0, 1)};
   Func& f = share.func;
   const std::vector<Expr> at = expressions(index);
-  f(index) = stage.start();
+  define(f, index, stage.starts());
 
   // A step's values as a tree: their loads are under way together, and sums round less.
   const RDom& steps = share.steps;
   if (stage.has_length()) share.steps.where((steps.x + 1) * step <= length);
-  std::vector<Expr> values;
-  for (int i = 0; i < unroll; i++) values.push_back(value(steps.x * step + i * members + member));
-  f(at) = stage.combine(f(at), stage.combine(values));
+  std::vector<std::vector<Expr>> states;
+  for (int i = 0; i < unroll; i++) states.push_back(state(steps.x * step + i * members + member));
+  update_at_once(f, at, stage.merge(values_at(f, at), stage.merge(states)));
 
   // What is left of a step: its loads are under way together, too, those beyond the end at the last element and masked.
   const Expr first = (length / step + share.rest) * step;
   share.rest.where(first + member < length);
-  values.clear();
+  states.clear();
   for (int i = 0; i < unroll; i++) {
     const Expr k = first + i * members + member;
-    values.push_back(Halide::select(k < length, value(Halide::min(k, length - 1)), stage.start()));
+    states.push_back(stage.state_if(k < length, state(Halide::min(k, length - 1))));
   }
-  f(at) = stage.combine(f(at), stage.combine(values));
-  share.kept(index) = f(at);
+  update_at_once(f, at, stage.merge(values_at(f, at), stage.merge(states)));
+  define(share.kept, index, values_at(f, at));
   return share;
 }
 
@@ -91,13 +89,13 @@ std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members,
     Var member("member");
     std::vector<Var> vars = index;
     if (left > 1) vars.insert(vars.begin(), member);
-    std::vector<Expr> parts;
+    std::vector<std::vector<Expr>> parts;
     for (int i = 0; i < members / left; i++) {
       std::vector<Expr> at = expressions(index);
       at.insert(at.begin(), left > 1 ? Expr(member + i * left) : Expr(i));
-      parts.push_back(func(at));
+      parts.push_back(values_at(func, at));
     }
-    next(vars) = stage.combine(parts);
+    define(next, vars, stage.merge(parts));
     tree.push_back(next);
     func = next;
     members = left;

@@ -19,18 +19,17 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
   lane_index.insert(lane_index.begin(), lane_);
   const std::vector<Expr> at(lane_index.begin(), lane_index.end());
   const Expr extent = stage.extent(), length = stage.length(rewrite);
-  const auto value = [&](const Expr& k, const Expr& valid) {
-    const Expr v = value_at ? value_at(k) : stage.value(k, rewrite),
-               condition = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
-    return Halide::Internal::is_const_one(condition) ? v : Halide::select(condition, v, stage.start());
+  const auto state = [&](const Expr& k, const Expr& valid) {
+    const std::vector<Expr> state = value_at ? std::vector<Expr>{value_at(k)} : stage.state(k, rewrite);
+    return stage.state_if(Halide::Internal::simplify(valid && stage.condition(k, rewrite)), state);
   };
 
   // Steps of one vector per accumulator. A sum takes them in blocks, so that no long row is added up in one chain.
   const auto add_step = [&](Func& to, const std::vector<Expr>& place, const Expr& step) {
     const Expr k = Halide::unsafe_promise_clamped(step * width_ + lane_, 0, extent - 1);
-    to(place) = stage.combine(to(place), value(k, Halide::Internal::const_true()));
+    update_at_once(to, place, stage.merge(values_at(to, place), state(k, Halide::Internal::const_true())));
   };
-  main_(lane_index) = stage.start();
+  define(main_, lane_index, stage.starts());
   if (stage.is_idempotent()) {
     RDom steps(0, extent / width_);
     if (stage.has_length()) steps.where((steps + 1) * width_ <= length);
@@ -42,34 +41,36 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     within_.where((block_number_ * kSteps + within_ + 1) * width_ <= length);
     std::vector<Var> block_index = lane_index;
     block_index.push_back(block_number_);
-    block_(block_index) = stage.start();
+    define(block_, block_index, stage.starts());
     add_step(block_, {block_index.begin(), block_index.end()}, block_number_ * kSteps + within_);
     std::vector<Expr> of_block = at;
     of_block.emplace_back(each_block_);
-    main_(at) = stage.combine(main_(at), block_(of_block));
+    update_at_once(main_, at, stage.merge(values_at(main_, at), values_at(block_, of_block)));
   }
 
   RDom rest(0, stage.has_length() ? Expr(width_ / vector_) : (extent % width_ + vector_ - 1) / vector_);
   const Expr first = length / width_ * width_ + rest * vector_;
   if (stage.has_length()) rest.where(first < length);
-  rest_(lane_index) = stage.start();
-  rest_(at) = stage.combine(rest_(at), value(Halide::clamp(first + lane_, 0, length - 1), first + lane_ < length));
+  define(rest_, lane_index, stage.starts());
+  update_at_once(
+      rest_, at,
+      stage.merge(values_at(rest_, at), state(Halide::clamp(first + lane_, 0, length - 1), first + lane_ < length)));
 
-  std::vector<Expr> parts{rest_(at)};
+  std::vector<std::vector<Expr>> parts{values_at(rest_, at)};
   for (int i = 0; i < width_ / vector_; i++) {
     std::vector<Expr> shifted = at;
     shifted[0] = lane_ + i * vector_;
-    parts.push_back(main_(shifted));
+    parts.push_back(values_at(main_, shifted));
   }
-  lanes_(lane_index) = stage.combine(parts);
+  define(lanes_, lane_index, stage.merge(parts));
 
   parts.clear();
   for (int i = 0; i < vector_; i++) {
     std::vector<Expr> fixed = at;
     fixed[0] = i;
-    parts.push_back(lanes_(fixed));
+    parts.push_back(values_at(lanes_, fixed));
   }
-  total_(index) = stage.combine(parts);
+  define(total_, index, stage.merge(parts));
 }
 
 void VectorReduction::compute_at(const Halide::LoopLevel& level) {

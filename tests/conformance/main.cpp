@@ -3,6 +3,7 @@
 
 #include "ashlar/ops/fused_product.h"
 #include "ashlar/ops/generic.h"
+#include "ashlar/ops/merged_reduction.h"
 #include "ashlar/ops/neighbours.h"
 #include "ashlar/ops/row_family.h"
 #include "runtime/all.h"
@@ -15,11 +16,13 @@ int main(int argc, char** argv) {
   conformance::add_family_cases();
   conformance::add_fused_product_cases();
   conformance::add_generic_cases();
+  conformance::add_merged_reduction_cases();
   conformance::add_neighbour_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
-  for (const auto& of_file : {kernels::all_of_fused_product(), kernels::all_of_generic(), kernels::all_of_neighbours(),
-                              kernels::all_of_row_family()}) {
+  for (const auto& of_file :
+       {kernels::all_of_fused_product(), kernels::all_of_generic(), kernels::all_of_merged_reduction(),
+        kernels::all_of_neighbours(), kernels::all_of_row_family()}) {
     kernels.insert(kernels.end(), of_file.begin(), of_file.end());
   }
   return conformance::run_conformance(argc, argv, kernels);

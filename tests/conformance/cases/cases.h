@@ -22,6 +22,7 @@ void add_family_cases();
 void add_fused_product_cases();
 void add_generic_cases();
 void add_neighbour_cases();
+void add_merged_reduction_cases();
 
 inline void add_all_cases() {
   add_movement_cases();

@@ -40,6 +40,36 @@ Reduced maximum_of(const Group& x) {
   return {largest + 0.0, 0};  // a largest 0 is +0, whatever the order of zeros
 }
 
+// Σ (x - mean)² / (n - correction). A rounding of the mean moves the sum by its distance from each element.
+Reduced variance_of(const Group& x, double correction) {
+  const auto n = static_cast<double>(x.size());
+  double sum = 0, squares = 0;
+  for (const double v : x) sum += v;
+  for (const double v : x) squares += (v - sum / n) * (v - sum / n);
+  const double variance = squares / std::max(n - correction, 0.0);
+  return {variance, variance + std::abs(sum / n) * std::sqrt(variance)};
+}
+Reduced sample_variance_of(const Group& x) { return variance_of(x, 1); }
+Reduced population_variance_of(const Group& x) { return variance_of(x, 0); }
+Reduced variance_but_two_of(const Group& x) { return variance_of(x, 2.5); }
+
+// m + ln Σ e^(x - m), of nothing and of -Inf alone -Inf
+Reduced logsumexp_of(const Group& x) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (const double v : x) largest = max_of(largest, v);
+  if (std::isinf(largest) || std::isnan(largest)) return {largest, 0};
+  for (const double v : x) sum += std::exp(v - largest);
+  const double y = largest + std::log(sum);
+  return {y, 1 + std::abs(y)};
+}
+
+// Each product is rounded: of many, some roundings cancel.
+Reduced product_of(const Group& x) {
+  double product = 1;
+  for (const double v : x) product *= v;
+  return {product, std::abs(product) * std::max(1.0, std::sqrt(static_cast<double>(x.size())) / 100)};
+}
+
 // The first of equals; a NaN counts as the largest, as in NumPy and PyTorch.
 Reduced position_of_maximum(const Group& x) {
   check_not_empty(x);
@@ -58,18 +88,41 @@ struct Function {
   Tolerance tolerance;
   bool has_f64;
   bool has_empty;  // an empty group has a result
+  Values values = {};
+  Values distinct = {Pattern::distinct, -2, 2};  // for gradients
 };
+
+template <int Halves>
+Tensor variance(const Tensor& x, const Axes& axes, bool keepdim) {
+  return var(x, axes, keepdim, Halves / 2.0);
+}
+template <int Halves>
+Var variance(const Var& x, const Axes& axes, bool keepdim) {
+  return ad::var(x, axes, keepdim, Halves / 2.0);
+}
+
+// Products of many numbers neither overflow nor vanish when these are close to 1.
+constexpr Values kNearOne{Pattern::uniform, 0.99, 1.01};
 
 const Function kFunctions[] = {
     {"sum", sum, ad::sum, sum_of, terms(), true, true},
     {"mean", mean, ad::mean, mean_of, terms(), false, true},
     {"max", max, ad::max, maximum_of, ulps(0), false, false},
     {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false},
+    {"var", variance<2>, nullptr, sample_variance_of, terms(), true, true},
+    {"logsumexp", logsumexp, ad::logsumexp, logsumexp_of, terms(), false, true},
+    {"prod", prod, ad::prod, product_of, terms(), true, true, kNearOne, {Pattern::distinct, 0.9, 1.1}},
 };
+
+// The variance once more, recorded, and with other corrections: of one element, the first alone has a gradient.
+const Function kPopulationVariance{"var", variance<0>, variance<0>, population_variance_of, terms(), true, true};
+const Function kSampleVariance{"var", variance<2>, variance<2>, sample_variance_of, terms(), true, true};
+const Function kVarianceButTwo{"var", variance<5>, nullptr, variance_but_two_of, terms(), true, true};
 
 Case with_other_axes(const Function& f, const Case& like, Random& random);
 
 Case example(const Function& f, std::string name, Input input, Axes axes = {}, bool keepdim = false) {
+  if (input.values.pattern == Pattern::uniform && input.values.low == Values().low) input.values = f.values;
   Case item{.kernel = f.name,
             .name = std::move(name),
             .inputs = {std::move(input)},
@@ -87,7 +140,7 @@ Case example(const Function& f, std::string name, Input input, Axes axes = {}, b
 }
 
 Case differentiable_example(const Function& f, std::string name, Input input, Axes axes, bool keepdim) {
-  input.values = {Pattern::distinct, -2, 2};
+  if (input.values.pattern == Pattern::uniform) input.values = f.distinct;
   Case item = example(f, std::move(name), std::move(input), axes, keepdim);
   if (f.record) item.differentiable = [&f, axes, keepdim](Vars x) { return f.record(x[0], axes, keepdim); };
   return item;
@@ -107,6 +160,20 @@ Case with_other_axes(const Function& f, const Case& like, Random& random) {
   input.shape = symbols(rank, random);
   return like.differentiable ? differentiable_example(f, name, input, axes, keepdim)
                              : example(f, name, input, axes, keepdim);
+}
+
+void add_gradients(const Function& f) {
+  add_case(differentiable_example(f, "gradient_all", {.shape = {3, 5, 4}}, {}, false));
+  add_case(differentiable_example(f, "gradient_middle", {.shape = {3, 5, 4}}, {1}, false));
+  add_case(differentiable_example(f, "gradient_outer_kept", {.shape = {3, 5, 4}}, {0, 2}, true));
+  // Gradient kernels beyond one vector, tile and block.
+  for (Case item : {differentiable_example(f, "gradient_rows_of_1025", {.shape = {7, 1025}}, {1}, false),
+                    differentiable_example(f, "gradient_columns_of_1025", {.shape = {1025, 7}}, {0}, true),
+                    differentiable_example(f, "gradient_all_of_4099", {.shape = {4099}}, {}, false)}) {
+    if (f.exact == maximum_of) item.gradient_dtypes = {DType::f32};  // 16 bits leave ties
+    add_case(item);
+  }
+  add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
 }
 
 void add_function(const Function& f) {
@@ -171,18 +238,7 @@ void add_function(const Function& f) {
   add_case(example(f, "special_columns", {{9, 1025}, {Pattern::special}}, {0}));
   add_case(example(f, "no_rows", {.shape = {0, 5}}, {1}));
   if (f.has_empty) add_case(example(f, "empty_rows", {.shape = {5, 0}}, {1}));
-
-  add_case(differentiable_example(f, "gradient_all", {.shape = {3, 5, 4}}, {}, false));
-  add_case(differentiable_example(f, "gradient_middle", {.shape = {3, 5, 4}}, {1}, false));
-  add_case(differentiable_example(f, "gradient_outer_kept", {.shape = {3, 5, 4}}, {0, 2}, true));
-  // Gradient kernels beyond one vector, tile and block.
-  for (Case item : {differentiable_example(f, "gradient_rows_of_1025", {.shape = {7, 1025}}, {1}, false),
-                    differentiable_example(f, "gradient_columns_of_1025", {.shape = {1025, 7}}, {0}, true),
-                    differentiable_example(f, "gradient_all_of_4099", {.shape = {4099}}, {}, false)}) {
-    if (f.exact == maximum_of) item.gradient_dtypes = {DType::f32};  // 16 bits leave ties
-    add_case(item);
-  }
-  add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
+  if (f.exact != sample_variance_of) add_gradients(f);
 
   for (const auto& [name, shape, axis] :
        {std::tuple{"rows_16384x1024", Shape{16384, 1024}, 1}, {"columns_16384x1024", Shape{16384, 1024}, 0}}) {
@@ -195,10 +251,48 @@ void add_function(const Function& f) {
   add_case(bench);
 }
 
+// Beside the default correction of 1, whose cases are those of every reduction.
+void add_variances() {
+  add_gradients(kPopulationVariance);
+  for (const int64_t n : {1, 2, 3, 1025, 100003}) {
+    const std::string rows = "rows_of_" + std::to_string(n);
+    add_case(example(kPopulationVariance, "population_" + rows, {.shape = {3, n}}, {1}));
+    add_case(example(kVarianceButTwo, "but_two_" + rows, {.shape = {3, n}}, {1}));
+  }
+  for (const Axes& axes : {Axes{}, Axes{1}, Axes{0, 2}}) {
+    Case item = differentiable_example(kSampleVariance, "sample_gradient_over_" + axes.str(), {.shape = {3, 5, 4}},
+                                       axes, axes.rank() == 1);
+    item.fixed_shapes = true;
+    item.vary = {};
+    add_case(item);
+  }
+  // Σ x² - (Σ x)² / n would have no digit left here.
+  for (const Shape& shape : {Shape{7, 1025}, Shape{1, 300'000}, Shape{1025, 70}}) {
+    for (const int axis : {0, 1}) {
+      Case item = example(kSampleVariance, "far_from_zero_" + shape.str() + "_over_" + std::to_string(axis),
+                          {shape, {Pattern::uniform, 1000, 1001}}, {axis});
+      item.dtypes = {DType::f32, DType::f64};
+      add_case(item);
+    }
+  }
+}
+
+// The gradient of an element that is 0 is the product of the others, unless there is another 0.
+void add_products_with_zeros() {
+  const Function& f = *std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                    [](const Function& g) { return g.exact == product_of; });
+  for (const int64_t n : {2, 3, 5}) {
+    add_case(differentiable_example(f, "gradient_with_zeros_" + std::to_string(n),
+                                    {{40, n}, {Pattern::integers, -2, 2}}, {1}, n == 3));
+  }
+}
+
 }  // namespace
 
 void add_reduction_cases() {
   for (const Function& f : kFunctions) add_function(f);
+  add_variances();
+  add_products_with_zeros();
 }
 
 }  // namespace ashlar::conformance

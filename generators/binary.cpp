@@ -21,6 +21,7 @@ class Binary : public Kernel<Binary<T>> {
 
   void bind(const BinaryOperator& op) {
     operator_ = op;
+    if (std::is_same_v<T, i64>) this->widest_on_cpu(CodeTarget::cpu);  // few elements, and rare
     this->formula(op.name + "(a, b) = " + op.formula + ", broadcasting").form(Form::broadcast);
     for (const GradientRule& rule : op.gradients) this->gradient(rule.input, rule.expression);
   }

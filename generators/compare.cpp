@@ -20,6 +20,7 @@ class Comparison : public Kernel<Comparison<T>> {
 
   void bind(const ComparisonOperator& op) {
     operator_ = op;
+    if (!std::is_same_v<T, f32>) this->widest_on_cpu(CodeTarget::cpu);
     this->formula(op.name + "(a, b) = " + op.formula + ", as bool, broadcasting").form(Form::broadcast);
   }
   void algorithm() {

@@ -83,7 +83,8 @@ json describe(const Tensor& tensor) {
 }
 
 DType parse_dtype(std::string_view name) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64, DType::u8}) {
+  for (int i = 0; i < kDTypes; i++) {
+    const auto dtype = static_cast<DType>(i);
     if (name_of(dtype) == name) return dtype;
   }
   throw ValueError("ashlar_bench_make", std::string(name), "the name of a dtype", "Use f32, f16, bf16, …");

@@ -3,7 +3,7 @@
 // (x / (1 + e^-x) below -88, for one).
 #pragma once
 
-#include "dsl/value.h"
+#include "dsl/functions.h"
 
 namespace ashlar::dsl {
 
@@ -47,8 +47,8 @@ inline Dual sigmoid(const Dual& a) {
   const Value e = exp(-abs(a.v)), scale = reciprocal(1.0 + e);
   return {sigmoid(a.v), e * scale * scale * a.d};
 }
-// relu' = 1 above 0 and for NaN, else 0 (at 0 too, as in PyTorch). Halide takes a <= 0 for !(0 < a), which NaN fulfils.
-inline Dual relu(const Dual& a) { return {relu(a.v), select(a.v > 0 || is_nan(a.v), a.d, 0.0)}; }
+// relu' = 1 above 0 and for NaN, else 0 (at 0 too, as in PyTorch)
+inline Dual relu(const Dual& a) { return {relu(a.v), select(!(a.v <= 0), a.d, 0.0)}; }
 // silu' = s + x s (1 - s)
 inline Dual silu(const Dual& a) {
   const Dual s = sigmoid(a);

@@ -15,6 +15,10 @@ struct f64 {};
 struct i32 {};
 struct i64 {};
 struct u8 {};
+struct u32 {};
+struct i8 {};
+struct u16 {};
+struct i16 {};
 struct boolean {};
 /// Elements that are only moved: `Bytes` bytes, never computed with.
 template <int Bytes>
@@ -33,7 +37,7 @@ struct NativeElement {
   static Expr load(const Expr& stored, const Halide::Target&) { return stored; }
   static Expr store(const Value& value, const Halide::Target&) { return value.as(Halide::type_of<Native>()); }
 };
-inline Expr u32(const Expr& e) { return Halide::cast<uint32_t>(e); }
+inline Expr widened(const Expr& e) { return Halide::cast<uint32_t>(e); }
 inline Expr bits(const Expr& e) { return Halide::reinterpret<uint32_t>(e); }
 inline Expr word(uint32_t value) { return Halide::Internal::make_const(Halide::UInt(32), value); }
 inline Expr real(const Expr& e) { return Halide::reinterpret<float>(e); }
@@ -53,6 +57,14 @@ template <>
 struct Element<i64> : detail::NativeElement<int64_t, DType::i64> {};
 template <>
 struct Element<u8> : detail::NativeElement<uint8_t, DType::u8> {};
+template <>
+struct Element<u32> : detail::NativeElement<uint32_t, DType::u32> {};
+template <>
+struct Element<i8> : detail::NativeElement<int8_t, DType::i8> {};
+template <>
+struct Element<u16> : detail::NativeElement<uint16_t, DType::u16> {};
+template <>
+struct Element<i16> : detail::NativeElement<int16_t, DType::i16> {};
 template <>
 struct Element<raw<1>> : detail::NativeElement<uint8_t, DType::u8> {};
 template <>
@@ -74,7 +86,7 @@ struct Element<bf16> {
   using Storage = uint16_t;
   using Arithmetic = float;
   static constexpr DType dtype = DType::bf16;
-  static Expr load(const Expr& stored, const Halide::Target&) { return detail::real(detail::u32(stored) << 16); }
+  static Expr load(const Expr& stored, const Halide::Target&) { return detail::real(detail::widened(stored) << 16); }
   static bool has_instruction(const Halide::Target& target) {
     return target.has_feature(Halide::Target::CUDA) && target.get_cuda_capability_lower_bound() >= 80;
   }
@@ -110,7 +122,7 @@ struct Element<f16> {
     if (target.has_feature(Halide::Target::OpenCL))
       return detail::opencl_function(Halide::Float(32), "ashlar_f32_from_f16", stored);
     constexpr uint32_t kExponent = 0x7c00u << 13;
-    const Expr h = detail::u32(stored), shifted = (h & detail::word(0x7fff)) << 13,
+    const Expr h = detail::widened(stored), shifted = (h & detail::word(0x7fff)) << 13,
                exponent = shifted & detail::word(kExponent);
     const Expr biased = shifted + detail::word((127u - 15u) << 23);
     // A subnormal half is a normal float: let the float unit normalise it.

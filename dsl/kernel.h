@@ -18,6 +18,7 @@
 #include "dsl/algorithm_checks.h"
 #include "dsl/arguments.h"
 #include "dsl/checks.h"
+#include "dsl/functions.h"
 #include "dsl/operator.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"

@@ -1,5 +1,6 @@
 // Value: what a kernel computes with. A thin wrapper over Halide::Expr that owns the operations whose Halide versions
-// lose NaN on some target (max, min, clamp, relu): argument-dependent look-up finds these and never Halide's.
+// lose NaN on some target (comparisons, max, min, clamp, relu) or say nothing about some operands (shifts, division of
+// integers): argument-dependent look-up finds these and never Halide's. Functions of floats are in dsl/functions/.
 #pragma once
 
 #include <Halide.h>
@@ -22,6 +23,7 @@ class Value {
   Value(float constant) : Value(static_cast<double>(constant)) {}
   Value(double constant) : constant_(constant), expr_(static_cast<float>(constant)) {}
   Value(int constant) : constant_(constant), expr_(constant) {}
+  Value(uint32_t constant) : constant_(constant), expr_(constant) {}
 
   const Expr& expr() const { return expr_; }
   operator Expr() const { return expr_; }
@@ -32,7 +34,9 @@ class Value {
       mistake("the constant " + std::to_string(*constant_) +
               " meets integers, which would cut it off; compute in floats with to_float(x)");
     }
-    return constant_ ? Halide::Internal::make_const(type, *constant_) : Halide::cast(type, expr_);
+    if (!constant_) return Halide::cast(type, expr_);
+    if (type.is_float()) return Halide::Internal::make_const(type, *constant_);
+    return Halide::Internal::make_const(type, static_cast<int64_t>(*constant_));
   }
   bool is_constant() const { return constant_.has_value(); }
 
@@ -72,10 +76,67 @@ inline Value f32_operand(const Value& x, const char* function) {
   }
   return value;
 }
+/// The same, in one type: as Halide's operators would convert them.
+inline std::pair<Expr, Expr> comparable(const Value& a, const Value& b) {
+  auto [x, y] = matched(a, b);
+  Halide::Internal::match_types(x, y);
+  return {x, y};
+}
+/// The remainder of floats (dsl/functions/rounding.cpp).
+Value float_remainder(const Expr& a, const Expr& b);
+/// Both operands of an operation on whole numbers.
+inline std::pair<Expr, Expr> integers(const Value& a, const Value& b, const char* operation) {
+  auto [x, y] = comparable(a, b);
+  if (!x.type().is_int_or_uint()) mistake(std::string(operation) + " of floats, but it is for integers");
+  return {x, y};
+}
+inline Expr zero(const Halide::Type& type) { return Halide::Internal::make_zero(type); }
+inline Expr one(const Halide::Type& type) { return Halide::Internal::make_one(type); }
+/// a / b and a % b of integers, rounded towards -∞; Halide's leave no negative remainder. 0 where b is 0.
+inline std::pair<Expr, Expr> floor_division(const Expr& a, const Expr& b) {
+  if (Halide::Internal::is_positive_const(b)) return {a / b, a % b};
+  const Expr zero_of = zero(b.type()), is_none = b == zero_of, divisor = Halide::select(is_none, one(b.type()), b);
+  Expr quotient = a / divisor, rest = a % divisor;
+  if (a.type().is_int()) {
+    const Expr differ = b < zero_of && rest != zero_of;
+    quotient = Halide::select(differ, quotient - one(a.type()), quotient);
+    rest = Halide::select(differ, rest + b, rest);
+  }
+  return {Halide::select(is_none, zero_of, quotient), rest};
+}
+/// A number of places to shift a `type` by, held below its width, and whether it was: as unsigned, in which a negative
+/// number is beyond every width.
+inline std::pair<Expr, Expr> places(const Value& n, const Halide::Type& type) {
+  const Halide::Type whole = type.with_code(halide_type_uint);
+  const auto width = static_cast<uint64_t>(type.bits());
+  if (const auto constant = Halide::Internal::as_const_int(n.expr())) {
+    const bool fits = *constant >= 0 && static_cast<uint64_t>(*constant) < width;
+    const int64_t count = fits ? *constant : 0;
+    return {Halide::Internal::make_const(whole, count), Halide::Internal::make_bool(fits)};
+  }
+  if (!n.type().is_int_or_uint()) mistake("a shift by floats, but it is for integers");
+  const Expr count = Halide::cast(n.type().with_code(halide_type_uint), n.expr());
+  const auto in_its_type = [&](uint64_t value) { return Halide::Internal::make_const(count.type(), value); };
+  return {Halide::cast(whole, count & in_its_type(width - 1)), count < in_its_type(width)};
+}
+/// condition ? yes : no, decided here where it's a constant.
+inline Expr chosen(const Expr& condition, const Expr& yes, const Expr& no) {
+  if (Halide::Internal::is_const_one(condition)) return yes;
+  return Halide::Internal::is_const_zero(condition) ? no : Halide::select(condition, yes, no);
+}
 /// One float operation (strict_add, strict_mul, …) that is carried out as written. Halide::strict_float() says so of
 /// every operation below it, which rules out fused multiply-adds in all of them.
 inline Expr strictly(Halide::Internal::Call::IntrinsicOp operation, const Expr& a, const Expr& b) {
   return Halide::Internal::Call::make(a.type(), operation, {a, b}, Halide::Internal::Call::PureIntrinsic);
+}
+inline Expr strictly_compared(Halide::Internal::Call::IntrinsicOp operation, const Expr& a, const Expr& b) {
+  return Halide::Internal::Call::make(Halide::Bool(a.type().lanes()), operation, {a, b},
+                                      Halide::Internal::Call::PureIntrinsic);
+}
+/// a <= b, false with NaN. Halide's strict_le is !(b < a) on CPUs.
+inline Expr at_most(const Expr& a, const Expr& b) {
+  using Halide::Internal::Call;
+  return strictly_compared(Call::strict_lt, a, b) || strictly_compared(Call::strict_eq, a, b);
 }
 }  // namespace detail
 
@@ -91,35 +152,38 @@ inline Value operator*(const Value& a, const Value& b) {
   auto [x, y] = detail::matched(a, b);
   return x * y;
 }
+/// Of floats the quotient; of integers PyTorch's floor_divide: rounded towards -∞, 0 where b is 0.
 inline Value operator/(const Value& a, const Value& b) {
   auto [x, y] = detail::matched(a, b);
-  return x / y;
+  if (x.type().is_float() || y.type().is_float()) return x / y;
+  Halide::Internal::match_types(x, y);
+  return detail::floor_division(x, y).first;
+}
+/// a - floor(a / b) b, with the sign of b, as PyTorch's remainder. Of integers 0 where b is 0; of floats exact, NaN
+/// where b is 0 or a infinite (dsl/functions/rounding.h).
+inline Value operator%(const Value& a, const Value& b) {
+  auto [x, y] = detail::comparable(a, b);
+  return x.type().is_float() ? detail::float_remainder(x, y) : Value(detail::floor_division(x, y).second);
 }
 inline Value operator-(const Value& a) { return -a.expr(); }
+
+// Comparisons with NaN are false, but for !=. Halide takes a plain x >= c for !(x < c), which NaN fulfils, and compiles
+// plain ones on the assumption that there is no NaN.
 inline Value operator<(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x < y;
-}
-inline Value operator>(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x > y;
+  auto [x, y] = detail::comparable(a, b);
+  return x.type().is_float() ? detail::strictly_compared(Halide::Internal::Call::strict_lt, x, y) : x < y;
 }
 inline Value operator<=(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x <= y;
-}
-inline Value operator>=(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x >= y;
+  auto [x, y] = detail::comparable(a, b);
+  return x.type().is_float() ? detail::at_most(x, y) : x <= y;
 }
 inline Value operator==(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x == y;
+  auto [x, y] = detail::comparable(a, b);
+  return x.type().is_float() ? detail::strictly_compared(Halide::Internal::Call::strict_eq, x, y) : x == y;
 }
-inline Value operator!=(const Value& a, const Value& b) {
-  auto [x, y] = detail::matched(a, b);
-  return x != y;
-}
+inline Value operator>(const Value& a, const Value& b) { return b < a; }
+inline Value operator>=(const Value& a, const Value& b) { return b <= a; }
+inline Value operator!=(const Value& a, const Value& b) { return !(a == b).expr(); }
 inline Value operator&&(const Value& a, const Value& b) { return a.expr() && b.expr(); }
 inline Value operator||(const Value& a, const Value& b) { return a.expr() || b.expr(); }
 inline Value operator!(const Value& a) { return !a.expr(); }
@@ -130,26 +194,68 @@ inline Value select(const Value& condition, const Value& yes, const Value& no) {
   return Halide::select(condition.expr(), x, y);
 }
 
+// Bits of integers; of truth values as logic.
+inline Value operator&(const Value& a, const Value& b) {
+  auto [x, y] = detail::integers(a, b, "&");
+  return x & y;
+}
+inline Value operator|(const Value& a, const Value& b) {
+  auto [x, y] = detail::integers(a, b, "|");
+  return x | y;
+}
+inline Value operator^(const Value& a, const Value& b) {
+  auto [x, y] = detail::integers(a, b, "^");
+  return x ^ y;
+}
+inline Value operator~(const Value& a) { return ~a.expr(); }
+
+// x << n and x >> n: n at or beyond the width, or negative, shifts all bits out (of a signed x to the right: its sign
+// stays). What x << n pushes out at the top is lost.
+inline Value operator<<(const Value& a, const Value& n) {
+  const Expr x = detail::integers(a, a.is_constant() ? n : a, "<<").first;
+  const auto [places, fits] = detail::places(n, x.type());
+  return detail::chosen(fits, Halide::cast(x.type(), Halide::cast(places.type(), x) << places), detail::zero(x.type()));
+}
+inline Value operator>>(const Value& a, const Value& n) {
+  const Expr x = detail::integers(a, a.is_constant() ? n : a, ">>").first;
+  const auto [places, fits] = detail::places(n, x.type());
+  const Expr sign = x.type().is_int() ? x >> (x.type().bits() - 1) : detail::zero(x.type());
+  return detail::chosen(fits, x >> places, sign);
+}
+
+/// The exact product of two integers of one type, in the type of at least twice the width and at least 32 bits.
+inline Value mul_wide(const Value& a, const Value& b) {
+  auto [x, y] = detail::integers(a, b, "mul_wide");
+  const Halide::Type wide = x.type().with_bits(std::max(32, 2 * x.type().bits()));
+  if (wide.bits() > 64) mistake("mul_wide of 64-bit integers: no type holds their product");
+  return Halide::cast(wide, x) * Halide::cast(wide, y);
+}
+/// The upper half of that product of two 32-bit integers, in their type.
+inline Value mul_hi(const Value& a, const Value& b) {
+  const Value product = mul_wide(a, b);
+  if (product.type().bits() != 64) mistake("mul_hi is for 32-bit integers: mul_wide holds the product of shorter ones");
+  return Halide::cast(product.type().with_bits(32), product.expr() >> Halide::Internal::make_const(product.type(), 32));
+}
+
 inline Value is_nan(const Value& x) { return detail::is_nan_bits(x); }
 
 // max(a, b) = a if a > b or a is NaN, else b;  NaN in either operand comes through.
 inline Value max(const Value& a, const Value& b) {
   auto [x, y] = detail::matched(a, b);
   if (!x.type().is_float()) return Halide::max(x, y);
-  return Halide::strict_float(Halide::select(x > y || detail::is_nan_bits(x), x, y));
+  return Halide::select((Value(y) < Value(x)).expr() || detail::is_nan_bits(x), x, y);
 }
 // min(a, b) = a if a < b or a is NaN, else b
 inline Value min(const Value& a, const Value& b) {
   auto [x, y] = detail::matched(a, b);
   if (!x.type().is_float()) return Halide::min(x, y);
-  return Halide::strict_float(Halide::select(x < y || detail::is_nan_bits(x), x, y));
+  return Halide::select((Value(x) < Value(y)).expr() || detail::is_nan_bits(x), x, y);
 }
 inline Value clamp(const Value& x, const Value& low, const Value& high) { return min(max(x, low), high); }
-// relu(x) = 0 if x < 0, else x;  keeps NaN
-inline Value relu(const Value& x) {
-  return Halide::strict_float(Halide::select(x.expr() < Value(0).as(x.type()), Value(0).as(x.type()), x.expr()));
-}
-inline Value abs(const Value& x) { return Halide::abs(x.expr()); }
+// relu(x) = x where x > 0 or NaN, else +0, also for -0
+inline Value relu(const Value& x) { return select(!(x <= 0), x, 0); }
+/// |x|, in x's type: that of the most negative integer is itself.
+inline Value abs(const Value& x) { return Halide::cast(x.type(), Halide::abs(x.expr())); }
 inline Value square(const Value& x) { return x * x; }
 inline Value sqrt(const Value& x) { return Halide::sqrt(detail::float_operand(x, "sqrt").expr()); }
 inline Value rsqrt(const Value& x) { return 1.0 / sqrt(detail::float_operand(x, "rsqrt")); }
@@ -167,59 +273,6 @@ inline Value as_written(const Value& value) { return Halide::strict_float(value.
 inline Value sum_as_written(const Value& a, const Value& b) {
   auto [x, y] = detail::matched(a, b);
   return detail::strictly(Halide::Internal::Call::strict_add, x, y);
-}
-
-Value exp(const Value& x);
-Value log(const Value& x);
-Value erf(const Value& x);
-/// e^x for x <= 0 to 6e-6 of itself: two instructions on a GPU. For sums of exponentials below their maximum.
-Value exp_below_zero(const Value& x);
-/// 1/x to 1 ULP where x and 1/x are normal numbers: one instruction on CUDA.
-Value reciprocal(const Value& x);
-/// Φ(x) = (1 + erf(x/√2)) / 2, to 2e-7
-Value normal_cdf(const Value& x);
-inline Value sin(const Value& x) { return Halide::sin(detail::float_operand(x, "sin").expr()); }
-inline Value cos(const Value& x) { return Halide::cos(detail::float_operand(x, "cos").expr()); }
-
-// expm1(x) = e^x - 1;  near 0, where that cancels, the Taylor polynomial x (1 + x/2 (1 + x/3 (1 + …)))
-inline Value expm1(const Value& operand) {
-  const Value x = detail::float_operand(operand, "expm1");
-  Value series = 1.0;
-  for (int n = 9; n >= 2; n--) series = 1.0 + x * (1.0 / n) * series;
-  return select(abs(x) < 0.5, x * series, exp(x) - 1.0);
-}
-// log1p(x) = ln(1 + x) with the rounding of 1 + x divided out (Goldberg 1991, theorem 4)
-inline Value log1p(const Value& operand) {
-  const Value x = detail::float_operand(operand, "log1p");
-  const Expr one = Value(1).as(x.type()), rounded = Halide::strict_float(one + x.expr());
-  return Halide::select(rounded == one, x.expr(),
-                        Halide::strict_float(Halide::log(rounded) * (x.expr() / (rounded - one))));
-}
-
-// sigmoid(x) = 1 / (1 + e^-|x|) for x >= 0, e^-|x| / (1 + e^-|x|) below: no overflow on either side
-inline Value sigmoid(const Value& operand) {
-  const Value x = detail::float_operand(operand, "sigmoid");
-  const Value e = exp(-abs(x));
-  return select(x >= 0, 1.0, e) * reciprocal(1.0 + e);
-}
-// tanh(x) = sign(x) (1 - e^-2|x|) / (1 + e^-2|x|);  near 0, where that cancels, an odd polynomial of degree 9
-inline Value tanh(const Value& operand) {
-  const Value x = detail::float_operand(operand, "tanh");
-  const Value magnitude = abs(x), e = exp(-2.0 * magnitude), s = x * x;
-  const Value far = (1.0 - e) * reciprocal(1.0 + e);
-  // Taylor: x - x³/3 + 2x⁵/15 - 17x⁷/315 + 62x⁹/2835;  below 0.25 the next term is under 1e-8 of the result.
-  const Value near = x + x * s * (-1.0 / 3 + s * (2.0 / 15 + s * (-17.0 / 315 + s * (62.0 / 2835))));
-  return select(magnitude < 0.25, near, select(x < 0, -far, far));
-}
-// silu(x) = x · sigmoid(x)
-inline Value silu(const Value& operand) {
-  const Value x = detail::float_operand(operand, "silu");
-  return x * sigmoid(x);
-}
-// gelu(x) = x Φ(x), the exact form (Hendrycks & Gimpel 2016)
-inline Value gelu(const Value& operand) {
-  const Value x = detail::float_operand(operand, "gelu");
-  return x * normal_cdf(x);
 }
 
 /// A float of `x`, for indices and counts.

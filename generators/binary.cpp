@@ -39,9 +39,6 @@ bool add_binary(const std::string& name, const std::string& formula, F, std::vec
   return register_bound_kernel<Binary, T...>(name, [op](auto& kernel) { kernel.bind(op); });
 }
 
-// [a = b]; a NaN equals nothing. Compiled for single elements on a CPU, a comparison alone takes it for equal.
-Value equals(const Value& a, const Value& b) { return select(a == b && !is_nan(a) && !is_nan(b), 1.0, 0.0); }
-
 const std::string kExtremum = "extremum_of_two_grad(dy, a, b, y, needs)";
 
 const bool registered =
@@ -58,7 +55,8 @@ const bool registered =
                                          {{kAllInputs, kExtremum}}) &&
     add_binary<f32, f16, bf16, f64, i64>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },
                                          {{kAllInputs, kExtremum}}) &&
-    add_binary<f32, f16, bf16, f64>("equal", "1 if a = b, else 0", [](auto a, auto b) { return equals(a, b); },
+    add_binary<f32, f16, bf16, f64>("equal", "1 if a = b, else 0",
+                                    [](auto a, auto b) { return select(a == b, 1.0, 0.0); },
                                     {{kAllInputs, kZeroGradient}});
 
 }  // namespace ashlar::dsl

@@ -1,6 +1,3 @@
-#include <cmath>
-#include <limits>
-
 #include "schedules/elementwise.h"
 
 namespace ashlar::dsl {
@@ -16,22 +13,6 @@ Value rounded_to_odd(const Value& x) {
   const Expr bits = Halide::reinterpret<int32_t>(nearest);
   const Expr odd = Halide::select(is_further, bits - 1, bits) | 1;
   return Halide::reinterpret<float>(Halide::select(back == exact, bits, odd));
-}
-
-// A float as the nearest integer towards zero that `To` can hold: saturated beyond its range; 0 for NaN.
-template <ElementType To>
-Value truncated(const Value& x) {
-  using Integer = typename Element<To>::Storage;
-  using Limits = std::numeric_limits<Integer>;
-  // Powers of two, or 0: exact in x's type. The upper one is the first that doesn't fit.
-  const auto bound = [&x](double value) { return Halide::Internal::make_const(x.type(), value); };
-  const Expr above = x.expr() >= bound(std::ldexp(1.0, Limits::digits));
-  const Expr below = x.expr() < bound(static_cast<double>(Limits::min()));
-  // First of all: Halide takes x >= c for !(x < c), which NaN fulfils.
-  const Expr is_no_number = is_nan(x);
-  const Expr fitting = Halide::select(is_no_number || above || below, bound(0), x.expr());
-  return Halide::strict_float(Halide::select(is_no_number, Expr(Integer{0}), above, Expr(Limits::max()), below,
-                                             Expr(Limits::min()), Halide::cast<Integer>(fitting)));
 }
 
 // y[i] = x[i] in another element type: to a float rounds to nearest even, to an integer truncates and saturates, to
@@ -53,9 +34,8 @@ class Cast : public Kernel<Cast<From, To>> {
   void algorithm() {
     if constexpr (kRoundsTwice) {
       y(i) = rounded_to_odd(x(i));
-    } else if constexpr (is_integer<To>()) {
-      const Value value = x(i);
-      y(i) = value.type().is_float() ? truncated<To>(value) : value;
+    } else if constexpr (is_integer(Element<To>::dtype)) {
+      y(i) = cast<To>(x(i));
     } else {
       y(i) = x(i);
     }
@@ -70,10 +50,6 @@ class Cast : public Kernel<Cast<From, To>> {
   template <ElementType T>
   static constexpr bool is_value() {
     return std::is_same_v<T, f32> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
-  }
-  template <ElementType T>
-  static constexpr bool is_integer() {
-    return std::is_same_v<T, i32> || std::is_same_v<T, i64> || std::is_same_v<T, u8>;
   }
   Var i{"i"};
 };
@@ -94,6 +70,16 @@ std::vector<Instance> all_casts() {
   return instances;
 }
 
-const bool registered = add_kernel({"cast", all_casts<f32, f16, bf16, f64, i32, i64, u8, boolean>()});
+// Those that other casts aren't made of (runtime/forms/cast_path.h), and those of f32.
+std::vector<Instance> casts() {
+  std::vector<Instance> instances = all_casts<f32, f16, bf16, f64, i32, i64, u8, boolean>();
+  const auto add = [&]<class... P>(P...) { (instances.push_back(detail::PairInstance<Cast, P>::make()), ...); };
+  add(Pair<u32, i64>{}, Pair<i8, i32>{}, Pair<u16, i32>{}, Pair<i16, i32>{}, Pair<i32, i16>{});
+  add(Pair<f64, u32>{}, Pair<f64, i8>{}, Pair<f64, u16>{}, Pair<f64, i16>{});
+  add(Pair<f32, u32>{}, Pair<u32, f32>{}, Pair<f32, i8>{}, Pair<i8, f32>{});
+  return instances;
+}
+
+const bool registered = add_kernel({"cast", casts()});
 
 }  // namespace ashlar::dsl

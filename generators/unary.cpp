@@ -57,11 +57,6 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
   Var i{"i"};
 };
 
-// relu(x) = x where x > 0 or NaN, else +0, also for -0: relu() of the language says x < 0, and PoCL then gives -0 in
-// some element types and +0 in others.
-Value positive_part(const Value& x) { return as_written(select(x > 0 || is_nan(x), x, 0.0)); }
-Dual positive_part(const Dual& x) { return {positive_part(x.v), relu(x).d}; }
-
 template <class F>
 bool add_unary(const std::string& name, const std::string& formula, const std::string& second, F f) {
   const UnaryOperator op{name, formula, [](Value x) -> Value { return F{}(x); }, [](Dual x) -> Dual { return F{}(x); },
@@ -78,7 +73,7 @@ const bool registered = add_unary("exp", "e^x", "exp_grad", [](auto x) { return 
                         add_unary("rsqrt", "1/√x", "rsqrt_second", [](auto x) { return rsqrt(x); }) &&
                         add_unary("tanh", "tanh x", "tanh_second", [](auto x) { return tanh(x); }) &&
                         add_unary("sigmoid", "1 / (1 + e^-x)", "sigmoid_second", [](auto x) { return sigmoid(x); }) &&
-                        add_unary("relu", "max(x, 0)", kZeroGradient, [](auto x) { return positive_part(x); }) &&
+                        add_unary("relu", "max(x, 0)", kZeroGradient, [](auto x) { return relu(x); }) &&
                         add_unary("gelu", "x/2 (1 + erf(x/√2))", "gelu_second", [](auto x) { return gelu(x); }) &&
                         add_unary("silu", "x sigmoid(x)", "silu_second", [](auto x) { return silu(x); });
 
@@ -92,10 +87,7 @@ class Neg : public Kernel<Neg<T>> {
 
   Neg() { this->formula("neg(x)[i] = -x[i]").form(Form::pointwise).gradient("x", "neg(dy)"); }
   // By the sign's bit: OpenCL C gets 0 - x from Halide, which is +0 for x = +0.
-  void algorithm() {
-    const Expr bits = Halide::reinterpret<uint32_t>(Expr(x(i)));
-    y(i) = Value(Halide::reinterpret<float>(bits ^ Expr(0x80000000u)));
-  }
+  void algorithm() { y(i) = bit_cast<f32>(bit_cast<u32>(x(i)) ^ 0x80000000u); }
   void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:

@@ -16,8 +16,9 @@ using strict_json::shown;
 constexpr size_t kAlignment = 8;  // of the first tensor's bytes
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::pair<const char*, DType> kDTypeNames[] = {
-    {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16}, {"F64", DType::f64},
-    {"I32", DType::i32}, {"I64", DType::i64}, {"U8", DType::u8},     {"BOOL", DType::boolean}};
+    {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},   {"F64", DType::f64},
+    {"I32", DType::i32}, {"I64", DType::i64}, {"U8", DType::u8},       {"BOOL", DType::boolean},
+    {"U32", DType::u32}, {"I8", DType::i8},   {"U16", DType::u16},     {"I16", DType::i16}};
 
 /// Reads the header event by event, so that whatever doesn't belong into one is refused before it takes memory.
 class HeaderEvents final : public strict_json::Events {
@@ -51,7 +52,7 @@ class HeaderEvents final : public strict_json::Events {
     if (at_ != At::entry || field_ != kDType) return misplaced("text");
     const auto* dtype = std::ranges::find(kDTypeNames, value, [](const auto& pair) { return pair.first; });
     if (dtype == std::end(kDTypeNames)) {
-      damaged(what() + " of dtype " + shown(value), "F32, F16, BF16, F64, I32, I64, U8 or BOOL");
+      damaged(what() + " of dtype " + shown(value), "F32, F16, BF16, F64, I8, I16, I32, I64, U8, U16, U32 or BOOL");
     }
     entry_.dtype = dtype->second;
     return true;

@@ -17,9 +17,6 @@ std::string pascal_case(const std::string& snake_case) {
   return result;
 }
 
-// What forms::reduction passes by itself (runtime/forms/reduction.cpp).
-bool is_own_scalar_of_reduction(const std::string& name) { return name == "chunk" || name == "scale"; }
-
 }  // namespace
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator) {

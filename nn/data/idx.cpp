@@ -47,6 +47,10 @@ std::optional<DType> element_type(uint8_t code) {
   switch (code) {
     case 0x08:
       return DType::u8;
+    case 0x09:
+      return DType::i8;
+    case 0x0B:
+      return DType::i16;
     case 0x0C:
       return DType::i32;
     case 0x0D:
@@ -54,7 +58,7 @@ std::optional<DType> element_type(uint8_t code) {
     case 0x0E:
       return DType::f64;
     default:
-      return std::nullopt;  // 0x09 and 0x0B, signed 8 and 16 bits, have no DType
+      return std::nullopt;
   }
 }
 
@@ -75,7 +79,7 @@ Tensor parse(std::span<const uint8_t> bytes, const std::string& name) {
   if (magic.size() < 4) damaged(name, std::to_string(magic.size()) + " bytes", "at least the 4 bytes of a header");
   if (magic[0] != 0 || magic[1] != 0) damaged(name, "a first byte that isn't zero", "two zero bytes at the start");
   const std::optional<DType> dtype = element_type(magic[2]);
-  if (!dtype) damaged(name, "element type " + std::to_string(magic[2]), "0x08, 0x0C, 0x0D or 0x0E");
+  if (!dtype) damaged(name, "element type " + std::to_string(magic[2]), "0x08, 0x09, 0x0B, 0x0C, 0x0D or 0x0E");
   const int rank = magic[3];
   if (rank < 1 || rank > kMaxRank) {
     damaged(name, std::to_string(rank) + " dimensions", "1 to " + std::to_string(kMaxRank));
@@ -115,6 +119,10 @@ Tensor parse(std::span<const uint8_t> bytes, const std::string& name) {
   switch (*dtype) {
     case DType::u8:
       return as_tensor<uint8_t>(data, shape);
+    case DType::i8:
+      return as_tensor<int8_t>(data, shape);
+    case DType::i16:
+      return as_tensor<int16_t>(data, shape);
     case DType::i32:
       return as_tensor<int32_t>(data, shape);
     case DType::f32:

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/forms/cast_path.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/overlap.h"
@@ -65,6 +66,14 @@ int64_t bits_of(double value, DType dtype) {
       return integer_bits<int64_t>(value, dtype);
     case DType::u8:
       return integer_bits<uint8_t>(value, dtype);
+    case DType::u32:
+      return integer_bits<uint32_t>(value, dtype);
+    case DType::i8:
+      return integer_bits<int8_t>(value, dtype);
+    case DType::u16:
+      return integer_bits<uint16_t>(value, dtype);
+    case DType::i16:
+      return integer_bits<int16_t>(value, dtype);
     case DType::boolean:
       return value != 0;
   }
@@ -121,6 +130,20 @@ void pair_innermost(Loops& loops) {
 }
 
 bool is_one_run(const Shape& strides) { return strides.empty() || (strides.rank() == 1 && strides[0] == 1); }
+
+// By the kernel of these two dtypes.
+Tensor cast_in_one_step(const Tensor& source, DType dtype) {
+  const Tensor result = Tensor::empty(source.shape(), dtype, source.device());
+  const Tensor dense = dense_as(source, {source.numel()}), flat = result.reshape({result.numel()});
+  const KernelKey key{.elements = {source.dtype(), dtype}};
+  for_each_piece({flat.shape(), {flat.strides(), dense.strides()}}, 1,
+                 [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+                   const std::array<Tensor, 1> outputs{piece_of(flat, piece, 0, offsets[0], 1)};
+                   const std::array<Tensor, 1> inputs{piece_of(dense, piece, 1, offsets[1], 1)};
+                   launch(kernels::cast, key, inputs, {}, outputs);
+                 });
+  return result;
+}
 
 }  // namespace
 
@@ -194,17 +217,13 @@ void copy(const Tensor& source, const Tensor& destination) {
 }
 
 Tensor cast(const Tensor& source, DType dtype) {
-  const Tensor result = Tensor::empty(source.shape(), dtype, source.device());
-  if (result.numel() == 0) return result;
-  const Tensor dense = dense_as(source, {source.numel()}), flat = result.reshape({result.numel()});
-  const KernelKey key{.elements = {source.dtype(), dtype}};
-  for_each_piece({flat.shape(), {flat.strides(), dense.strides()}}, 1,
-                 [&](const Loops& piece, const std::vector<int64_t>& offsets) {
-                   const std::array<Tensor, 1> outputs{piece_of(flat, piece, 0, offsets[0], 1)};
-                   const std::array<Tensor, 1> inputs{piece_of(dense, piece, 1, offsets[1], 1)};
-                   launch(kernels::cast, key, inputs, {}, outputs);
-                 });
-  return result;
+  if (source.numel() == 0) return Tensor::empty(source.shape(), dtype, source.device());
+  Tensor at = source;
+  for (const DType next : cast_path(source.dtype(), dtype, source.device().kind)) {
+    at = keeps_bits(at.dtype(), next) ? Tensor(at.storage(), at.shape(), at.strides(), at.offset(), next)
+                                      : cast_in_one_step(at, next);
+  }
+  return at.storage() == source.storage() ? at.clone() : at;
 }
 
 }  // namespace ashlar::forms

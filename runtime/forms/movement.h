@@ -28,7 +28,8 @@ void fill(const Tensor& destination, double value);
 /// Throws ValueError when elements of `destination` share memory.
 void copy(const Tensor& source, const Tensor& destination);
 
-/// A dense tensor of `source`'s elements converted to `dtype`.
+/// A dense tensor of `source`'s elements converted to `dtype`: floats to integers towards zero, saturated, NaN as 0;
+/// integers to narrower ones modulo 2^bits; to boolean whether they differ from 0.
 Tensor cast(const Tensor& source, DType dtype);
 
 }  // namespace forms

@@ -50,6 +50,14 @@ halide_type_t halide_type(DType dtype) {
       return {halide_type_uint, 8};
     case DType::boolean:
       return {halide_type_uint, 8};
+    case DType::u32:
+      return {halide_type_uint, 32};
+    case DType::i8:
+      return {halide_type_int, 8};
+    case DType::u16:
+      return {halide_type_uint, 16};
+    case DType::i16:
+      return {halide_type_int, 16};
   }
   return {halide_type_handle, 64};
 }

@@ -34,6 +34,7 @@ union ScalarBits {
   double f64;
   int32_t i32;
   int64_t i64;
+  uint32_t u32;
   uint16_t u16;
   uint8_t u8;
 };
@@ -60,7 +61,15 @@ ScalarBits narrow(Scalar scalar, DType dtype) {
       bits.i64 = scalar.integer;
       break;
     case DType::u8:
+    case DType::i8:
       bits.u8 = static_cast<uint8_t>(scalar.integer);
+      break;
+    case DType::u32:
+      bits.u32 = static_cast<uint32_t>(scalar.integer);
+      break;
+    case DType::u16:
+    case DType::i16:
+      bits.u16 = static_cast<uint16_t>(scalar.integer);
       break;
     case DType::boolean:
       bits.u8 = scalar.integer != 0;

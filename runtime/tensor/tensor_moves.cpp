@@ -35,6 +35,14 @@ double to_double(const void* element, DType dtype) {
       return static_cast<double>(read(int64_t{}));
     case DType::u8:
       return read(uint8_t{});
+    case DType::u32:
+      return read(uint32_t{});
+    case DType::i8:
+      return read(int8_t{});
+    case DType::u16:
+      return read(uint16_t{});
+    case DType::i16:
+      return read(int16_t{});
     case DType::boolean:
       return read(uint8_t{}) != 0;
   }

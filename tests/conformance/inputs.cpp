@@ -95,6 +95,14 @@ auto with_storage(DType dtype, Use use) {
       return use(Storage<int64_t>{});
     case DType::u8:
       return use(Storage<uint8_t>{});
+    case DType::u32:
+      return use(Storage<uint32_t>{});
+    case DType::i8:
+      return use(Storage<int8_t>{});
+    case DType::u16:
+      return use(Storage<uint16_t>{});
+    case DType::i16:
+      return use(Storage<int16_t>{});
     case DType::boolean:
       break;
   }
@@ -110,7 +118,13 @@ double poison(DType dtype) {
   switch (dtype) {
     case DType::i32:
     case DType::i64:
+    case DType::u32:
       return std::numeric_limits<int32_t>::max();
+    case DType::i16:
+    case DType::u16:
+      return std::numeric_limits<int16_t>::max();
+    case DType::i8:
+      return 127;
     case DType::u8:
       return 255;
     case DType::boolean:

@@ -27,7 +27,7 @@ const std::vector<Column>& columns() {
   return all;
 }
 
-constexpr const char* kDTypes[] = {"f32", "f16", "bf16", "f64", "i32", "i64", "u8", "bool"};
+constexpr const char* kDTypes[] = {"f32", "f16", "bf16", "f64", "i32", "i64", "u8", "bool", "u32", "i8", "u16", "i16"};
 
 // The runs of a column that have a kernel, of several on one device the newest. Where none has it but there's a run of
 // the column, the last one, in which it is missing.

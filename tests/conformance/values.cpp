@@ -60,8 +60,9 @@ int exponent_of(Format format, uint64_t bits) {
 
 // An integer of the type's range, at a fraction of it; its ends now and then.
 double whole_range(DType dtype, double at, uint64_t more) {
-  const double low = dtype == DType::i32 ? -0x1p31 : dtype == DType::i64 ? -0x1p53 : 0;
-  const double high = dtype == DType::i32 ? 0x1p31 - 1 : dtype == DType::i64 ? 0x1p53 : 255;
+  const int bits = dtype == DType::i64 ? 54 : 8 * static_cast<int>(size_of(dtype));
+  const double low = is_signed(dtype) ? -std::ldexp(1, bits - 1) : 0;
+  const double high = std::ldexp(1, is_signed(dtype) ? bits - 1 : bits) - (dtype == DType::i64 ? 0 : 1);
   if (more % 32 == 0) return more % 64 == 0 ? low : high;
   return std::floor(low + at * (high - low));
 }
@@ -122,6 +123,10 @@ double rounded(double value, DType dtype) {
     case DType::i32:
     case DType::i64:
     case DType::u8:
+    case DType::u32:
+    case DType::i8:
+    case DType::u16:
+    case DType::i16:
       return std::trunc(value) + 0.0;  // no -0 among integers
     case DType::boolean:
       return value != 0;
@@ -175,7 +180,7 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
                      : sign * std::ldexp(1 + fraction(bits), exponent_of(format, more >> 1));
         break;
     }
-    if (dtype == DType::u8) x = std::abs(x);
+    if (is_integer(dtype) && !is_signed(dtype)) x = std::abs(x);
     if (dtype == DType::boolean) x = more >> 1 & 1;
     x = rounded(x, dtype);
     // Rounding up to infinity is a special value, which most patterns don't ask for.
@@ -200,6 +205,14 @@ void store(double value, DType dtype, void* address) {
       return put(static_cast<int32_t>(value), address);
     case DType::i64:
       return put(static_cast<int64_t>(value), address);
+    case DType::u32:
+      return put(static_cast<uint32_t>(value), address);
+    case DType::i8:
+      return put(static_cast<int8_t>(value), address);
+    case DType::u16:
+      return put(static_cast<uint16_t>(value), address);
+    case DType::i16:
+      return put(static_cast<int16_t>(value), address);
     case DType::u8:
       return put(static_cast<uint8_t>(value), address);
     case DType::boolean:
@@ -221,6 +234,14 @@ double load(DType dtype, const void* address) {
       return get<int32_t>(address);
     case DType::i64:
       return static_cast<double>(get<int64_t>(address));
+    case DType::u32:
+      return get<uint32_t>(address);
+    case DType::i8:
+      return get<int8_t>(address);
+    case DType::u16:
+      return get<uint16_t>(address);
+    case DType::i16:
+      return get<int16_t>(address);
     case DType::u8:
     case DType::boolean:
       break;

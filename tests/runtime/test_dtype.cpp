@@ -99,6 +99,14 @@ TEST(DType, NamesAndSizes) {
   EXPECT_EQ(dtype_of<const int64_t>, DType::i64);
   EXPECT_TRUE(is_floating(DType::f64));
   EXPECT_FALSE(is_floating(DType::i32));
+  EXPECT_EQ(name_of(DType::u32), "u32");
+  EXPECT_EQ(name_of(DType::i16), "i16");
+  EXPECT_EQ(size_of(DType::i8), 1);
+  EXPECT_EQ(size_of(DType::u16), 2);
+  EXPECT_EQ(dtype_of<uint32_t>, DType::u32);
+  EXPECT_EQ(dtype_of<int8_t>, DType::i8);
+  EXPECT_TRUE(is_integer(DType::u32) && is_integer(DType::i8) && !is_integer(DType::boolean));
+  EXPECT_TRUE(is_signed(DType::i8) && !is_signed(DType::u32));
 }
 
 }  // namespace

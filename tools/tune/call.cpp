@@ -77,6 +77,10 @@ double tolerance_of(DType dtype) {
     case DType::i32:
     case DType::i64:
     case DType::u8:
+    case DType::u32:
+    case DType::i8:
+    case DType::u16:
+    case DType::i16:
     case DType::boolean:
       break;
   }

@@ -16,6 +16,7 @@ void add_matmul_cases();
 void add_optimizer_cases();
 void add_large_cases();
 void add_nonzero_cases();
+void add_integer_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -38,6 +39,7 @@ inline void add_all_cases() {
   add_optimizer_cases();
   add_large_cases();
   add_nonzero_cases();
+  add_integer_cases();
 }
 
 }  // namespace ashlar::conformance

@@ -9,8 +9,9 @@
 namespace ashlar::conformance {
 namespace {
 
-const std::vector<DType> kAllDTypes{DType::f32, DType::f16, DType::bf16, DType::f64,
-                                    DType::i32, DType::i64, DType::u8,   DType::boolean};
+const std::vector<DType> kAllDTypes{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64,
+                                    DType::u8,  DType::u32, DType::i8,   DType::u16, DType::i16, DType::boolean};
+const std::vector<DType> kIntegers{DType::i32, DType::i64, DType::u8, DType::u32, DType::i8, DType::u16, DType::i16};
 
 Expected same_as(const HostTensor& x) { return {x.shape, x.values}; }
 
@@ -230,7 +231,7 @@ void add_copies() {
 // The input only says how large, of which type and where.
 Case fill_case(std::string name, Shape shape, double value) {
   const auto vary = [](const Case& like, Random& random) {
-    const auto any = static_cast<double>(random.below(256));  // in the range of every type
+    const auto any = static_cast<double>(random.below(128));  // in the range of every type
     return any_rank(fill_case("of " + std::to_string(any), like.inputs[0].shape, any), random);
   };
   return {
@@ -284,14 +285,14 @@ void add_fills() {
 double converted(double value, DType from, DType to) {
   if (is_floating(to) || to == DType::boolean) return rounded(value, to);
   if (!is_floating(from)) {
-    const auto whole = static_cast<int64_t>(value);
-    return to == DType::u8    ? static_cast<double>(static_cast<uint8_t>(whole))
-           : to == DType::i32 ? static_cast<double>(static_cast<int32_t>(whole))
-                              : value;
+    if (to == DType::i64) return value;
+    const int64_t count = int64_t{1} << 8 * size_of(to);
+    const int64_t rest = static_cast<int64_t>(value) & (count - 1);
+    return static_cast<double>(is_signed(to) && rest >= count / 2 ? rest - count : rest);
   }
   if (std::isnan(value)) return 0;
-  const double low = to == DType::u8 ? 0 : to == DType::i32 ? -0x1p31 : -0x1p63;
-  const double high = to == DType::u8 ? 255 : to == DType::i32 ? 0x1p31 - 1 : 0x1p63;
+  const int bits = 8 * static_cast<int>(size_of(to)) - is_signed(to);
+  const double low = is_signed(to) ? -std::ldexp(1, bits) : 0, high = std::ldexp(1, bits) - (to == DType::i64 ? 0 : 1);
   return std::clamp(std::trunc(value), low, high) + 0.0;
 }
 
@@ -330,12 +331,12 @@ void add_casts() {
         add_case(beyond);
       }
       Case narrowed = cast_case("modulo", {{515}, {Pattern::wide}}, to);
-      narrowed.dtypes = {DType::i32, DType::i64, DType::u8};
+      narrowed.dtypes = kIntegers;
       add_case(narrowed);
     }
-    if (to == DType::u8 || to == DType::boolean) continue;
+    if (!is_floating(to) && !is_signed(to)) continue;
     Case negative = cast_case("negative", {{515}, {.low = -120, .high = 120}}, to);
-    negative.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64};
+    negative.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64, DType::i8, DType::i16};
     add_case(negative);
     if (!is_floating(to)) continue;
     for (const auto& [text, pattern] : {std::pair{"special", Pattern::special}, {"huge", Pattern::huge}}) {
@@ -345,6 +346,9 @@ void add_casts() {
     }
     Case wide = cast_case("large_integers", {{515}, {.low = -2e9, .high = 2e9}}, to);
     wide.dtypes = {DType::i32, DType::i64};
+    Case unsigned_wide = cast_case("large_unsigned", {{515}, {Pattern::wide}}, to);
+    unsigned_wide.dtypes = {DType::u32, DType::u16};
+    add_case(unsigned_wide);
     add_case(wide);
     // So many that some lie where rounding to f32 first would round the wrong way.
     if (to == DType::f16 || to == DType::bf16) {

@@ -21,7 +21,8 @@ namespace {
 constexpr size_t kTensors = 20;
 constexpr int kMostRank = 5;
 constexpr int kMostElements = 400;
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::f16, DType::bf16};
+constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::f16,
+                             DType::bf16, DType::u32, DType::i8, DType::u16, DType::i16};
 
 struct Pair {
   Tensor tensor;
@@ -49,6 +50,14 @@ std::vector<int> values_of(const Tensor& x) {
       return whole_numbers<int64_t>(x);
     case DType::u8:
       return whole_numbers<uint8_t>(x);
+    case DType::u32:
+      return whole_numbers<uint32_t>(x);
+    case DType::i8:
+      return whole_numbers<int8_t>(x);
+    case DType::u16:
+      return whole_numbers<uint16_t>(x);
+    case DType::i16:
+      return whole_numbers<int16_t>(x);
     case DType::f16:
       return whole_numbers<Half>(x);
     case DType::bf16:

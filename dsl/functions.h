@@ -1,0 +1,12 @@
+// The vocabulary of kernels beyond operators: docs/device-functions.md lists all, with their errors.
+#pragma once
+
+#include "dsl/functions/activations.h"
+#include "dsl/functions/conversion.h"
+#include "dsl/functions/error_function.h"
+#include "dsl/functions/exponential.h"
+#include "dsl/functions/hyperbolic.h"
+#include "dsl/functions/logarithm.h"
+#include "dsl/functions/roots.h"
+#include "dsl/functions/rounding.h"
+#include "dsl/functions/trigonometric.h"

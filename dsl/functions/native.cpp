@@ -1,0 +1,22 @@
+#include "dsl/functions/native.h"
+
+#include "dsl/descriptor.h"
+
+namespace ashlar::dsl {
+
+bool is_gpu_f32(const Expr& x) { return Descriptor::target.has_gpu_feature() && x.type() == Halide::Float(32); }
+bool is_cuda_f32(const Expr& x) {
+  return Descriptor::target.has_feature(Halide::Target::CUDA) && x.type() == Halide::Float(32);
+}
+bool is_native(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
+
+Expr device_function(const char* name, const std::vector<Expr>& arguments) {
+  return Halide::Internal::Call::make(Halide::Float(32), name, arguments, Halide::Internal::Call::PureExtern);
+}
+
+Expr native_exp2(const Expr& x) {
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  return device_function(is_cuda ? "llvm.nvvm.ex2.approx.ftz.f" : "native_exp2", {x});
+}
+
+}  // namespace ashlar::dsl

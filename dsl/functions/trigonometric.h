@@ -1,0 +1,19 @@
+// Sines and their inverses, in radians. How far each may be off: docs/device-functions.md. Arguments of any size are
+// reduced exactly; NaN of infinities.
+#pragma once
+
+#include "dsl/value.h"
+
+namespace ashlar::dsl {
+
+Value sin(const Value& x);
+Value cos(const Value& x);
+Value tan(const Value& x);
+/// NaN beyond ±1
+Value asin(const Value& x);
+Value acos(const Value& x);
+Value atan(const Value& x);
+/// The angle of the point (x, y), in [-π, π], with C's signs of zero.
+Value atan2(const Value& y, const Value& x);
+
+}  // namespace ashlar::dsl

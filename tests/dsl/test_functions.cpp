@@ -1,0 +1,249 @@
+// Device functions against the C library's in double, on every kind of f32: on this machine's vectors, on those of any
+// x86-64, and through OpenCL. What docs/device-functions.md says of their errors is what stands here.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "dsl/descriptor.h"
+#include "dsl/functions.h"
+
+namespace ashlar::dsl {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
+constexpr double kEverything = 3.5e38;
+
+struct Unary {
+  const char* name;
+  Value (*function)(const Value&);
+  double (*reference)(double);
+  double ulps;                                    // of f32, at the result
+  double low = -kEverything, high = kEverything;  // where that holds
+};
+struct Binary {
+  const char* name;
+  Value (*function)(const Value&, const Value&);
+  double (*reference)(double, double);
+  double ulps;
+};
+
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+double softplus_of(double x) { return x > 40 ? x : std::log1p(std::exp(x)); }
+double floor_mod(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && std::signbit(rest) != std::signbit(b) ? rest + b : rest;
+}
+
+const Unary kUnary[] = {
+    {"exp", exp, std::exp, 2},
+    {"exp2", exp2, std::exp2, 2},
+    {"expm1", expm1, std::expm1, 3},
+    {"log", log, std::log, 3},
+    {"log2", log2, std::log2, 3},
+    {"log10", log10, std::log10, 3},
+    {"log1p", log1p, std::log1p, 3},
+    {"sqrt", sqrt, std::sqrt, 2},
+    {"rsqrt", rsqrt, [](double x) { return 1 / std::sqrt(x); }, 3},
+    {"cbrt", cbrt, std::cbrt, 2},
+    {"sin", sin, std::sin, 3},
+    {"cos", cos, std::cos, 3},
+    {"tan", tan, std::tan, 4},
+    {"asin", asin, std::asin, 3},
+    {"acos", acos, std::acos, 3},
+    {"atan", atan, std::atan, 3},
+    {"sinh", sinh, std::sinh, 3},
+    {"cosh", cosh, std::cosh, 3},
+    {"tanh", tanh, std::tanh, 4},
+    {"asinh", asinh, std::asinh, 4},
+    {"acosh", acosh, std::acosh, 4},
+    {"atanh", atanh, std::atanh, 4},
+    {"erf", erf, std::erf, 4},
+    {"erfc", erfc, std::erfc, 4, -kEverything, 8},
+    {"floor", floor, std::floor, 0},
+    {"ceil", ceil, std::ceil, 0},
+    {"round", round, std::nearbyint, 0},
+    {"trunc", trunc, std::trunc, 0},
+    {"sigmoid", sigmoid, sigmoid_of, 4, -87},
+    {"softplus", softplus, softplus_of, 4},
+    {"logsigmoid", logsigmoid, [](double x) { return std::min(x, 0.) - std::log1p(std::exp(-std::abs(x))); }, 4},
+    {"softsign", softsign, [](double x) { return x / (1 + std::abs(x)); }, 3, -1e38, 1e38},
+    {"silu", silu, [](double x) { return x * sigmoid_of(x); }, 4, -87},
+    {"mish", mish, [](double x) { return x * std::tanh(softplus_of(x)); }, 4, -87},
+    {"elu", [](const Value& x) { return elu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }, 3},
+    {"celu", [](const Value& x) { return celu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }, 3},
+    {"selu", selu, [](double x) { return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x)); }, 4, -1e38, 1e38},
+    {"hardsigmoid", hardsigmoid, [](double x) { return std::clamp(x + 3, 0., 6.) / 6; }, 4, -2.9, kEverything},
+    {"hardswish", hardswish, [](double x) { return x * std::clamp(x + 3, 0., 6.) / 6; }, 4, -2.9, 5e37},
+};
+
+const Binary kBinary[] = {
+    {"pow", pow, std::pow, 3},    {"atan2", atan2, std::atan2, 4},           {"hypot", hypot, std::hypot, 3},
+    {"fmod", fmod, std::fmod, 0}, {"remainder", remainder, floor_mod, 0.51},
+};
+
+// |got - exact| in units of the last place of an f32 of the exact result's size.
+double error_in_ulps(float got, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isnan(exact)) return std::isnan(got) ? 0 : HUGE_VAL;
+  if (std::isnan(got)) return HUGE_VAL;
+  if (std::isinf(nearest) || std::isinf(got)) {
+    if (got == nearest) return 0;
+    // Beside the largest number a result may have been rounded up.
+    const double reached = std::isinf(got) ? std::copysign(0x1p128, got) : got;
+    if (std::signbit(got) != std::signbit(nearest) || std::isinf(exact)) return HUGE_VAL;
+    return std::abs(reached - exact) / 0x1p104;
+  }
+  if (exact == 0 && got == 0) return std::signbit(got) == std::signbit(exact) ? 0 : HUGE_VAL;
+  const int exponent = std::max(exact == 0 ? -126 : std::ilogb(exact), -126);
+  return std::abs(got - exact) / std::ldexp(1.0, exponent - 23);
+}
+
+// NaN, infinities, zeros, ends of ranges, and floats evenly over all bit patterns and over a few intervals.
+std::vector<float> samples() {
+  std::vector<float> values{kNaN, kInf, -kInf, 0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.0f, 1e-45f, -1e-45f};
+  std::mt19937 random(1);
+  for (uint32_t i = 0; i < (1u << 19); i++)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(i << 13 | (random() & 0x1fffu))));
+  for (const float reach : {1.0f, 4.0f, 20.0f, 110.0f, 1000.0f}) {
+    for (int i = 0; i < 60000; i++) {
+      values.push_back(reach * (static_cast<float>(random()) * 0x1p-31f - 1));
+      values.push_back(std::nextafter(values.back(), 0.0f));
+    }
+  }
+  for (int i = -200; i <= 200; i++) values.push_back(static_cast<float>(i) / 2);
+  for (int i = 1; i < 4000; i++) values.push_back(static_cast<float>(i * 1.5707963267948966));
+  // Around 1 and 2, where logarithms cancel.
+  for (int i = -3000; i < 3000; i++) values.push_back(1 + static_cast<float>(i) * 0x1p-23f);
+  values.resize(values.size() / 64 * 64);
+  return values;
+}
+
+struct Machine {
+  const char* name;
+  const char* target;
+};
+
+class OnMachine : public ::testing::TestWithParam<Machine> {
+ protected:
+  void SetUp() override {
+    target_ = Halide::Target(GetParam().target);
+    if (target_.has_feature(Halide::Target::AVX2) && !Halide::get_host_target().has_feature(Halide::Target::AVX2)) {
+      GTEST_SKIP() << "no AVX2 here";
+    }
+    Descriptor::target = target_;
+  }
+
+  // f over the two inputs, compiled in vectors, or in GPU threads.
+  template <class F>
+  std::vector<float> run(F f, const std::vector<float>& a, const std::vector<float>& b) {
+    const int count = static_cast<int>(a.size());
+    Halide::Buffer<float> x(const_cast<float*>(a.data()), count), y(const_cast<float*>(b.data()), count), out(count);
+    Halide::ImageParam in_x(Halide::Float(32), 1), in_y(Halide::Float(32), 1);
+    Halide::Var i("i"), block("block"), thread("thread");
+    Halide::Func result;
+    result(i) = Halide::cast<float>(f(Value(Expr(in_x(i))), Value(Expr(in_y(i)))).expr());
+    if (target_.has_gpu_feature()) {
+      result.gpu_tile(i, block, thread, 64, Halide::TailStrategy::RoundUp);
+    } else {
+      result.vectorize(i, target_.natural_vector_size<float>(), Halide::TailStrategy::RoundUp);
+    }
+    x.set_host_dirty();
+    y.set_host_dirty();
+    in_x.set(x);
+    in_y.set(y);
+    result.realize(out, target_);
+    out.copy_to_host();
+    return {out.begin(), out.end()};
+  }
+
+  Halide::Target target_;
+};
+
+TEST_P(OnMachine, UnaryFunctionsKeepTheirBounds) {
+  const std::vector<float> x = samples();
+  for (const Unary& f : kUnary) {
+    const std::vector<float> y = run([&](Value v, Value) { return f.function(v); }, x, x);
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < x.size(); i++) {
+      if (std::isfinite(x[i]) && (x[i] < f.low || x[i] > f.high)) continue;
+      const double error = error_in_ulps(y[i], f.reference(x[i]));
+      if (error > worst) worst = error, at = i;
+    }
+    std::printf("%-8s %-12s %6.2f ULP at %.9g: %.9g for %.9g\n", GetParam().name, f.name, worst, x[at], y[at],
+                f.reference(x[at]));
+    EXPECT_LE(worst, f.ulps) << f.name << "(" << x[at] << ") = " << y[at];
+  }
+}
+
+TEST_P(OnMachine, BinaryFunctionsKeepTheirBounds) {
+  std::vector<float> a = samples(), b = a;
+  std::mt19937 random(2);
+  std::shuffle(b.begin(), b.end(), random);
+  for (const float first :
+       {kNaN, kInf, -kInf, 0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -2.0f, 3.0f, -3.0f, 2.5f, 1e30f, 1e-45f}) {
+    for (const float second :
+         {kNaN, kInf, -kInf, 0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -2.0f, 3.0f, -3.0f, 2.5f, 1e30f, 1e-45f}) {
+      a.push_back(first);
+      b.push_back(second);
+    }
+  }
+  // Bases and exponents whose powers are numbers.
+  for (int i = 0; i < 300000; i++) {
+    const double base = std::exp((static_cast<double>(random()) * 0x1p-31 - 1) * 8);
+    const double result = (static_cast<double>(random()) * 0x1p-31 - 1) * 87;
+    a.push_back(static_cast<float>(i % 7 == 0 ? -base : base));
+    b.push_back(i % 7 == 0 ? std::round(static_cast<float>(result / std::log(base)))
+                           : static_cast<float>(result / std::log(base)));
+  }
+  a.resize(a.size() / 64 * 64);
+  b.resize(a.size());
+  for (const Binary& f : kBinary) {
+    const std::vector<float> y = run([&](Value v, Value w) { return f.function(v, w); }, a, b);
+    double worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < a.size(); i++) {
+      const double error = error_in_ulps(y[i], f.reference(a[i], b[i]));
+      if (error > worst) worst = error, at = i;
+    }
+    std::printf("%-8s %-12s %6.2f ULP at %.9g, %.9g: %.9g for %.9g\n", GetParam().name, f.name, worst, a[at], b[at],
+                y[at], f.reference(a[at], b[at]));
+    EXPECT_LE(worst, f.ulps) << f.name << "(" << a[at] << ", " << b[at] << ") = " << y[at];
+  }
+}
+
+// The third column of "| `tan(x)` | … | 4 | … |"; a bar within a column is written \\|.
+std::string documented_bound(const std::string& function) {
+  std::ifstream page(std::filesystem::path(__FILE__).parent_path() / "../../docs/device-functions.md");
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `" + function + "(")) continue;
+    size_t begin = 0;
+    for (int bars = 0; bars < 3; begin++) bars += line[begin] == '|' && (begin == 0 || line[begin - 1] != '\\');
+    return line.substr(begin, line.find('|', begin) - begin);
+  }
+  return {};
+}
+
+TEST(DeviceFunctions, TheirPageStatesTheBoundsTestedHere) {
+  const auto check = [](const auto& f) {
+    const std::string bound = documented_bound(f.name);
+    EXPECT_TRUE(!bound.empty() && std::stod(bound) == f.ulps) << f.name << ": " << bound << ", tested " << f.ulps;
+  };
+  for (const Unary& f : kUnary) check(f);
+  for (const Binary& f : kBinary) check(f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, OnMachine,
+                         ::testing::Values(Machine{"avx2", "x86-64-linux-avx-avx2-f16c-fma-sse41"},
+                                           Machine{"baseline", "x86-64-linux"},
+                                           Machine{"opencl", "x86-64-linux-opencl"}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace ashlar::dsl

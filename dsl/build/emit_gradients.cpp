@@ -88,13 +88,7 @@ class Recording {
     std::vector<std::string> arguments;
     for (const Parameter& p : parameters_) {
       if (is_contraction_ && p.name == "bias") continue;
-      if (p.type != "const Var&") {
-        arguments.push_back(p.name);
-      } else if (p.default_value.empty()) {
-        arguments.push_back(p.name + ".value()");
-      } else {  // it may be left out
-        arguments.push_back(p.name + ".defined() ? " + p.name + ".value() : Tensor()");
-      }
+      arguments.push_back(p.type == "const Var&" ? p.name + ".value()" : p.name);
     }
     if (is_contraction_) {
       out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";

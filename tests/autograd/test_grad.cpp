@@ -1,6 +1,7 @@
 // grad(): gradients as results, gradients of gradients, and operations with several outputs.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 
 #include "ashlar/ad.h"
@@ -223,6 +224,34 @@ TEST(Grad, WhatHasNoGradientSaysSo) {
     const std::string message = message_of<AutogradError>(
         [&] { grad({ad::sum(y)}, {x}, {}, {.create_graph = create_graph, .retain_graph = true}); });
     EXPECT_NE(message.find("backward of rounded"), std::string::npos) << message;
+  }
+}
+
+// That their numbers are right, tests/conformance says; there, what can't be differentiated twice passes.
+TEST(Grad, TheLibrarysFunctionsAreDifferentiableThrice) {
+  const Tensor labels = Tensor::from<int64_t>({1, 0}, {2});
+  const std::vector<std::pair<const char*, std::function<Var(const Var&)>>> functions{
+      {"exp", ad::exp},
+      {"log", ad::log},
+      {"sqrt", ad::sqrt},
+      {"rsqrt", ad::rsqrt},
+      {"tanh", ad::tanh},
+      {"sigmoid", ad::sigmoid},
+      {"relu", ad::relu},
+      {"gelu", ad::gelu},
+      {"silu", ad::silu},
+      {"neg", ad::neg},
+      {"softmax", [](const Var& x) { return ad::softmax(x); }},
+      {"log_softmax", [](const Var& x) { return ad::log_softmax(x); }},
+      {"cross_entropy", [&](const Var& x) { return ad::cross_entropy(x, labels); }},
+      {"matmul", [](const Var& x) { return ad::matmul(x, x, {.activation = Activation::gelu}); }}};
+  for (const auto& [name, function] : functions) {
+    const Var x(Tensor::from<float>({0.5f, 1, 2, 3}, {2, 2}), true);
+    const Var squares = ad::mul(x, x);
+    Var y = ad::sum(function(ad::mul(squares, squares)));
+    for (int order = 1; order <= 3; order++) {
+      ASSERT_NO_THROW(y = ad::sum(grad({y}, {x}, {}, {.create_graph = true})[0])) << name << ", " << order;
+    }
   }
 }
 

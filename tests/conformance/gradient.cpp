@@ -6,6 +6,7 @@
 
 #include "autograd/backward.h"
 #include "autograd/grad.h"
+#include "runtime/support/error.h"
 #include "tests/conformance/check.h"
 #include "tests/conformance/inputs.h"
 
@@ -274,14 +275,27 @@ class SecondGradients {
   int wrong_ = 0;
 };
 
+// What can't be differentiated twice has to say so; whether it could be is its author's business.
+std::string check_second_gradients(const Case& item, Device device, const GradientCheck& how) {
+  try {
+    return SecondGradients(item, device).check(how);
+  } catch (const AutogradError& error) {
+    const std::string_view message = error.what();
+    for (const char* once : {"got gradients of gradients through ", "got a gradient through "}) {
+      if (message.find(once) != std::string_view::npos) return {};
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how) {
   return with_guard_bands([&] {
     std::string report = check_differences(item, dtype, device, how);
     // 16-bit results of several kernels leave differences of differences too few digits.
-    if (report.empty() && dtype == DType::f32 && how.twice && item.differentiable_twice) {
-      report = SecondGradients(item, device).check(how);
+    if (report.empty() && dtype == DType::f32 && how.twice) {
+      report = check_second_gradients(item, device, how);
     }
     return report;
   });

@@ -270,7 +270,6 @@ TEST(Gradient, SeesWrongOnes) {
         return std::vector{Tensor::from(dx, {7})};
       });
     };
-    item.differentiable_twice = false;
     return check_gradient(item, DType::f32, Device::cpu());
   };
   EXPECT_EQ(run(2), "");

@@ -34,8 +34,6 @@ Var Var::sqrt() const { return ad::sqrt(*this); }
 Var Var::tanh() const { return ad::tanh(*this); }
 Var Var::sigmoid() const { return ad::sigmoid(*this); }
 Var Var::relu() const { return ad::relu(*this); }
-Var Var::reshape(const Shape& shape) const { return ad::reshape(*this, shape); }
-Var Var::transpose(int64_t a, int64_t b) const { return ad::transpose(*this, a, b); }
 Var Var::operator[](int64_t index) const { return ad::select(*this, 0, index); }
 
 Var& Var::operator+=(const Var& b) & {

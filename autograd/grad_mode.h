@@ -18,4 +18,16 @@ class NoGrad {
   bool previous_;
 };
 
+/// While one lives, its thread records, inside of a NoGrad, too.
+class EnableGrad {
+ public:
+  EnableGrad();
+  ~EnableGrad();
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool previous_;
+};
+
 }  // namespace ashlar

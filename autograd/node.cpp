@@ -1,5 +1,6 @@
 #include "autograd/node.h"
 
+#include <algorithm>
 #include <string>
 
 #include "autograd/grad_mode.h"
@@ -9,7 +10,7 @@
 namespace ashlar {
 namespace {
 
-constexpr size_t kMaxInputs = 64;  // bits of Needs
+constexpr size_t kMaxInputs = 64;  // bits of Needs, and of the outputs that are differentiable
 
 /// The operation whose backward function runs on this thread, for messages of SavedTensor::get().
 thread_local const char* running_operation = nullptr;
@@ -29,9 +30,12 @@ std::string backward_of(const char* operation) {
   return operation == nullptr ? std::string("SavedTensor::get") : std::string("backward of ") + operation;
 }
 
+const Tensor& value_of(const Tensor& tensor) { return tensor; }
+const Tensor& value_of(const Var& var) { return var.value(); }
+
 }  // namespace
 
-SavedTensor::SavedTensor(Tensor tensor) : tensor_(std::move(tensor)) {
+SavedTensor::SavedTensor(Tensor tensor, Of of, int index) : tensor_(std::move(tensor)), of_(of), index_(index) {
   if (tensor_.defined()) version_ = tensor_.version();
 }
 
@@ -45,23 +49,81 @@ const Tensor& SavedTensor::get() const {
   return tensor_;
 }
 
+namespace detail {
+
+void throw_not_differentiable_twice(const char* operation) {
+  throw AutogradError(backward_of(operation), std::string("gradients of gradients through ") + operation,
+                      "an operation whose gradient is computed by recorded operators",
+                      "Leave out create_graph, or record it with a backward function that takes `const auto& pass` and "
+                      "calls operators that take Vars (autograd/node.h)");
+}
+
+void throw_no_gradient(const char* operation, const std::string& part) {
+  throw AutogradError(backward_of(operation),
+                      std::string("a gradient through ") + operation + (part.empty() ? "" : " and ") + part,
+                      "an operator that states that gradient",
+                      "detach() what is computed without a gradient, or state it in the kernel: this->gradient(…)");
+}
+
+}  // namespace detail
+
+namespace {
+
+void check_count(const char* operation, size_t count, const char* what) {
+  if (count <= kMaxInputs) return;
+  throw ValueError(operation, std::to_string(count) + " differentiable " + what,
+                   "at most " + std::to_string(kMaxInputs), "Split the operation");
+}
+
+bool any_requires_grad(std::span<const Var> inputs) {
+  if (!grad_enabled()) return false;
+  return std::ranges::any_of(inputs, [](const Var& input) { return input.defined() && input.requires_grad(); });
+}
+
+}  // namespace
+
 Var record(const char* operation, std::span<const Var> inputs, Tensor value, BackwardFn backward) try {
-  if (inputs.size() > kMaxInputs) {
-    throw ValueError(operation, std::to_string(inputs.size()) + " differentiable inputs",
-                     "at most " + std::to_string(kMaxInputs), "Split the operation");
-  }
-  bool any = false;
-  if (grad_enabled() && is_floating(value.dtype())) {
-    for (const Var& input : inputs) any = any || (input.defined() && input.requires_grad());
-  }
-  if (!any) return Var(std::move(value));
-  return Var::computed(std::move(value), std::make_shared<Node>(operation, inputs, std::move(backward)));
+  check_count(operation, inputs.size(), "inputs");
+  if (!is_floating(value.dtype()) || !any_requires_grad(inputs)) return Var(std::move(value));
+  return Var::computed(std::move(value),
+                       std::make_shared<Node>(operation, inputs, std::vector<Node::Output>(), 1, std::move(backward)));
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(operation);
 }
 
-Node::Node(const char* operation, std::span<const Var> inputs, BackwardFn backward)
-    : operation_(operation), backward_(std::move(backward)) {
+std::vector<Var> record_outputs(const char* operation, std::span<const Var> inputs, std::vector<Tensor> values,
+                                BackwardFn backward, uint64_t differentiable) try {
+  check_count(operation, inputs.size(), "inputs");
+  check_count(operation, values.size(), "outputs");
+  bool any = false;
+  for (size_t i = 0; i < values.size(); i++) {
+    if (!is_floating(values[i].dtype())) differentiable &= ~(uint64_t{1} << i);
+    any = any || (differentiable >> i & 1) != 0;
+  }
+  std::shared_ptr<Node> node;
+  if (any && any_requires_grad(inputs)) {
+    std::vector<Node::Output> outputs;
+    for (const Tensor& value : values) outputs.push_back({value.shape(), value.dtype(), value.device()});
+    node = std::make_shared<Node>(operation, inputs, std::move(outputs), differentiable, std::move(backward));
+  }
+  std::vector<Var> results;
+  results.reserve(values.size());
+  for (size_t i = 0; i < values.size(); i++) {
+    const bool is_recorded = node != nullptr && (differentiable >> i & 1) != 0;
+    results.push_back(is_recorded ? Var::computed(std::move(values[i]), node, static_cast<int>(i))
+                                  : Var(std::move(values[i])));
+  }
+  return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(operation);
+}
+
+Node::Node(const char* operation, std::span<const Var> inputs, std::vector<Output> outputs, uint64_t differentiable,
+           BackwardFn backward)
+    : operation_(operation),
+      outputs_(std::move(outputs)),
+      differentiable_(differentiable),
+      backward_(std::move(backward)) {
   edges_.reserve(inputs.size());
   for (const Var& input : inputs) {
     Edge& edge = edges_.emplace_back();
@@ -71,6 +133,7 @@ Node::Node(const char* operation, std::span<const Var> inputs, BackwardFn backwa
     edge.device = input.device();
     if (!input.requires_grad()) continue;
     edge.node = input.state()->node;
+    edge.output = input.state()->output;
     if (edge.node == nullptr) edge.leaf = input.state();
   }
 }
@@ -111,33 +174,69 @@ void Node::require_alive() const {
                       "Compute the loss again, or pass {.retain_graph = true} to the first backward()");
 }
 
-std::vector<Tensor> Node::apply(const Tensor& dy) const {
-  require_alive();
-  uint64_t mask = 0;
-  for (size_t i = 0; i < edges_.size(); i++) mask |= uint64_t{edges_[i].needed()} << i;
-
-  const RunningOperation running(operation_);
-  std::vector<Tensor> gradients = backward_(dy, Needs(mask));
+template <class T>
+std::vector<T> Node::apply(const std::shared_ptr<Node>& node, std::span<T> dys, Needs needs) {
+  node->require_alive();
+  const char* operation = node->operation_;
+  const std::vector<Edge>& edges = node->edges_;
+  const RunningOperation running(operation);
+  for (size_t i = 0; i < dys.size(); i++) {
+    // One that was saved, and on which a gradient depends that is differentiated now.
+    if (dys[i].defined() && (node->differentiable_ >> i & 1) == 0) {
+      detail::throw_no_gradient(operation, "its output " + std::to_string(i));
+    }
+  }
+  std::vector<T> gradients = node->backward_(Pass<T>(node, dys, needs));
   // More than one per input is fine where the rest is undefined: an optional input that wasn't given.
   bool surplus = false;
-  for (size_t i = edges_.size(); i < gradients.size(); i++) surplus = surplus || gradients[i].defined();
-  if (gradients.size() < edges_.size() || surplus) {
-    throw AutogradError(backward_of(operation_), std::to_string(gradients.size()) + " gradients",
-                        "one for each of " + std::to_string(edges_.size()) + " inputs",
+  for (size_t i = edges.size(); i < gradients.size(); i++) surplus = surplus || gradients[i].defined();
+  if (gradients.size() < edges.size() || surplus) {
+    throw AutogradError(backward_of(operation), std::to_string(gradients.size()) + " gradients",
+                        "one for each of " + std::to_string(edges.size()) + " inputs",
                         "Return an undefined Tensor for an input without gradient");
   }
-  for (size_t i = 0; i < edges_.size(); i++) {
-    const Tensor& gradient = gradients[i];
-    if (!edges_[i].needed() || !gradient.defined()) continue;
-    const Edge& edge = edges_[i];
+  for (size_t i = 0; i < edges.size(); i++) {
+    if (!needs(static_cast<int>(i)) || !gradients[i].defined()) continue;
+    const Tensor& gradient = value_of(gradients[i]);
+    const Edge& edge = edges[i];
     if (gradient.shape() != edge.shape || gradient.dtype() != edge.dtype || gradient.device() != edge.device) {
       throw AutogradError(
-          backward_of(operation_), gradient.str() + " as gradient of input " + std::to_string(i),
+          backward_of(operation), gradient.str() + " as gradient of input " + std::to_string(i),
           std::string(name_of(edge.dtype)) + edge.shape.str() + " on " + edge.device.str() + ", as the input",
           "Correct the gradient that this operation was recorded with");
     }
   }
   return gradients;
 }
+
+template std::vector<Tensor> Node::apply(const std::shared_ptr<Node>&, std::span<Tensor>, Needs);
+template std::vector<Var> Node::apply(const std::shared_ptr<Node>&, std::span<Var>, Needs);
+
+template <class T>
+Tensor Pass<T>::zeros(int output) const {
+  const Node::Output& like = node_->outputs().at(static_cast<size_t>(output));
+  return Tensor::zeros(like.shape, like.dtype, like.device);
+}
+
+template <class T>
+Var Pass<T>::with_history(const SavedTensor& saved) const {
+  const Tensor& value = saved.get();
+  if (!value.defined()) return Var();
+  if (saved.of() == SavedTensor::Of::output) return Var::computed(value, node_, saved.index());
+  if (saved.of() == SavedTensor::Of::nothing) return Var(value);
+  const Node::Edge& edge = node_->edges().at(static_cast<size_t>(saved.index()));
+  if (edge.node != nullptr) return Var::computed(value, edge.node, edge.output);
+  if (edge.leaf == nullptr) return Var(value);
+  const Tensor& now = edge.leaf->value;
+  if (now.storage() != value.storage() || now.offset() != value.offset() || now.shape() != value.shape()) {
+    throw AutogradError(backward_of(node_->operation()), "a leaf that was given another value since, " + now.str(),
+                        "the one it had, " + value.str(),
+                        "Call set_value() (or move a module) only after all gradients are computed");
+  }
+  return Var::of(edge.leaf);
+}
+
+template class Pass<Tensor>;
+template class Pass<Var>;
 
 }  // namespace ashlar

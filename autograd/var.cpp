@@ -36,10 +36,17 @@ Var::Var(Tensor value, bool requires_grad) try {
   detail::throw_out_of_host_memory("Var");
 }
 
-Var Var::computed(Tensor value, std::shared_ptr<Node> node) {
+Var Var::computed(Tensor value, std::shared_ptr<Node> node, int output) {
   Var result(std::move(value));
   result.state_->requires_grad = node != nullptr;
   result.state_->node = std::move(node);
+  result.state_->output = output;
+  return result;
+}
+
+Var Var::of(std::shared_ptr<detail::VarState> state) {
+  Var result;
+  result.state_ = std::move(state);
   return result;
 }
 

@@ -17,6 +17,7 @@ struct VarState {
   Tensor value;
   bool requires_grad = false;
   std::shared_ptr<Node> node;  ///< the operation that made the value; null for a leaf
+  int output = 0;              ///< as which of its outputs
   Tensor grad;                 ///< leaf only; undefined until backward() reaches it
   Tensor grad_slot;            ///< leaf only; where its gradient must be stored (an arena's view), if anywhere
 };
@@ -40,6 +41,9 @@ class Var {
   const Shape& shape() const { return value().shape(); }
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
+  int rank() const { return shape().rank(); }
+  int64_t size(int64_t axis) const { return value().size(axis); }
+  int64_t numel() const { return value().numel(); }
 
   /// True when backward() would propagate through (or into) this Var.
   bool requires_grad() const;
@@ -67,6 +71,18 @@ class Var {
   /// The same value without history: a new leaf that requires no gradient and shares the storage.
   Var detach() const;
 
+  // ---- Tensor's views and moves, recorded (autograd/views.h says what their gradients are) ------------------------
+  Var reshape(const Shape& shape) const;
+  Var permute(const Shape& axes) const;
+  Var transpose(int64_t a, int64_t b) const;
+  Var slice(int64_t axis, int64_t start, int64_t stop = Tensor::kEnd, int64_t step = 1) const;
+  Var select(int64_t axis, int64_t index) const;
+  Var squeeze(int64_t axis) const;
+  Var unsqueeze(int64_t axis) const;
+  Var broadcast_to(const Shape& shape) const;
+  Var to(DType dtype) const;
+  Var to(Device device) const;
+
   /// The only element as a double. Throws ShapeError unless there is one.
   double item() const { return value().item(); }
 
@@ -85,8 +101,6 @@ class Var {
   Var tanh() const;
   Var sigmoid() const;
   Var relu() const;
-  Var reshape(const Shape& shape) const;
-  Var transpose(int64_t a, int64_t b) const;
   Var operator[](int64_t index) const;  ///< the index-th along axis 0
   /// x += y makes x the Var x + y: other copies of x stay what they were. A leaf that requires a gradient would lose
   /// its place in the graph: an AutogradError, except under NoGrad, where its elements are written.
@@ -101,7 +115,8 @@ class Var {
 
   // ---- for the tape -------------------------------------------------------------------------------------------
   const std::shared_ptr<detail::VarState>& state() const { return state_; }
-  static Var computed(Tensor value, std::shared_ptr<Node> node);
+  static Var computed(Tensor value, std::shared_ptr<Node> node, int output = 0);
+  static Var of(std::shared_ptr<detail::VarState> state);
 
  private:
   detail::VarState& checked(const char* call) const;

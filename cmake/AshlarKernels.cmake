@@ -1,10 +1,12 @@
-# ashlar_add_kernels(NAME SOURCES kernel.cpp… [TARGETS cpu opencl cuda] [TUNED folder] [CONFORMANCE program])
+# ashlar_add_kernels(NAME SOURCES kernel.cpp… [OPERATORS operator.cpp…] [TARGETS cpu opencl cuda] [TUNED folder] [CONFORMANCE program])
 #
 # Compiles kernel files ahead of time. Each becomes a generator executable, which is then run for the typed functions, for
 # their gradients, and once for each code target. Makes the libraries
 #   NAME             typed functions ("ashlar/ops/<file>.h") and the kernels behind them
 #   NAME_gradients   their differentiable versions ("ashlar/ad/<file>.h")
 #   NAME_kernels_cpu, _opencl, _cuda, _absent   the compiled kernels; NAME links them
+#
+# OPERATORS are C++ files with the functions that kernel files declare by register_operator() (dsl/operator.h).
 #
 # TUNED holds tables that ashlar-tune wrote, <folder>/<code target>/<device>.json: the settings of tunables that they use
 # are compiled too, and the runtime picks among them by device and sizes.
@@ -15,7 +17,7 @@
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
 # only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
 set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
-set(ASHLAR_CUDA_ARCHITECTURES 80 86 90 CACHE STRING
+set(ASHLAR_CUDA_ARCHITECTURES 80 90 CACHE STRING
   "CUDA compute capabilities, times ten, that kernels are assembled for; GPUs of other ones compile PTX at first use")
 set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
 set(ASHLAR_GENERATORS_FROM "" CACHE PATH
@@ -49,7 +51,7 @@ set(_ashlar_code_targets_cuda cuda)
 set(_ashlar_code_targets ${_ashlar_code_targets_cpu} ${_ashlar_code_targets_opencl} ${_ashlar_code_targets_cuda})
 
 function(ashlar_add_kernels name)
-  cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;TARGETS" ${ARGN})
+  cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;OPERATORS;TARGETS" ${ARGN})
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "ashlar_add_kernels(${name}): give SOURCES, the kernel files")
   endif()
@@ -139,8 +141,10 @@ function(ashlar_add_kernels name)
   endforeach()
 
   _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
-  add_library(${name} STATIC ${operator_sources} ${root}/names.txt)
-  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include> $<INSTALL_INTERFACE:include>)
+  add_library(${name} STATIC ${operator_sources} ${arg_OPERATORS} ${root}/names.txt)
+  # Beside the emitted headers, those of forms that a project has itself.
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include>
+    $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_link_libraries(${name} PUBLIC ${prefix}runtime)
   set(chosen $<TARGET_PROPERTY:ASHLAR_TARGETS>)
   foreach(target IN LISTS arg_TARGETS)
@@ -186,6 +190,7 @@ function(_ashlar_compile_command generator code_target folder tuned)
       -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DTUNED=${tuned} -DFOLDER=${folder}
       -DOUTPUT=${folder}/${base}.o
       -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
+      -DSLOTS=${CMAKE_BINARY_DIR}/compile-slots
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
     DEPENDS ${generator} ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake ${tables}
     COMMENT "Compiling kernels: ${base}" VERBATIM)

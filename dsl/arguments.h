@@ -81,7 +81,7 @@ class In : public Halide::GeneratorInput<Halide::Buffer<typename Element<T>::Sto
     if (!sizes.empty()) detail::check_rule(name, N, sizes);
     Descriptor& descriptor = *Descriptor::current;
     for (const ArgumentDescription& a : descriptor.arguments) index_ += a.role == Argument::Role::input;
-    descriptor.arguments.push_back({name, Argument::Role::input, Element<T>::dtype, -1, N, sizes});
+    descriptor.arguments.push_back({name, Argument::Role::input, Element<T>::dtype, -1, N, sizes, -1, is_strided});
     descriptor.constraints.push_back([this, is_strided, sizes] {
       for (int i = 0; i < N; i++) {
         if (sizes.empty() || sizes[i].is_free())

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dsl/value.h"
+#include "runtime/forms/library.h"
 #include "runtime/launch/kernel.h"
 
 namespace ashlar::dsl {
@@ -44,6 +45,7 @@ struct ArgumentDescription {
   int rank;
   Sizes sizes = {};      ///< empty: unconstrained
   int in_place_of = -1;  ///< index among the inputs
+  bool is_strided = false;
 };
 
 /// Where a tunable means something: elsewhere the tuner leaves it at its default.
@@ -63,12 +65,15 @@ struct SpaceRule {
   std::function<bool()> holds;
 };
 
-/// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and `dy`; for kAllInputs, an
-/// expression that gives the list of all of them (`needs(i)` tells which are wanted).
+/// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and their gradients, called
+/// d<output>; for kAllInputs, an expression that gives the list of all of them (`needs(i)` tells which are wanted), or a
+/// call of a kernel whose outputs they are. kZeroGradient: the derivative is 0 wherever there is one.
 inline constexpr const char* kAllInputs = "*";
+inline constexpr const char* kZeroGradient = "0";
 struct GradientRule {
   std::string input;
   std::string expression;
+  std::string header;  ///< declares the functions that the expression calls, where they are no operators
 };
 
 /// A tensor that the gradients name but need in some calls only: `condition` is C++ over the forward call's parameters.
@@ -86,7 +91,8 @@ struct DefinedTensor {
 struct Descriptor {
   std::string kernel;  ///< the name it is registered by
   std::string formula;
-  Form form = Form::plain;
+  const FormSignature* form = &Form::plain;
+  bool is_internal = false;  ///< KernelInfo::is_internal
   std::vector<DType> elements;
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
@@ -95,6 +101,7 @@ struct Descriptor {
   std::vector<SavedWhen> saved_when;
   bool empty_is_zero = false;             ///< KernelInfo::empty_is_zero
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
+  std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
@@ -103,6 +110,7 @@ struct Descriptor {
   std::set<std::string> maxima_of_numbers;  ///< stages whose author lets a maximum drop NaN
   /// What schedules asked for beyond Halide's own lowering (schedules/lowering), in the order of its application.
   std::vector<std::shared_ptr<Halide::Internal::IRMutator>> lowering_passes;
+  std::shared_ptr<Halide::Internal::IRMutator> last_lowering_pass;  ///< the build's own, behind them; or none
 
   int element_index(DType dtype) const {
     for (size_t i = 0; i < elements.size(); i++) {

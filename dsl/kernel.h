@@ -18,6 +18,7 @@
 #include "dsl/algorithm_checks.h"
 #include "dsl/arguments.h"
 #include "dsl/checks.h"
+#include "dsl/operator.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"
 
@@ -55,14 +56,23 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.formula = std::move(text);
     return *this;
   }
-  Kernel& form(Form form) {
-    descriptor_.form = form;
+  /// How public calls become calls of this kernel: Form::rows, or the signature of a form of your own.
+  Kernel& form(const FormSignature& form) {
+    descriptor_.form = &form;
     return *this;
   }
-  /// The gradient of one input, a C++ expression over tensors named as the arguments, over `dy` and over every operator
-  /// of the library. Whatever tensors it names are saved; `x.shape()` saves only the shape.
-  Kernel& gradient(std::string input, std::string expression) {
-    descriptor_.gradients.push_back({std::move(input), std::move(expression)});
+  /// No typed function: the runtime, or an operator written by hand, calls this kernel.
+  Kernel& internal() {
+    descriptor_.is_internal = true;
+    return *this;
+  }
+  /// The gradient of one input, a C++ expression over tensors named as the arguments and outputs, over `dy` (dL/dy; for
+  /// an output called z it is `dz`) and over every operator of the library, or a call of a function that `header`
+  /// declares. Whatever tensors it names are saved; `x.shape()` saves only the shape. Outputs whose d<output> no
+  /// gradient names require none, where there are several. kZeroGradient: 0 wherever there is a derivative. To be
+  /// differentiated twice, a function has to be there for Vars as for Tensors: a template, or two overloads.
+  Kernel& gradient(std::string input, std::string expression, std::string header = {}) {
+    descriptor_.gradients.push_back({std::move(input), std::move(expression), std::move(header)});
     return *this;
   }
   /// That tensor is saved for the gradients only where `condition` holds, a C++ expression over the parameters of the
@@ -88,7 +98,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.widest_on_cpu = widest;
     return *this;
   }
-  /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, Form::movement) that reduce to
+  /// A reduction whose parts can't be reduced by itself: the kernels (of the same file, internal()) that reduce to
   /// parts and then the parts to the result.
   Kernel& passes(std::string parts, std::string last) {
     descriptor_.parts_kernel = std::move(parts);
@@ -150,6 +160,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_scheduled(pipeline.outputs(), target);
     check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
+    if (descriptor_.last_lowering_pass) descriptor_.lowering_passes.push_back(descriptor_.last_lowering_pass);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;
   }

@@ -26,6 +26,7 @@ bool add_kernel(KernelEntry entry) {
   }
   // Whatever an instance's members and definition complain of names the kernel.
   for (Instance& instance : entry.instances) {
+    if (entry.is_by_hand()) break;
     instance.create = [name = entry.name, create = instance.create](const Halide::GeneratorContext& context) {
       const NamedKernel named(name);
       try {

@@ -21,9 +21,19 @@ struct Instance {
   std::function<std::unique_ptr<DescribedKernel>(const Halide::GeneratorContext&)> create;
 };
 
+/// What is known of an operator written by hand (dsl/operator.h).
+struct ByHand {
+  std::shared_ptr<const Descriptor> descriptor;
+  std::shared_ptr<const void> keeps;  ///< what the descriptor refers to
+};
+
+/// A kernel, or an operator written by hand, whose instances only say for which element types it is.
 struct KernelEntry {
   std::string name;
   std::vector<Instance> instances;
+  ByHand by_hand = {};
+
+  bool is_by_hand() const { return by_hand.descriptor != nullptr; }
 };
 
 /// All kernels registered so far, in order.

@@ -58,6 +58,7 @@ const bool registered =
                                          {{kAllInputs, kExtremum}}) &&
     add_binary<f32, f16, bf16, f64, i64>("minimum", "min(a, b)", [](auto a, auto b) { return min(a, b); },
                                          {{kAllInputs, kExtremum}}) &&
-    add_binary<f32, f16, bf16>("equal", "1 if a = b, else 0", [](auto a, auto b) { return equals(a, b); }, {});
+    add_binary<f32, f16, bf16>("equal", "1 if a = b, else 0", [](auto a, auto b) { return equals(a, b); },
+                               {{kAllInputs, kZeroGradient}});
 
 }  // namespace ashlar::dsl

@@ -44,7 +44,9 @@ class Cast : public Kernel<Cast<From, To>> {
   ElementwiseTunables tunables;
 
   Cast() {
-    this->formula("y[i] = x[i], converted; to an integer: towards zero, saturated, NaN as 0").form(Form::movement);
+    this->formula("y[i] = x[i], converted; to an integer: towards zero, saturated, NaN as 0")
+        .form(Form::movement)
+        .internal();
     // Between the types of networks' values; the others are one instruction a vector, or rare.
     if (!is_value<From>() || !is_value<To>()) this->widest_on_cpu(CodeTarget::cpu);
   }

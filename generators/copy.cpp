@@ -11,7 +11,7 @@ class Copy : public Kernel<Copy<T>> {
   BroadcastTunables tunables;
 
   Copy() {
-    this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement);
+    this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement).internal();
     // Memory limits it; 128-bit vectors hold a row of a transposed tile of bytes, and 64-bit elements are few.
     if (std::is_same_v<T, raw<1>> || std::is_same_v<T, raw<8>>) this->widest_on_cpu(CodeTarget::cpu);
   }

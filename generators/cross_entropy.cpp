@@ -27,7 +27,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
     this->formula(
         "cross_entropy(logits, labels)[r] = ln Σ_k e^logits[r,k] - logits[r, labels[r]]; NaN for a label "
         "outside [0, classes)");
-    this->form(Form::rows).gradient("logits", "cross_entropy_grad(logits, labels, dy, axis)");
+    this->form(Form::rows).gradient("logits", "cross_entropy_grad(logits, labels, dloss, axis)");
     this->flops("4.0 * shapes[0].numel()");
   }
   void algorithm() {
@@ -62,6 +62,8 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
   CrossEntropyGradient() {
     this->formula("cross_entropy_grad(logits, labels, dloss)[r,c] = dloss[r] (softmax(logits)[r,c] - [c = labels[r]])");
     this->form(Form::rows).flops("6.0 * shapes[0].numel()");
+    this->gradient("logits", "cross_entropy_grad_of_logits(ddlogits, logits, dloss, axis)");
+    this->gradient("dloss", "cross_entropy_grad_of_dloss(ddlogits, logits, labels, dloss.shape(), axis)");
   }
   void algorithm() {
     k = logits.reduce(1);

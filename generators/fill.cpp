@@ -9,7 +9,7 @@ class Fill : public Kernel<Fill<T>> {
   Scalar<int64_t> bits{"bits"};
   Out<T, 1> y{"y", {any_size}};
 
-  Fill() { this->formula("y[i] = bits").form(Form::movement); }
+  Fill() { this->formula("y[i] = bits").form(Form::movement).internal(); }
   void algorithm() { y(i) = bits; }
   void schedule(auto target) { elementwise(target, y.func(), i); }
 

@@ -112,7 +112,7 @@ class ArgmaxParts : public ReductionKernel<ArgmaxParts<T>, T> {
  public:
   Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
-  ArgmaxParts() { this->formula("y[o,p,i] = key of argmax_k x[o,k,i], k in part p").form(Form::movement); }
+  ArgmaxParts() { this->formula("y[o,p,i] = key of argmax_k x[o,k,i], k in part p").form(Form::movement).internal(); }
   void algorithm() {
     const Axis& k = this->make_axis();
     const Value index = Value(this->part) * this->chunk + k;
@@ -127,7 +127,9 @@ class ArgmaxLast : public ReductionKernel<ArgmaxLast<T>, T> {
  public:
   Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
-  ArgmaxLast() { this->formula("y[o,0,i] = index of max_k x[o,k,i], x of argmax_parts").form(Form::movement); }
+  ArgmaxLast() {
+    this->formula("y[o,0,i] = index of max_k x[o,k,i], x of argmax_parts").form(Form::movement).internal();
+  }
   void algorithm() {
     const Axis& k = this->make_axis();
     this->total(this->outer, this->part, this->inner) = max_of_keys(k, this->element(k), index_of_argmax_key);

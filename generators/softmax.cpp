@@ -69,6 +69,7 @@ class SoftmaxGradient : public Kernel<SoftmaxGradient<T>> {
 
   SoftmaxGradient() {
     this->formula("softmax_grad(dy, y)[r,c] = y[r,c] (dy[r,c] - Σ_k dy[r,k] y[r,k])").form(Form::rows);
+    this->gradient("dy", "softmax_grad(ddx, y, axis)").gradient("y", "softmax_grad_of_y(ddx, dy, y, axis)");
     this->flops("4.0 * shapes[0].numel()");
   }
   void algorithm() {
@@ -95,6 +96,8 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
 
   LogSoftmaxGradient() {
     this->formula("log_softmax_grad(dy, y)[r,c] = dy[r,c] - e^y[r,c] Σ_k dy[r,k]").form(Form::rows);
+    this->gradient("dy", "log_softmax_grad_of_dy(ddx, y, axis)");
+    this->gradient("y", "log_softmax_grad_of_y(ddx, dy, y, axis)");
     this->flops("4.0 * shapes[0].numel()");
   }
   void algorithm() {

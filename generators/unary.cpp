@@ -9,6 +9,8 @@ struct UnaryOperator {
   std::string formula;
   Value (*value)(Value);
   Dual (*dual)(Dual);
+  /// A function of (p, x), p f''(x): an operator or a recipe. Empty: not differentiable twice.
+  std::string second;
 };
 
 // y[i] = f(x[i])
@@ -43,6 +45,9 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
   void bind(const UnaryOperator& op) {
     operator_ = op;
     this->formula(op.name + "_grad(dy, x)[i] = dy[i] (d/dx " + op.name + ")(x[i])").form(Form::pointwise);
+    this->gradient("dy", op.name + "_grad(ddx, x)");
+    if (op.second.empty()) return;
+    this->gradient("x", op.second == kZeroGradient ? kZeroGradient : op.second + "(mul(ddx, dy), x)");
   }
   void algorithm() { dx(i) = dy(i) * operator_.dual(Dual(x(i), 1.0)).d; }
   void schedule(auto target) { elementwise(target, dx.func(), i, {}, &tunables); }
@@ -58,23 +63,24 @@ Value positive_part(const Value& x) { return as_written(select(x > 0 || is_nan(x
 Dual positive_part(const Dual& x) { return {positive_part(x.v), relu(x).d}; }
 
 template <class F>
-bool add_unary(const std::string& name, const std::string& formula, F f) {
-  const UnaryOperator op{name, formula, [](Value x) -> Value { return F{}(x); }, [](Dual x) -> Dual { return F{}(x); }};
+bool add_unary(const std::string& name, const std::string& formula, const std::string& second, F f) {
+  const UnaryOperator op{name, formula, [](Value x) -> Value { return F{}(x); }, [](Dual x) -> Dual { return F{}(x); },
+                         second};
   static_cast<void>(f);
   const auto bind = [op](auto& kernel) { kernel.bind(op); };
   return register_bound_kernel<Unary, f32, f16, bf16>(name, bind) &&
          register_bound_kernel<UnaryGradient, f32, f16, bf16>(name + "_grad", bind);
 }
 
-const bool registered = add_unary("exp", "e^x", [](auto x) { return exp(x); }) &&
-                        add_unary("log", "ln x", [](auto x) { return log(x); }) &&
-                        add_unary("sqrt", "√x", [](auto x) { return sqrt(x); }) &&
-                        add_unary("rsqrt", "1/√x", [](auto x) { return rsqrt(x); }) &&
-                        add_unary("tanh", "tanh x", [](auto x) { return tanh(x); }) &&
-                        add_unary("sigmoid", "1 / (1 + e^-x)", [](auto x) { return sigmoid(x); }) &&
-                        add_unary("relu", "max(x, 0)", [](auto x) { return positive_part(x); }) &&
-                        add_unary("gelu", "x/2 (1 + erf(x/√2))", [](auto x) { return gelu(x); }) &&
-                        add_unary("silu", "x sigmoid(x)", [](auto x) { return silu(x); });
+const bool registered = add_unary("exp", "e^x", "exp_grad", [](auto x) { return exp(x); }) &&
+                        add_unary("log", "ln x", "log_second", [](auto x) { return log(x); }) &&
+                        add_unary("sqrt", "√x", "sqrt_second", [](auto x) { return sqrt(x); }) &&
+                        add_unary("rsqrt", "1/√x", "rsqrt_second", [](auto x) { return rsqrt(x); }) &&
+                        add_unary("tanh", "tanh x", "tanh_second", [](auto x) { return tanh(x); }) &&
+                        add_unary("sigmoid", "1 / (1 + e^-x)", "sigmoid_second", [](auto x) { return sigmoid(x); }) &&
+                        add_unary("relu", "max(x, 0)", kZeroGradient, [](auto x) { return positive_part(x); }) &&
+                        add_unary("gelu", "x/2 (1 + erf(x/√2))", "gelu_second", [](auto x) { return gelu(x); }) &&
+                        add_unary("silu", "x sigmoid(x)", "silu_second", [](auto x) { return silu(x); });
 
 // y[i] = -x[i]
 template <ElementType T>

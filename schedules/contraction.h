@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dsl/kernel.h"
+#include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 
@@ -39,6 +40,27 @@ struct ContractionProblem {
   /// An index moved into [0, extent); what is read there instead has to be ignored.
   static Expr inside(const Expr& index, const Expr& extent) { return Halide::max(Halide::min(index, extent - 1), 0); }
 };
+
+/// y[batch,m,n] = f(Σ_k left[batch,m,k] · right[batch,k,n]): the problem behind three tensors of a kernel.
+template <ElementType T, ElementType Y>
+ContractionProblem contraction_problem(const In<T, 3>& left, const In<T, 3>& right, const Out<Y, 3>& y,
+                                       const Var& batch, const Var& m, const Var& n) {
+  return {.batches = left.extent(0),
+          .rows = left.extent(1),
+          .columns = right.extent(2),
+          .inner = left.extent(2),
+          .left = matrix_operand(left),
+          .right = matrix_operand(right),
+          .result_batch_stride = y.dim(2).stride(),
+          .result_row_stride = y.dim(1).stride(),
+          .batch = batch,
+          .row = m,
+          .column = n};
+}
+
+/// What a kernel computes of each sum. It stands unrolled in the code of every plan: a long one (an exponential, say)
+/// is kept out of the largest plans.
+enum class EpilogueLength { none, short_one, long_one };
 
 /// One way to compute the product.
 struct ContractionPlan {
@@ -110,6 +132,7 @@ class Contraction {
     plans_.back().schedule_output(out);
     keep(plans_.back(), all);
     for (const ContractionPlan& plan : plans_) plan.schedule_stages(out);
+    if (Descriptor::target.has_feature(Halide::Target::OpenCL)) index_arithmetic();
   }
 
  private:

@@ -13,9 +13,6 @@ struct PipelinedTuning {
   int large_stages, large_lead, large_registers, medium_stages, medium_lead, medium_registers;
 };
 
-/// Sums and epilogues of a tile stand unrolled in the code. A long epilogue is kept out of the biggest ones.
-enum class EpilogueLength { short_one, long_one };
-
 /// Shared memory of a block that every GPU has.
 inline constexpr int kSharedBytesOfAll = 48 << 10;
 
@@ -41,13 +38,71 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
 /// The tiles for results of many of them, by the layouts of the operands (n: as they are; t: transposed), and for
 /// fewer. These shapes were quickest at 2048 and 4096, and at 1024, on an H200.
 struct WideTiles {
-  PipelinedTile large_nn{8, 16, 4, 1, 2, 4, 1, 16, 2, PipelinedOrder::rows, 40};
-  PipelinedTile large_nt{8, 16, 4, 1, 2, 1, 1, 8, 3, PipelinedOrder::rows, 40};
-  PipelinedTile large_tn{8, 16, 4, 1, 1, 2, 1, 16, 3, PipelinedOrder::rows, 7};
-  PipelinedTile large_tt{8, 16, 4, 1, 2, 1, 1, 16, 2, PipelinedOrder::columns, 10};
-  PipelinedTile medium{8, 8, 8, 1, 2, 2, 1, 16, 3, PipelinedOrder::quads, 20};
-  PipelinedTile medium_nt{8, 8, 8, 1, 2, 2, 2, 16, 2, PipelinedOrder::sums, 20};
-  PipelinedTile medium_tt{8, 8, 8, 1, 2, 2, 2, 16, 2, PipelinedOrder::columns, 2};
+  PipelinedTile large_nn{.lane_rows = 8,
+                         .lane_columns = 16,
+                         .lanes_n = 4,
+                         .warps_m = 2,
+                         .warps_n = 4,
+                         .depth = 16,
+                         .stages = 2,
+                         .order = PipelinedOrder::rows,
+                         .lead = 40};
+  PipelinedTile large_nt{.lane_rows = 8,
+                         .lane_columns = 16,
+                         .lanes_n = 4,
+                         .warps_m = 2,
+                         .warps_n = 1,
+                         .depth = 8,
+                         .stages = 3,
+                         .order = PipelinedOrder::rows,
+                         .lead = 40};
+  PipelinedTile large_tn{.lane_rows = 8,
+                         .lane_columns = 16,
+                         .lanes_n = 4,
+                         .warps_m = 1,
+                         .warps_n = 2,
+                         .depth = 16,
+                         .stages = 3,
+                         .order = PipelinedOrder::rows,
+                         .lead = 7};
+  PipelinedTile large_tt{.lane_rows = 8,
+                         .lane_columns = 16,
+                         .lanes_n = 4,
+                         .warps_m = 2,
+                         .warps_n = 1,
+                         .depth = 16,
+                         .stages = 2,
+                         .order = PipelinedOrder::columns,
+                         .lead = 10};
+  PipelinedTile medium{.lane_rows = 8,
+                       .lane_columns = 8,
+                       .lanes_n = 8,
+                       .warps_m = 2,
+                       .warps_n = 2,
+                       .depth = 16,
+                       .stages = 3,
+                       .order = PipelinedOrder::quads,
+                       .lead = 20};
+  PipelinedTile medium_nt{.lane_rows = 8,
+                          .lane_columns = 8,
+                          .lanes_n = 8,
+                          .warps_m = 2,
+                          .warps_n = 2,
+                          .warps_k = 2,
+                          .depth = 16,
+                          .stages = 2,
+                          .order = PipelinedOrder::sums,
+                          .lead = 20};
+  PipelinedTile medium_tt{.lane_rows = 8,
+                          .lane_columns = 8,
+                          .lanes_n = 8,
+                          .warps_m = 2,
+                          .warps_n = 2,
+                          .warps_k = 2,
+                          .depth = 16,
+                          .stages = 2,
+                          .order = PipelinedOrder::columns,
+                          .lead = 2};
 
   explicit WideTiles(const PipelinedTuning& tuning) {
     const auto tune = [](PipelinedTile& tile, int stages, int lead, int registers) {
@@ -107,18 +162,54 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     constexpr int kLeastInner = 256;
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && p.inner >= kLeastInner && layer}));
   };
-  streams({1, 4, 4, 2}, "row");
-  streams({8, 4, 2, 1}, "rows");
+  streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
+  streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
-  const PipelinedTile layer_small{4, 4, 8, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
-  const PipelinedTile layer_32{8, 8, 4, 2, 1, 1, 4, 8, 4, PipelinedOrder::sums, 2};
-  const PipelinedTile layer_64{8, 8, 4, 1, 1, 1, 8, 8, 3, PipelinedOrder::sums, 2};
+  const PipelinedTile layer_small{.lane_rows = 4,
+                                  .lane_columns = 4,
+                                  .lanes_n = 8,
+                                  .warps_m = 1,
+                                  .warps_n = 1,
+                                  .warps_k = 8,
+                                  .depth = 8,
+                                  .stages = 3,
+                                  .order = PipelinedOrder::sums,
+                                  .lead = 2};
+  const PipelinedTile layer_32{.lane_rows = 8,
+                               .lane_columns = 8,
+                               .lanes_n = 4,
+                               .lanes_k = 2,
+                               .warps_m = 1,
+                               .warps_n = 1,
+                               .warps_k = 4,
+                               .depth = 8,
+                               .stages = 4,
+                               .order = PipelinedOrder::sums,
+                               .lead = 2};
+  const PipelinedTile layer_64{.lane_rows = 8,
+                               .lane_columns = 8,
+                               .lanes_n = 4,
+                               .warps_m = 1,
+                               .warps_n = 1,
+                               .warps_k = 8,
+                               .depth = 8,
+                               .stages = 3,
+                               .order = PipelinedOrder::sums,
+                               .lead = 2};
   add(layer_small, along_k, "layer_small", {p.rows <= 64 && count(32, 32) < kSomeTiles && layer});
   add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer});
   add(layer_64, along_k, "layer_64", {p.rows <= 64 && count(64, 32) >= kSomeTiles && layer});
 
-  const PipelinedTile odd_large{8, 16, 4, 1, 2, 2, 1, 8, 3, PipelinedOrder::rows, 40};
-  if (epilogue == EpilogueLength::short_one) {
+  const PipelinedTile odd_large{.lane_rows = 8,
+                                .lane_columns = 16,
+                                .lanes_n = 4,
+                                .warps_m = 2,
+                                .warps_n = 2,
+                                .depth = 8,
+                                .stages = 3,
+                                .order = PipelinedOrder::rows,
+                                .lead = 40};
+  if (epilogue != EpilogueLength::long_one) {
     const auto add_large = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& layouts,
                                const Expr& applies) {
       add(tile, access, "large_" + layouts, {fits(tile, kManyTiles) && whole(tile) && applies});
@@ -132,13 +223,50 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add(tiles.medium_nt, even_k, "medium_nt", {some(tiles.medium_nt) && aligned && layer});
   add(tiles.medium_tt, even_right_k, "medium_tt", {some(tiles.medium_tt) && left_t && right_t_quads});
   add(tiles.medium, even, "medium", {some(tiles.medium) && left_n && right_n, some(tiles.medium) && left_t && right_n});
-  if (epilogue == EpilogueLength::short_one) {
+  if (epilogue != EpilogueLength::long_one) {
     add(odd_large, odd, "odd_large", {fits(odd_large, kManyTiles)});
   }
-  const PipelinedTile odd_medium{8, 8, 8, 1, 2, 1, 2, 8, 4, PipelinedOrder::quads, 2};
-  const PipelinedTile few_rows{8, 4, 8, 2, 1, 1, 4, 12, 3, PipelinedOrder::quads, 2};
-  const PipelinedTile small{8, 8, 8, 1, 1, 1, 4, 8, 3, PipelinedOrder::quads, 2};
-  const PipelinedTile smallest{8, 4, 8, 1, 1, 1, 8, 8, 3, PipelinedOrder::quads, 2};
+  const PipelinedTile odd_medium{.lane_rows = 8,
+                                 .lane_columns = 8,
+                                 .lanes_n = 8,
+                                 .warps_m = 2,
+                                 .warps_n = 1,
+                                 .warps_k = 2,
+                                 .depth = 8,
+                                 .stages = 4,
+                                 .order = PipelinedOrder::quads,
+                                 .lead = 2};
+  const PipelinedTile few_rows{.lane_rows = 8,
+                               .lane_columns = 4,
+                               .lanes_n = 8,
+                               .lanes_k = 2,
+                               .warps_m = 1,
+                               .warps_n = 1,
+                               .warps_k = 4,
+                               .depth = 12,
+                               .stages = 3,
+                               .order = PipelinedOrder::quads,
+                               .lead = 2};
+  const PipelinedTile small{.lane_rows = 8,
+                            .lane_columns = 8,
+                            .lanes_n = 8,
+                            .warps_m = 1,
+                            .warps_n = 1,
+                            .warps_k = 4,
+                            .depth = 8,
+                            .stages = 3,
+                            .order = PipelinedOrder::quads,
+                            .lead = 2};
+  const PipelinedTile smallest{.lane_rows = 8,
+                               .lane_columns = 4,
+                               .lanes_n = 8,
+                               .warps_m = 1,
+                               .warps_n = 1,
+                               .warps_k = 8,
+                               .depth = 8,
+                               .stages = 3,
+                               .order = PipelinedOrder::quads,
+                               .lead = 2};
   add(odd_medium, odd, "odd_medium", {fits(odd_medium, kSomeTiles)});
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()});
   add(small, {}, "small", {count(32, 64) >= kSomeTiles});

@@ -24,7 +24,15 @@ inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionP
 inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const ContractionProblem& p,
                                                            const WorkgroupTile& tile) {
   const QuadLoads can = quad_loads(p);
-  const PipelinedTile large{8, 8, 8, 1, 2, 2, 1, 16, 2, PipelinedOrder::quads, 20};
+  const PipelinedTile large{.lane_rows = 8,
+                            .lane_columns = 8,
+                            .lanes_n = 8,
+                            .warps_m = 2,
+                            .warps_n = 2,
+                            .depth = 16,
+                            .stages = 2,
+                            .order = PipelinedOrder::quads,
+                            .lead = 20};
   const Expr fits = p.rows >= large.rows() && p.columns >= large.columns() && p.inner % large.stage_depth() == 0 &&
                     (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
   const Expr is_plain = p.left.column_stride == 1 && can.right_along_columns,

@@ -19,8 +19,8 @@ enum class PipelinedOrder { rows, quads, columns, sums };
 /// only along k sum different terms, `depth` of each stage, a multiple of four; their sums are added at the end, in
 /// shared memory.
 struct PipelinedTile {
-  int lane_rows, lane_columns, lanes_n, lanes_k;
-  int warps_m, warps_n, warps_k;
+  int lane_rows, lane_columns, lanes_n, lanes_k = 1;
+  int warps_m, warps_n, warps_k = 1;
   int depth, stages;
   PipelinedOrder order;
   int lead;           ///< how much of a turn's work stands before its copies (stage_async)

@@ -1,11 +1,15 @@
 #include "autograd/recipes/broadcast.h"
 
+#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
 
-Tensor sum_to_shape(const Tensor& g, const Shape& shape) {
+using namespace ashlar::ad;
+
+template <class T>
+T sum_to_shape(const T& g, const Shape& shape) {
   if (g.shape() == shape) return g;
   const int added = g.rank() - shape.rank();
   Shape axes;
@@ -16,7 +20,7 @@ Tensor sum_to_shape(const Tensor& g, const Shape& shape) {
     if (i < added || size != g.shape()[i]) axes.push_back(i);
   }
   if (!fits) {
-    throw ShapeError("sum_to_shape", g.str(), "a tensor that " + shape.str() + " broadcasts to",
+    throw ShapeError("sum_to_shape", "shape " + g.shape().str(), "a tensor that " + shape.str() + " broadcasts to",
                      "Pass the gradient of the broadcast result");
   }
   // Axes of size 1 in front need a reshape, not a sum.
@@ -25,24 +29,32 @@ Tensor sum_to_shape(const Tensor& g, const Shape& shape) {
   return (any_larger ? sum(g, axes, /*keepdim=*/true) : g).reshape(shape);
 }
 
-bool sums_16_bits(const Tensor& g, const Shape& shape) { return size_of(g.dtype()) == 2 && g.numel() > shape.numel(); }
-
-Tensor mul_to_shape(const Tensor& g, const Tensor& x, const Shape& shape) {
+template <class T>
+T mul_to_shape(const T& g, const T& x, const Shape& shape) {
   return sum_products_to_shape(
-      shape, [](const Tensor& a, const Tensor& b) { return mul(a, b); }, g, x);
+      shape, [](const T& a, const T& b) { return mul(a, b); }, g, x);
 }
 
-Tensor div_to_shape(const Tensor& g, const Tensor& x, const Shape& shape) {
+template <class T>
+T div_to_shape(const T& g, const T& x, const Shape& shape) {
   return sum_products_to_shape(
-      shape, [](const Tensor& a, const Tensor& b) { return div(a, b); }, g, x);
+      shape, [](const T& a, const T& b) { return div(a, b); }, g, x);
 }
 
-Tensor divisor_grad(const Tensor& dy, const Tensor& a, const Tensor& b) {
+template <class T>
+T divisor_grad(const T& dy, const T& a, const T& b) {
   // The sign goes to the divisor, which is the smaller one where it was broadcast.
-  const auto products = [](const Tensor& g, const Tensor& x, const Tensor& y) {
-    return div(mul(g, div(x, y)), neg(y));
-  };
+  const auto products = [](const T& g, const T& x, const T& y) { return div(mul(g, div(x, y)), neg(y)); };
   return sum_products_to_shape(b.shape(), products, dy, a, b);
 }
+
+template Tensor sum_to_shape(const Tensor&, const Shape&);
+template Var sum_to_shape(const Var&, const Shape&);
+template Tensor mul_to_shape(const Tensor&, const Tensor&, const Shape&);
+template Var mul_to_shape(const Var&, const Var&, const Shape&);
+template Tensor div_to_shape(const Tensor&, const Tensor&, const Shape&);
+template Var div_to_shape(const Var&, const Var&, const Shape&);
+template Tensor divisor_grad(const Tensor&, const Tensor&, const Tensor&);
+template Var divisor_grad(const Var&, const Var&, const Var&);
 
 }  // namespace ashlar::recipes

@@ -13,8 +13,9 @@ namespace ashlar::recipes {
 /// With dz = dy (after ReLU: dy where y > 0; after GELU: dy · gelu'(z), with z computed once more):
 ///   dA = dz·Bᵀ,  dB = Aᵀ·dz,  dbias = Σ over all rows of dz
 /// Returns {da, db, dbias}; undefined where not needed or without a bias (inputs are numbered a, b, bias). `y` is read
-/// for ReLU only and may be undefined otherwise.
-std::vector<Tensor> matmul_grad(const Tensor& dy, const Tensor& a, const Tensor& b, const Tensor& y,
-                                const MatmulOptions& options, Needs needs);
+/// for ReLU only and `bias` for GELU only; they may be undefined otherwise.
+template <class T>
+std::vector<T> matmul_grad(const T& dy, const T& a, const T& b, const T& bias, const T& y, const MatmulOptions& options,
+                           Needs needs);
 
 }  // namespace ashlar::recipes

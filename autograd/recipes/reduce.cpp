@@ -2,10 +2,14 @@
 
 #include <array>
 
+#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
+
+using namespace ashlar::ad;
+
 namespace {
 
 std::array<bool, kMaxRank> reduced_axes(const char* operation, const Shape& shape, const Shape& axes) {
@@ -19,7 +23,8 @@ std::array<bool, kMaxRank> reduced_axes(const char* operation, const Shape& shap
 
 }  // namespace
 
-Tensor unreduce(const Tensor& dy, const Shape& axes, bool keepdim, const Shape& shape) {
+template <class T>
+T unreduce(const T& dy, const Shape& axes, bool keepdim, const Shape& shape) {
   const auto reduced = reduced_axes("unreduce", shape, axes);
   Shape kept, reduced_shape;
   for (int i = 0; i < shape.rank(); i++) {
@@ -28,7 +33,8 @@ Tensor unreduce(const Tensor& dy, const Shape& axes, bool keepdim, const Shape& 
     if (!is_reduced || keepdim) reduced_shape.push_back(is_reduced ? 1 : shape[i]);
   }
   if (dy.shape() != reduced_shape) {
-    throw ShapeError("unreduce", dy.str(), "shape " + reduced_shape.str() + ", the reduction of " + shape.str(),
+    throw ShapeError("unreduce", "shape " + dy.shape().str(),
+                     "shape " + reduced_shape.str() + ", the reduction of " + shape.str(),
                      "Pass the gradient of the reduction's result");
   }
   return dy.reshape(kept).broadcast_to(shape);
@@ -41,14 +47,23 @@ int64_t reduced_count(const Shape& shape, const Shape& axes) {
   return count;
 }
 
-Tensor sum_grad(const Tensor& dy, const Shape& axes, bool keepdim, const Shape& shape) {
+template <class T>
+T sum_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape) {
   return unreduce(dy, axes, keepdim, shape);
 }
 
-Tensor mean_grad(const Tensor& dy, const Shape& axes, bool keepdim, const Shape& shape) {
+template <class T>
+T mean_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape) {
   const int64_t count = reduced_count(shape, axes);
   // Dividing before broadcasting touches dy's few elements instead of x's many.
   return unreduce(affine(dy, count == 0 ? 0.0 : 1.0 / static_cast<double>(count), 0.0), axes, keepdim, shape);
 }
+
+template Tensor unreduce(const Tensor&, const Shape&, bool, const Shape&);
+template Var unreduce(const Var&, const Shape&, bool, const Shape&);
+template Tensor sum_grad(const Tensor&, const Shape&, bool, const Shape&);
+template Var sum_grad(const Var&, const Shape&, bool, const Shape&);
+template Tensor mean_grad(const Tensor&, const Shape&, bool, const Shape&);
+template Var mean_grad(const Var&, const Shape&, bool, const Shape&);
 
 }  // namespace ashlar::recipes

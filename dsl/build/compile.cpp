@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <map>
 #include <sstream>
 
+#include "dsl/build/digest.h"
 #include "dsl/build/explain.h"
+#include "dsl/build/files.h"
+#include "dsl/build/job_slots.h"
 #include "dsl/build/settings.h"
 
 namespace ashlar::dsl {
@@ -41,13 +44,6 @@ std::string quoted(const std::string& text) {
     result += c;
   }
   return result + "\"";
-}
-
-std::string content_of(const path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error("can't read " + file.string());
-  return content;
 }
 
 /// One build with what the tables say about it.
@@ -84,7 +80,7 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
                       text_of(tuned.settings[s]),
                       {}});
       const path functions = list_of_functions(file.parent_path(), rows.back().symbol);
-      if (std::filesystem::exists(functions)) rows.back().device_functions = content_of(functions);
+      if (std::filesystem::exists(functions)) rows.back().device_functions = read_file(functions);
       out << "extern \"C\" int " << rows.back().symbol << "_argv(void**);\n";
     }
     for (const Grid& grid : tuned.grids) {
@@ -101,7 +97,7 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
     out << "  {" << row.key << "u, " << row.symbol << "_argv, \"" << row.symbol << "\", " << quoted(row.tunables)
         << ", " << quoted(row.device_functions) << "},\n";
     code_hash = identity_hash(row.symbol, code_hash);
-    code_hash = identity_hash(content_of(file.parent_path() / (row.symbol + ".o")), code_hash);
+    code_hash = identity_hash(read_file(file.parent_path() / (row.symbol + ".o")), code_hash);
   }
   out << "};\n";
   if (grid_count > 0) out << "static const Grid grids[] = {\n" << grids << "};\n";
@@ -110,30 +106,16 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 
-void compile_instance(const Build& build, const Setting& setting, const Halide::Target& target,
-                      const std::string& symbol, const path& folder, const DeviceTools& tools) {
-  const auto kernel = create(build, target, setting);
-  Halide::Module module = kernel->generator().build_module(symbol);
-  const std::string functions = device_functions(module);
-  if (!functions.empty()) std::ofstream(list_of_functions(folder, symbol)) << functions;
-  if (target.has_feature(Halide::Target::CUDA)) {
-    module = with_machine_code(module, tools, folder / symbol);
-  } else if (target.has_feature(Halide::Target::OpenCL)) {
-    module = with_plain_source(module);
-  }
-  module.compile({{Halide::OutputFileType::object, (folder / (symbol + ".o")).string()}});
-}
-
-/// One function to compile, as a line of a file: "matmul f32_none tile_rows=128 tile_depth=16".
+/// One function to compile, as a line of a file: "matmul f32_none ashlar_… tile_rows=128 tile_depth=16".
 struct Planned {
-  std::string kernel, instance;
+  std::string kernel, instance, symbol;
   Setting setting;
 
   friend std::istream& operator>>(std::istream& in, Planned& one) {
     std::string line;
     if (!std::getline(in, line)) return in;
     std::istringstream words(line);
-    words >> one.kernel >> one.instance;
+    words >> one.kernel >> one.instance >> one.symbol;
     one.setting.clear();
     for (std::string word; words >> word;) {
       const size_t equals = word.find('=');
@@ -153,76 +135,162 @@ void write_plan(const std::string& code_target, const std::vector<TunedTable>& m
   for (const KernelSummary& kernel : summaries) {
     for (const auto& [build, tuned] : tuned_builds(kernel, measured)) {
       for (const Setting& setting : tuned.settings) {
-        out << kernel.entry->name << ' ' << build->name() << ' ' << text_of(setting) << '\n';
+        out << kernel.entry->name << ' ' << build->name() << ' '
+            << symbol_of(*kernel.entry, *build, code_target, setting) << ' ' << text_of(setting) << '\n';
       }
     }
   }
   if (!out.flush()) throw std::runtime_error("can't write " + file.string());
 }
 
-// Runs `work` in a child process; throws when it fails.
-template <class Work>
-void in_child(const std::string& what, Work work) {
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) {
+/// Child processes, each with one piece of work. Halide numbers its names per process.
+class Children {
+ public:
+  /// Waits while there are `most` of them.
+  explicit Children(int most) : most_(most) {}
+
+  template <class Work>
+  void start(const std::string& what, Work work) {
+    while (static_cast<int>(running_.size()) >= most_) wait_for_one();
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("fork failed");
+    if (child > 0) {
+      running_[child] = what;
+      return;
+    }
     int code = 1;
     try {
       work();
       code = 0;
     } catch (const Halide::Error& error) {  // no std::exception
-      std::cerr << what << ": " << error.what() << std::endl;
+      std::cerr << what + ": " + error.what() + "\n";
     } catch (const std::exception& error) {
-      std::cerr << what << ": " << error.what() << std::endl;
+      std::cerr << what + ": " + error.what() + "\n";
     }
     _exit(code);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw std::runtime_error("compiling " + what + " failed");
+
+  /// Waits for all. Throws when one has failed.
+  void finish() {
+    while (!running_.empty()) wait_for_one();
+    if (!failed_.empty()) throw std::runtime_error("compiling " + failed_ + " failed");
+  }
+
+ private:
+  void wait_for_one() {
+    int status = 0;
+    const auto child = running_.find(waitpid(-1, &status, 0));
+    if (child == running_.end()) return;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) failed_ += (failed_.empty() ? "" : ", ") + child->second;
+    running_.erase(child);
+  }
+
+  const int most_;
+  std::map<pid_t, std::string> running_;
+  std::string failed_;
+};
+
+/// Where a child writes its instance's key, and "kept" or "compiled".
+path key_file(const path& folder, const Planned& one) { return folder / (one.symbol + ".key"); }
+
+std::pair<std::string, std::string> key_and_origin(const path& folder, const Planned& one) {
+  std::ifstream file(key_file(folder, one));
+  std::pair<std::string, std::string> result{{}, "kept"};  // what was fetched by the program's key has no file
+  file >> result.first >> result.second;
+  return result;
+}
+
+void compile_all(const std::vector<Planned>& plan, const Compiling& with, const path& folder, const path& slots) {
+  Children children(slots.empty() ? 1 : processors());
+  for (const Planned& one : plan) {
+    children.start(one.kernel + " " + one.instance + " for " + with.code_target, [&] {
+      const JobSlot slot(slots);
+      const auto [entry, build] = find_build(one.kernel, one.instance);
+      const InstanceCode code = compile_instance(build, one.setting, with, one.symbol, folder);
+      write_file(key_file(folder, one), code.key + (code.was_kept ? " kept\n" : " compiled\n"));
+    });
+  }
+  children.finish();
+}
+
+// ---- what this very program has compiled before, for the same target with the same tools and tables: the keys of all
+// its instances, by which they are fetched without lowering a kernel
+
+constexpr const char* kKeys = "keys";
+
+std::string key_of_program(const Compiling& with, const std::vector<TunedTable>& measured) {
+  Digest digest;
+  digest.add(identity_of_program());
+  digest.add(identity_of_halide());
+  digest.add(with.code_target);
+  digest.add(static_cast<uint64_t>(with.cuda_capability));
+  digest.add(with.tools.identity);
+  for (const std::string& architecture : with.tools.architectures) digest.add(architecture);
+  digest.add(tuned_text(measured));
+  return digest.text();
+}
+
+bool fetch_all(const std::vector<Planned>& plan, const std::string& key, const Compiling& with, const path& folder) {
+  if (!with.cache.fetch("generators", key, folder)) return false;
+  std::istringstream keys(read_file(folder / kKeys));
+  return std::ranges::all_of(plan, [&](const Planned&) {
+    std::string instance;
+    return keys >> instance && fetch_instance(instance, with, folder);
+  });
+}
+
+void keep_all(const std::vector<Planned>& plan, const std::string& key, const Compiling& with, const path& folder) {
+  std::string keys;
+  for (const Planned& one : plan) keys += key_and_origin(folder, one).first + '\n';
+  write_file(folder / kKeys, keys);
+  with.cache.keep("generators", key, {folder / kKeys});
 }
 
 }  // namespace
 
-int compile_kernels(const std::string& code_target, int cuda_capability, const path& folder, const path& tuned,
-                    const DeviceTools& tools) {
-  halide_target(code_target, cuda_capability);  // throws on an unknown name
+void compile_kernels(const Compiling& with, const path& folder, const path& tuned, const path& slots) {
+  halide_target(with.code_target, with.cuda_capability);  // throws on an unknown name
   const std::vector<TunedTable> measured = read_tuned_tables(tuned);
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   // What Halide has named before shows in what it compiles next, so this process makes nothing of Halide's before it
   // has compiled everything: which kernels there are in which settings, a child finds out.
-  const path plan = folder / "plan";
-  in_child("the tuned tables", [&] { write_plan(code_target, measured, plan); });
-  int count = 0;
-  std::ifstream planned(plan);
-  for (Planned one; planned >> one; count++) {
-    in_child(one.kernel + " " + one.instance, [&] {
-      compile_setting(one.kernel, one.instance, code_target, cuda_capability, one.setting, folder, tools);
-    });
+  const path plan_file = folder / "plan";
+  Children planner(1);
+  planner.start("the tuned tables", [&] { write_plan(with.code_target, measured, plan_file); });
+  planner.finish();
+  std::vector<Planned> plan;
+  std::ifstream lines(plan_file);
+  for (Planned one; lines >> one;) plan.push_back(one);
+
+  const std::string key = key_of_program(with, measured);
+  if (!fetch_all(plan, key, with, folder)) {
+    compile_all(plan, with, folder, slots);
+    keep_all(plan, key, with, folder);
   }
-  std::ofstream objects(folder / "objects.rsp"), tables(folder / "tables.rsp");
+
+  std::ofstream objects(folder / "objects.rsp"), tables(folder / "tables.rsp"), report(folder / "report.tsv");
+  for (const Planned& one : plan) {
+    objects << one.symbol << ".o\n";
+    const Cost cost = cost_of(folder, one.symbol);
+    report << one.kernel << '\t' << one.instance << '\t' << text_of(one.setting) << '\t' << cost.seconds << '\t'
+           << cost.bytes << '\t' << key_and_origin(folder, one).second << '\n';
+  }
   for (const KernelEntry& entry : kernels()) {
-    const KernelSummary kernel = summarize(entry, code_target);
-    const std::vector<TunedBuild> builds = tuned_builds(kernel, measured);
-    for (const auto& [build, tuned] : builds) {
-      for (const Setting& setting : tuned.settings) objects << symbol_of(entry, *build, code_target, setting) << ".o\n";
-    }
-    const std::string table = table_of(entry, code_target);
-    write_table(kernel, builds, code_target, folder / (table + ".cpp"));
+    const KernelSummary kernel = summarize(entry, with.code_target);
+    const std::string table = table_of(entry, with.code_target);
+    write_table(kernel, tuned_builds(kernel, measured), with.code_target, folder / (table + ".cpp"));
     tables << table << ".cpp\n";
     objects << table << ".o\n";
   }
-  return count;
 }
 
-std::string compile_setting(const std::string& kernel, const std::string& instance, const std::string& code_target,
-                            int cuda_capability, const Setting& setting, const path& folder, const DeviceTools& tools) {
-  const Halide::Target target = halide_target(code_target, cuda_capability);
+std::string compile_setting(const std::string& kernel, const std::string& instance, const Compiling& with,
+                            const Setting& setting, const path& folder) {
   const auto [entry, build] = find_build(kernel, instance);
-  const std::string symbol = symbol_of(*entry, build, code_target, setting);
+  const std::string symbol = symbol_of(*entry, build, with.code_target, setting);
   std::filesystem::create_directories(folder);
-  compile_instance(build, setting, target, symbol, folder, tools);
+  compile_instance(build, setting, with, symbol, folder);
   return symbol;
 }
 

@@ -11,7 +11,10 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "dsl/build/digest.h"
+#include "dsl/build/files.h"
 #include "dsl/build/opencl_source.h"
+#include "dsl/build/pack_text.h"
 #include "dsl/build/ptx_clusters.h"
 #include "dsl/build/ptx_rewriter.h"
 #include "dsl/device_facts.h"
@@ -20,19 +23,6 @@ namespace ashlar::dsl {
 namespace {
 
 using std::filesystem::path;
-
-std::string read_file(const path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error("can't read " + file.string());
-  return content;
-}
-
-void write_file(const path& file, const std::string& content) {
-  std::ofstream out(file, std::ios::binary);
-  out << content;
-  if (!out.flush()) throw std::runtime_error("can't write " + file.string());
-}
 
 /// Runs a program with its standard error going to the end of a file. Returns whether it succeeded.
 bool run_program(const std::vector<std::string>& command, const path& errors) {
@@ -50,18 +40,30 @@ bool run_program(const std::vector<std::string>& command, const path& errors) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// PTX → machine code for one architecture. The assembler's report is added to `stem`.ptxas.
-std::string assemble(const DeviceTools& tools, const std::string& architecture, const path& source, const path& stem) {
-  const path cubin = stem.string() + ".sm_" + architecture, report = stem.string() + ".ptxas";
-  const std::vector<std::string> command = {tools.ptxas,     "-v", "-arch=sm_" + architecture,
-                                            source.string(), "-o", cubin.string()};
-  if (!run_program(command, report)) {
-    throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + source.filename().string() + " failed:\n" +
-                             read_file(report));
+/// PTX → machine code for one architecture, kept by its text. The assembler's report is added to `stem`.ptxas.
+std::string assemble(const DeviceTools& tools, const CodeCache& cache, const std::string& architecture,
+                     const std::string& text, const path& stem) {
+  const path work = stem.string() + ".sm_" + architecture;
+  const path source = work / "source.ptx", code = work / "code", report = work / "report";
+  std::filesystem::create_directories(work);
+  Digest key;
+  key.add(tools.identity);
+  key.add(architecture);
+  key.add(text);
+  if (!cache.fetch("machine_code", key.text(), work)) {
+    write_file(source, text);
+    const std::vector<std::string> command = {tools.ptxas,     "-v", "-arch=sm_" + architecture,
+                                              source.string(), "-o", code.string()};
+    if (!run_program(command, report)) {
+      throw std::runtime_error("ptxas -arch=sm_" + architecture + " " + stem.filename().string() + ".ptx failed:\n" +
+                               read_file(report));
+    }
+    cache.keep("machine_code", key.text(), {code, report});
   }
-  std::string code = read_file(cubin);
-  std::filesystem::remove(cubin);
-  return code;
+  std::ofstream(stem.string() + ".ptxas", std::ios::app) << read_file(report);
+  std::string result = read_file(code);
+  std::filesystem::remove_all(work);
+  return result;
 }
 
 /// NVIDIA's library that writes the container, opened when needed. Declarations follow its public header.
@@ -222,21 +224,19 @@ std::string device_functions(const Halide::Module& module) {
   return names;
 }
 
-Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const path& stem) {
+Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools& tools, const CodeCache& cache,
+                                 const path& stem) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
   const std::string original = static_cast<const char*>(source.data());
   const std::string full = rewrite_ptx(original), plain = without_clusters(full, original);
-  const path full_file = stem.string() + ".ptx", plain_file = stem.string() + ".plain";
-  write_file(full_file, full);
+  write_file(stem.string() + ".ptx", full);
   if (tools.ptxas.empty()) return with_code(module, source.name(), plain + '\0');
-  write_file(plain_file, plain);
   std::vector<std::string> cubins;
   for (const std::string& architecture : tools.architectures) {
     const bool has_clusters = std::stoi(architecture) >= clusters::kArchitecture;
-    cubins.push_back(assemble(tools, architecture, has_clusters ? full_file : plain_file, stem));
+    cubins.push_back(assemble(tools, cache, architecture, has_clusters ? full : plain, stem));
   }
-  std::filesystem::remove(plain_file);
   SharedAtLaunch shared;
   for (const Halide::Internal::LoweredFunc& function : module.functions()) function.body.accept(&shared);
   std::ofstream(stem.string() + ".ptxas", std::ios::app) << shared.report;
@@ -247,7 +247,7 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
 Halide::Module with_plain_source(const Halide::Module& module) {
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
-  return with_code(module, source.name(), rewrite_opencl(static_cast<const char*>(source.data())) + '\0');
+  return with_code(module, source.name(), pack_text(rewrite_opencl(static_cast<const char*>(source.data()))));
 }
 
 }  // namespace ashlar::dsl

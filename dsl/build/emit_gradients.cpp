@@ -1,163 +1,270 @@
-#include <cctype>
+// The recording functions, ashlar::ad::NAME, and their backward functions, written from the kernels' gradient rules.
+#include <algorithm>
 #include <fstream>
 #include <set>
 
 #include "dsl/build/emit.h"
+#include "dsl/build/gradient_rules.h"
 #include "dsl/build/signature.h"
 
 namespace ashlar::dsl {
 namespace {
 
-// What a gradient's expressions use of the forward call.
-struct Uses {
-  std::set<std::string> saved;   ///< tensors whose elements are needed
-  std::set<std::string> shaped;  ///< tensors of which only the shape is
-};
-
-// Rewrites "x.shape()" to "x_shape" and notes which tensors the expression names.
-std::string collect_uses(const std::string& expression, const std::set<std::string>& tensors, Uses& uses) {
-  std::string result;
-  for (size_t i = 0; i < expression.size();) {
-    if (!std::isalpha(static_cast<unsigned char>(expression[i])) && expression[i] != '_') {
-      result += expression[i++];
-      continue;
-    }
-    size_t end = i;
-    while (end < expression.size() &&
-           (std::isalnum(static_cast<unsigned char>(expression[end])) || expression[end] == '_'))
-      end++;
-    const std::string word = expression.substr(i, end - i);
-    static const std::string kShape = ".shape()";
-    const bool is_member = i > 0 && expression[i - 1] == '.';
-    if (!is_member && tensors.count(word) != 0) {
-      if (expression.compare(end, kShape.size(), kShape) == 0) {
-        uses.shaped.insert(word);
-        result += word + "_shape";
-        i = end + kShape.size();
-        continue;
-      }
-      uses.saved.insert(word);
-    }
-    result += word;
-    i = end;
+// Tensors that may be floating are Vars to recording functions and to gradients of gradients; others (labels, say) stay
+// Tensors.
+bool is_recorded(const KernelSummary& kernel, const std::string& tensor) {
+  for (const ArgumentDescription& argument : kernel.arguments) {
+    if (argument.name != tensor) continue;
+    if (argument.element < 0) return is_floating(argument.dtype);
+    return std::ranges::any_of(kernel.entry->instances, [&](const Instance& instance) {
+      return is_floating(instance.elements[static_cast<size_t>(argument.element)]);
+    });
   }
-  return result;
+  return true;
 }
 
-bool has_gradient(const KernelSummary& kernel, const std::string& input) {
-  for (const GradientRule& rule : kernel.descriptor.gradients) {
-    if (rule.input == input || rule.input == kAllInputs) return true;
-  }
-  return false;
-}
-
-// Inputs that can require a gradient arrive as Var, the others (labels, say) as Tensor.
-std::vector<Parameter> differentiable_parameters(const KernelSummary& kernel) {
+std::vector<Parameter> recorded_parameters(const KernelSummary& kernel) {
   std::vector<Parameter> parameters = parameters_of(kernel);
   for (Parameter& p : parameters) {
-    if (p.is_tensor && has_gradient(kernel, p.name)) p.type = "const Var&";
+    if (p.is_tensor && is_recorded(kernel, p.name)) p.type = "const Var&";
   }
   // A contraction's bias is one of its options, which hold tensors; the tape needs it as a Var.
-  if (kernel.descriptor.form == Form::contraction) parameters.push_back({"const Var&", "bias", "{}"});
+  if (has_optional_inputs(kernel)) parameters.push_back({"const Var&", "bias", "{}"});
   return parameters;
 }
 
-void write_gradient(std::ostream& out, const KernelSummary& kernel) {
-  const std::string& name = kernel.entry->name;
-  const std::vector<Parameter> parameters = differentiable_parameters(kernel);
-  std::set<std::string> tensors;
-  std::vector<std::string> arguments, variables, captures;
-  const bool is_contraction = kernel.descriptor.form == Form::contraction;
-  for (const Parameter& p : parameters) {
-    if (is_contraction && p.name == "bias") continue;
-    const bool is_var = p.type == "const Var&";
-    arguments.push_back(is_var ? p.name + ".value()" : p.name);
-    if (is_var) variables.push_back(p.name);
-    if (p.is_tensor) tensors.insert(p.name);
-  }
-  const auto results = results_of(kernel);
-  for (const ArgumentDescription& result : results) tensors.insert(result.name);
-
-  Uses uses;
-  std::vector<std::string> gradients;
-  for (const GradientRule& rule : kernel.descriptor.gradients) {
-    if (rule.input == kAllInputs) gradients.push_back(collect_uses(rule.expression, tensors, uses));
-  }
-  const bool is_joint = !gradients.empty();
-  for (size_t i = 0; i < variables.size(); i++) {
-    for (const GradientRule& rule : kernel.descriptor.gradients) {
-      if (rule.input != variables[i]) continue;
-      std::string expression = collect_uses(rule.expression, tensors, uses);
-      if (kernel.descriptor.form == Form::broadcast) {
-        expression = "sum_to_shape(" + expression + ", " + variables[i] + "_shape)";
-        uses.shaped.insert(variables[i]);
-      }
-      gradients.push_back("needs(" + std::to_string(i) + ") ? " + expression + " : Tensor()");
-    }
-  }
-
-  out << "Var " << name << "(" << declare(parameters, false) << ") {\n";
-  std::string inputs = "{" + join(variables) + "}";
-  if (is_contraction) {
-    out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";
-    arguments.back() = "fused";
-    inputs = "{" + join(variables) + ", bias}";
-  }
-  if (results.size() == 1) {
-    out << "  const Tensor " << results[0].name << " = ashlar::" << name << "(" << join(arguments) << ");\n";
-  } else {
-    std::vector<std::string> names;
-    for (const ArgumentDescription& result : results) names.push_back(result.name);
-    out << "  const auto [" << join(names) << "] = ashlar::" << name << "(" << join(arguments) << ");\n";
-  }
-  std::vector<std::string> body;
-  const auto tensor_of = [&](const std::string& tensor) {
-    return std::find(variables.begin(), variables.end(), tensor) != variables.end() ? tensor + ".value()" : tensor;
-  };
-  for (const std::string& tensor : uses.saved) {
-    std::string value = tensor_of(tensor);
-    for (const SavedWhen& rule : kernel.descriptor.saved_when) {
-      if (rule.tensor == tensor) value = rule.condition + " ? " + value + " : Tensor()";
-    }
-    captures.push_back("saved_" + tensor + " = save(" + value + ")");
-    body.push_back("const Tensor& " + tensor + " = saved_" + tensor + ".get();");
-  }
-  for (const std::string& tensor : uses.shaped) {
-    captures.push_back(tensor + "_shape = " + tensor_of(tensor) + ".shape()");
-  }
-  // Scalars, axes and options go along only where an expression names them.
-  for (const Parameter& p : parameters) {
-    if (p.is_tensor) continue;
-    Uses named;
-    for (const GradientRule& rule : kernel.descriptor.gradients) collect_uses(rule.expression, {p.name}, named);
-    if (!named.saved.empty()) captures.push_back(is_contraction ? p.name + " = fused" : p.name);
-  }
-  out << "  return record(\"" << name << "\", " << inputs << ", " << results[0].name << ",\n                ["
-      << join(captures) << "](const Tensor& dy, [[maybe_unused]] Needs needs) -> std::vector<Tensor> {\n";
-  for (const std::string& line : body) out << "                  " << line << "\n";
-  const std::string list = join(gradients, ",\n                          ");
-  out << "                  return " << (is_joint ? list : "{" + list + "}") << ";\n"
-      << "                });\n}\n\n";
+// Whether there is a function to record: one that users call, and that returns what it computes.
+bool has_recording_function(const KernelSummary& kernel) {
+  if (kernel.descriptor.is_internal || results_of(kernel).empty()) return false;
+  const bool is_in_place = std::ranges::any_of(
+      kernel.arguments, [](const ArgumentDescription& argument) { return argument.in_place_of >= 0; });
+  const std::vector<Parameter> parameters = recorded_parameters(kernel);
+  return !is_in_place &&
+         std::ranges::any_of(parameters, [](const Parameter& parameter) { return parameter.type == "const Var&"; });
 }
+
+bool is_locally_constant(const KernelSummary& kernel) {
+  const std::vector<GradientRule>& rules = kernel.descriptor.gradients;
+  return !rules.empty() &&
+         std::ranges::all_of(rules, [](const GradientRule& rule) { return rule.expression == kZeroGradient; });
+}
+
+// One recording function.
+class Recording {
+ public:
+  explicit Recording(const KernelSummary& kernel)
+      : kernel_(kernel),
+        name_(kernel.entry->name),
+        parameters_(recorded_parameters(kernel)),
+        results_(results_of(kernel)),
+        is_contraction_(has_optional_inputs(kernel)) {
+    for (const Parameter& p : parameters_) {
+      if (p.type == "const Var&") variables_.push_back(p.name);
+      if (p.type == "const Var&" || p.is_tensor) tensors_.insert(p.name);
+    }
+    for (const ArgumentDescription& result : results_) tensors_.insert(result.name);
+    for (const GradientRule& rule : kernel.descriptor.gradients) {
+      for (const std::string& name : names_in(rule.expression)) named_.insert(name);
+    }
+  }
+
+  void write_declaration(std::ostream& out) const {
+    if (results_.size() > 1) {
+      out << "struct " << result_type(kernel_) << " {\n";
+      for (const ArgumentDescription& result : results_) out << "  Var " << result.name << ";\n";
+      out << "};\n";
+    }
+    out << "/// " << kernel_.descriptor.formula << ", recorded on the tape" << gradients_doc() << ".\n"
+        << type() << " " << name_ << "(" << declare(parameters_, true) << ");\n\n";
+  }
+
+  void write(std::ostream& out) const {
+    const bool is_constant = is_locally_constant(kernel_);
+    const bool has_rules = !kernel_.descriptor.gradients.empty();
+    std::vector<std::string> saved, fields;  // the backward function's members: how they are made, and declared
+    if (has_rules && !is_constant) write_backward(out, saved, fields);
+
+    out << type() << " " << name_ << "(" << declare(parameters_, false) << ") {\n";
+    std::vector<std::string> arguments;
+    for (const Parameter& p : parameters_) {
+      if (is_contraction_ && p.name == "bias") continue;
+      arguments.push_back(p.type == "const Var&" ? p.name + ".value()" : p.name);
+    }
+    if (is_contraction_) {
+      out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";
+      arguments.back() = "fused";
+    }
+    std::vector<std::string> names;
+    for (const ArgumentDescription& result : results_) names.push_back(result.name);
+    out << (names.size() == 1 ? "  const Tensor " + names[0] : "  const auto [" + join(names) + "]")
+        << " = ashlar::" << name_ << "(" << join(arguments) << ");\n";
+    if (is_constant) {
+      out << "  return {" << join(names) << "};\n}\n\n";
+      return;
+    }
+    const std::string backward = has_rules ? struct_name() + "{" + join(saved) + "}" : "NoGradient{}";
+    const std::string common = "(\"" + name_ + "\", {" + join(variables_) + "}, ";
+    if (names.size() == 1) {
+      out << "  return record" << common << names[0] << ", " << backward << ");\n}\n\n";
+      return;
+    }
+    uint64_t differentiable = 0;
+    for (size_t i = 0; i < names.size(); i++) {
+      if (!has_rules || named_.count(upstream_of(names[i])) != 0) differentiable |= uint64_t{1} << i;
+    }
+    std::vector<std::string> results;
+    for (size_t i = 0; i < names.size(); i++) results.push_back("results[" + std::to_string(i) + "]");
+    out << "  std::vector<Var> results = record_outputs" << common << "{" << join(names) << "}, " << backward << ", "
+        << differentiable << ");\n  return {" << join(results) << "};\n}\n\n";
+  }
+
+ private:
+  std::string type() const { return results_.size() == 1 ? "Var" : result_type(kernel_); }
+  std::string struct_name() const { return name_ + "_backward"; }
+
+  std::string gradients_doc() const {
+    if (is_locally_constant(kernel_)) return " as a constant";
+    if (kernel_.descriptor.gradients.empty()) return "; it states no gradient: asking for one is an AutogradError";
+    std::vector<std::string> constants;
+    for (const ArgumentDescription& result : results_) {
+      if (results_.size() > 1 && named_.count(upstream_of(result.name)) == 0) constants.push_back(result.name);
+    }
+    return constants.empty() ? "" : "; " + join(constants) + " as constants";
+  }
+
+  const GradientRule* rule_of(const std::string& input) const {
+    for (const GradientRule& rule : kernel_.descriptor.gradients) {
+      if (rule.input == input) return &rule;
+    }
+    return nullptr;
+  }
+
+  // How a tensor that the gradients name is saved by the recording function.
+  std::string saving(const std::string& tensor) const {
+    std::string made;
+    const auto input = std::find(variables_.begin(), variables_.end(), tensor);
+    if (input != variables_.end()) {
+      made = "save_input(" + std::to_string(input - variables_.begin()) + ", " + tensor + ")";
+    } else {
+      made = "save(" + tensor + ")";
+      for (size_t i = 0; i < results_.size(); i++) {
+        if (results_[i].name == tensor) made = "save_output(" + std::to_string(i) + ", " + tensor + ")";
+      }
+    }
+    for (const SavedWhen& when : kernel_.descriptor.saved_when) {
+      if (when.tensor == tensor) made = when.condition + " ? " + made + " : SavedTensor()";
+    }
+    return made;
+  }
+
+  // `target = expression`, or an error where it can't be had for Vars.
+  static std::string assignment(const std::string& target, const std::string& expression, const std::string& indent) {
+    return indent + "if constexpr (std::same_as<T, Tensor> || requires { " + target + " = " + expression + "; }) {\n" +
+           indent + "  " + target + " = " + expression + ";\n" + indent + "} else {\n" + indent +
+           "  detail::throw_not_differentiable_twice(pass_.operation());\n" + indent + "}\n";
+  }
+
+  void write_backward(std::ostream& out, std::vector<std::string>& saved, std::vector<std::string>& fields) const {
+    std::set<std::string> whole, shaped;
+    std::string body;
+    if (const GradientRule* joint = rule_of(kAllInputs)) {
+      const std::string expression = with_shapes_apart(joint->expression, tensors_, whole, shaped);
+      body += assignment("gradients_", "detail::as_list<T>(" + expression + ")", "    ");
+    } else {
+      for (size_t i = 0; i < variables_.size(); i++) body += gradient_of(i, whole, shaped);
+    }
+
+    std::string locals;
+    for (const std::string& tensor : whole) {
+      saved.push_back(saving(tensor));
+      fields.push_back("SavedTensor saved_" + tensor);
+      const std::string got =
+          is_recorded(kernel_, tensor) ? "pass_.get(saved_" + tensor + ")" : "saved_" + tensor + ".get()";
+      locals += "    [[maybe_unused]] decltype(auto) " + tensor + " = " + got + ";\n";
+    }
+    for (const std::string& tensor : shaped) {
+      const bool is_variable = std::find(variables_.begin(), variables_.end(), tensor) != variables_.end();
+      saved.push_back(tensor + (is_variable ? ".value().shape()" : ".shape()"));
+      fields.push_back("Shape " + tensor + "_shape");
+    }
+    // Scalars, axes and options go along only where an expression names them.
+    for (const Parameter& p : parameters_) {
+      if (tensors_.count(p.name) != 0 || named_.count(p.name) == 0) continue;
+      std::string type = p.type;
+      if (type.rfind("const ", 0) == 0) type = type.substr(6);
+      if (type.back() == '&') type.pop_back();
+      saved.push_back(is_contraction_ ? "fused" : p.name);
+      fields.push_back(type + " " + p.name);
+    }
+    for (size_t i = 0; i < results_.size(); i++) {
+      const std::string upstream = upstream_of(results_[i].name);
+      if (named_.count(upstream) == 0) continue;
+      locals += "    [[maybe_unused]] const T& " + upstream + " = pass_.dy(" + std::to_string(i) + ");\n";
+    }
+
+    out << "namespace {\nstruct " << struct_name() << " {\n";
+    for (const std::string& field : fields) out << "  " << field << ";\n";
+    out << "  template <class T>\n  std::vector<T> operator()(const Pass<T>& pass_) const {\n"
+        << "    [[maybe_unused]] const Needs needs = pass_.needs();\n"
+        << locals << "    std::vector<T> gradients_(" << variables_.size() << ");\n"
+        << body << "    return gradients_;\n  }\n};\n}  // namespace\n";
+  }
+
+  std::string gradient_of(size_t index, std::set<std::string>& whole, std::set<std::string>& shaped) const {
+    const std::string& variable = variables_[index];
+    const std::string if_needed = "    if (needs(" + std::to_string(index) + ")) ";
+    const GradientRule* rule = rule_of(variable);
+    if (rule == nullptr) {
+      return if_needed + "detail::throw_no_gradient(pass_.operation(), \"its input " + variable + "\");\n";
+    }
+    if (rule->expression == kZeroGradient) return {};
+    std::string expression = with_shapes_apart(rule->expression, tensors_, whole, shaped);
+    if (kernel_.descriptor.form->sums_gradients) {
+      expression = "sum_to_shape<T>(" + expression + ", " + variable + "_shape)";
+      shaped.insert(variable);
+    }
+    return if_needed + "{\n" + assignment("gradients_[" + std::to_string(index) + "]", expression, "      ") +
+           "    }\n";
+  }
+
+  const KernelSummary& kernel_;
+  std::string name_;
+  std::vector<Parameter> parameters_;
+  std::vector<ArgumentDescription> results_;
+  bool is_contraction_;
+  std::vector<std::string> variables_;  // parameters that are Vars
+  std::set<std::string> tensors_;       // they, the other tensors and the results
+  std::set<std::string> named_;         // by some gradient
+};
 
 }  // namespace
 
 void emit_gradients(const std::string& name, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::ofstream header(folder / (name + ".h")), source(folder / (name + ".cpp"));
+  std::vector<KernelSummary> summaries;
+  for (const KernelEntry& entry : kernels()) {
+    KernelSummary kernel = summarize(entry);
+    if (has_recording_function(kernel)) summaries.push_back(std::move(kernel));
+  }
+  std::set<std::string> headers;
+  for (const KernelSummary& kernel : summaries) {
+    for (const GradientRule& rule : kernel.descriptor.gradients) {
+      if (!rule.header.empty()) headers.insert(rule.header);
+    }
+  }
+
   header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n#include \"ashlar/ops/" << name
          << ".h\"\n#include \"autograd/var.h\"\n\nnamespace ashlar::ad {\n\n";
-  source
-      << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
-      << ".h\"\n\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n#include \"autograd/recipes/broadcast.h\"\n"
-      << "#include \"autograd/recipes/extremum.h\"\n#include \"autograd/recipes/matmul.h\"\n"
-      << "#include \"autograd/recipes/reduce.h\"\n\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
-  for (const KernelEntry& entry : kernels()) {
-    const KernelSummary kernel = summarize(entry);
-    if (kernel.descriptor.gradients.empty()) continue;
-    header << "/// " << kernel.descriptor.formula << ", recorded on the tape.\nVar " << entry.name << "("
-           << declare(differentiable_parameters(kernel), true) << ");\n\n";
-    write_gradient(source, kernel);
+  source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ad/" << name
+         << ".h\"\n\n#include \"ashlar/ad.h\"\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n"
+         << "#include \"autograd/recipes/recipes.h\"\n";
+  for (const std::string& included : headers) source << "#include \"" << included << "\"\n";
+  source << "\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
+  for (const KernelSummary& kernel : summaries) {
+    const Recording recording(kernel);
+    recording.write_declaration(header);
+    recording.write(source);
   }
   header << "}  // namespace ashlar::ad\n";
   source << "}  // namespace ashlar::ad\n";

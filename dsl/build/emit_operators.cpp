@@ -1,4 +1,5 @@
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "dsl/build/emit.h"
@@ -6,26 +7,6 @@
 
 namespace ashlar::dsl {
 namespace {
-
-const char* text_of(Form form) {
-  switch (form) {
-    case Form::plain:
-      return "plain";
-    case Form::pointwise:
-      return "pointwise";
-    case Form::broadcast:
-      return "broadcast";
-    case Form::rows:
-      return "rows";
-    case Form::reduction:
-      return "reduction";
-    case Form::contraction:
-      return "contraction";
-    case Form::movement:
-      return "movement";
-  }
-  return "";
-}
 
 std::string dtype_text(DType dtype) {
   return "DType::" + (dtype == DType::boolean ? std::string("boolean") : std::string(name_of(dtype)));
@@ -51,15 +32,25 @@ std::string dtypes_doc(const KernelSummary& kernel) {
   return join(names);
 }
 
-bool has_typed_function(const KernelSummary& kernel) { return kernel.descriptor.form != Form::movement; }
+bool has_typed_function(const KernelSummary& kernel) { return !kernel.descriptor.is_internal; }
+
+std::string list_of(const std::string& type, const std::vector<std::string>& names) {
+  if (names.empty()) return "std::span<const " + type + ">{}";
+  return "std::array<" + type + ", " + std::to_string(names.size()) + ">{" + join(names) + "}";
+}
 
 // ---- header
 // ----------------------------------------------------------------------------------------------------------
 
 void write_declaration(std::ostream& out, const KernelSummary& kernel) {
   for (const ParameterDescription& comptime : comptimes_of(kernel)) {
-    if (kernel.descriptor.form != Form::plain) continue;
+    if (kernel.descriptor.form->owns(comptime.name)) continue;
     out << "enum class " << enum_name(kernel, comptime) << " : uint8_t { " << join(comptime.values) << " };\n";
+  }
+  for (const FormOption& option : kernel.descriptor.form->options) {
+    if (option.kind != FormOption::Kind::choice || *option.type) continue;
+    out << "enum class " << type_of(kernel, option) << " : uint8_t { "
+        << join({option.choices.begin(), option.choices.end()}) << " };\n";
   }
   const auto results = results_of(kernel);
   if (results.size() > 1) {
@@ -107,6 +98,7 @@ void write_shape_rule(std::ostream& out, const KernelSummary& kernel) {
 }
 
 bool has_shape_rule(const KernelSummary& kernel) {
+  if (kernel.entry->is_by_hand()) return false;
   for (const ArgumentDescription& argument : kernel.arguments) {
     if (argument.role != Argument::Role::output && argument.role != Argument::Role::scratch) continue;
     if (argument.sizes.empty() && argument.rank > 0) return false;
@@ -115,6 +107,63 @@ bool has_shape_rule(const KernelSummary& kernel) {
     }
   }
   return true;
+}
+
+// An operator written by hand is called by its own function, of which this is the form.
+void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
+  const std::string& name = kernel.entry->name;
+  const FormSignature& form = *kernel.descriptor.form;
+  std::vector<std::string> arguments, options;
+  size_t input = 0, scalar = 0;
+  for (const ArgumentDescription& a : kernel.arguments) {
+    if (a.role == Argument::Role::input) arguments.push_back("call.inputs[" + std::to_string(input++) + "]");
+    if (a.role != Argument::Role::scalar) continue;
+    arguments.push_back("call.scalars[" + std::to_string(scalar++) + "]." +
+                        (is_floating(a.dtype) ? "real" : "integer"));
+  }
+  for (const FormOption& option : form.options) {
+    const std::string at = "(" + std::to_string(options.size()) + ")";
+    switch (option.kind) {
+      case FormOption::Kind::boolean:
+        arguments.push_back("call.integer" + at + " != 0");
+        break;
+      case FormOption::Kind::integer:
+        arguments.push_back("call.integer" + at);
+        break;
+      case FormOption::Kind::integers:
+        arguments.push_back("call.integers" + at);
+        break;
+      case FormOption::Kind::choice:
+        arguments.push_back("static_cast<" + type_of(kernel, option) + ">(call.integer" + at + ")");
+        out << "constexpr const char* " << name << "_" << option.name << "[] = {\""
+            << join({option.choices.begin(), option.choices.end()}, "\", \"") << "\"};\n";
+        break;
+    }
+    static constexpr const char* kKinds[] = {"boolean", "integer", "integers", "choice"};
+    options.push_back("{\"" + std::string(option.name) + "\", FormOption::Kind::" +
+                      kKinds[static_cast<size_t>(option.kind)] + ", " + std::to_string(option.default_value) +
+                      (option.choices.empty() ? "}" : ", \"\", " + name + "_" + option.name + "}"));
+  }
+  if (input == 0) arguments.push_back("call.device");
+  if (!options.empty()) out << "constexpr FormOption " << name << "_options[] = {" << join(options) << "};\n";
+  out << "constexpr FormSignature " << name << "_signature{.name = \"" << name << "\", .type = \"\", .header = \"\""
+      << (options.empty() ? "" : ", .options = " + name + "_options") << "};\nstd::vector<Tensor> " << name
+      << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call);\n  ";
+  const std::string function = "ashlar::" + name + "(" + join(arguments) + ")";
+  const auto results = results_of(kernel);
+  std::vector<std::string> names;
+  for (const ArgumentDescription& result : results) names.push_back("result." + result.name);
+  if (results.size() == 1) {
+    out << "return {" << function << "};\n}\n";
+  } else {
+    out << "const auto result = " << function << ";\n  return {" << join(names) << "};\n}\n";
+  }
+  out << "constexpr Form " << name << "_form{" << name << "_signature, " << name
+      << "_call, FormDefaults::sizes, FormDefaults::shape_names, FormDefaults::samples, "
+         "FormDefaults::check_shapes};\n";
+  if (!kernel.descriptor.calls.empty()) {
+    out << "constexpr const KernelInfo* " << name << "_calls[] = {&" << join(kernel.descriptor.calls, ", &") << "};\n";
+  }
 }
 
 void write_table(std::ostream& out, const KernelSummary& kernel) {
@@ -126,7 +175,8 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   out << ";\nnamespace {\nconstexpr Argument " << name << "_arguments[] = {\n";
   for (const ArgumentDescription& a : kernel.arguments) {
     out << "    {\"" << a.name << "\", Argument::Role::" << role_name(a.role) << ", " << a.element << ", "
-        << dtype_text(a.dtype) << ", " << a.rank << ", " << a.in_place_of << "},\n";
+        << dtype_text(a.dtype) << ", " << a.rank << ", " << a.in_place_of << ", " << (a.is_strided ? "true" : "false")
+        << "},\n";
   }
   out << "};\n";
   const auto comptimes = comptimes_of(kernel);
@@ -147,79 +197,86 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   const std::string& flops = kernel.descriptor.flops;
   out << "double " << name << "_flops(const Shape* shapes) { return "
       << (flops.empty() ? "static_cast<double>(shapes[" + std::to_string(last) + "].numel())" : flops) << "; }\n";
-  out << "}  // namespace\nconst KernelInfo " << name << "{\"" << name << "\", \"" << kernel.descriptor.formula
-      << "\", Form::" << text_of(kernel.descriptor.form) << ", " << name << "_arguments, "
-      << (comptimes.empty() ? "{}" : name + "_comptimes") << ", " << kernel.entry->instances[0].elements.size() << ", "
-      << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ", " << name << "_flops, {{";
+  if (kernel.entry->is_by_hand()) write_by_hand_form(out, kernel);
+  out << "}  // namespace\nconst KernelInfo " << name << "{\n    .version = kTablesVersion,\n    .name = \"" << name
+      << "\",\n    .formula = \"" << kernel.descriptor.formula << "\",\n    .form = "
+      << (kernel.entry->is_by_hand() ? "&" + name + "_form"
+                                     : "&form_of<" + std::string(kernel.descriptor.form->type) + ">")
+      << ",\n    .arguments = " << name << "_arguments,\n";
+  out << "    .comptimes = " << (comptimes.empty() ? "{}" : name + "_comptimes")
+      << ",\n    .element_count = " << kernel.entry->instances[0].elements.size() << ",\n";
+  out << "    .shape_rule = " << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ",\n    .flops = " << name
+      << "_flops,\n    .targets = {{";
   for (const char* target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
   const Descriptor& descriptor = kernel.descriptor;
-  out << "}}, " << (descriptor.empty_is_zero ? "true" : "false") << ", "
-      << (descriptor.vendor.empty() ? "nullptr" : "&vendor::" + descriptor.vendor);
-  if (!descriptor.parts_kernel.empty()) out << ", &" << descriptor.parts_kernel << ", &" << descriptor.last_kernel;
+  out << "}},\n    .empty_is_zero = " << (descriptor.empty_is_zero ? "true" : "false") << ",\n";
+  if (!descriptor.vendor.empty()) out << "    .vendor = &vendor::" << descriptor.vendor << ",\n";
+  if (!descriptor.parts_kernel.empty()) {
+    out << "    .parts = &" << descriptor.parts_kernel << ",\n    .last = &" << descriptor.last_kernel << ",\n";
+  }
+  if (descriptor.is_internal) out << "    .is_internal = true,\n";
+  if (kernel.entry->is_by_hand()) {
+    out << "    .is_by_hand = true,\n";
+    if (!descriptor.calls.empty()) out << "    .calls = " << name << "_calls,\n";
+  }
   out << "};\n\n";
 }
 
 // ---- typed functions
 // -------------------------------------------------------------------------------------------------
 
-std::string list_of(const std::string& type, const std::vector<std::string>& names) {
-  if (names.empty()) return "std::span<const " + type + ">{}";
-  return "std::array<" + type + ", " + std::to_string(names.size()) + ">{" + join(names) + "}";
+std::string option_value(const FormOption& option, const std::string& name) {
+  if (option.kind == FormOption::Kind::integers) return "OptionValue(" + name + ")";
+  return "OptionValue(static_cast<int64_t>(" + name + "))";
+}
+
+// "static_cast<size_t>(kind) * 1 + …": the public digits of KernelKey::variant.
+std::string variant_of(const KernelSummary& kernel) {
+  std::string variant;
+  size_t stride = 1;
+  for (const ParameterDescription& comptime : comptimes_of(kernel)) {
+    if (!kernel.descriptor.form->owns(comptime.name)) {
+      variant += (variant.empty() ? "" : " + ") + std::string("static_cast<size_t>(") + comptime.name + ") * " +
+                 std::to_string(stride);
+    }
+    stride *= comptime.values.size();
+  }
+  return variant;
 }
 
 void write_function(std::ostream& out, const KernelSummary& kernel) {
+  using Kind = Parameter::Kind;
   const std::string& name = kernel.entry->name;
-  const Form form = kernel.descriptor.form;
+  const FormSignature& form = *kernel.descriptor.form;
   const std::vector<Parameter> parameters = parameters_of(kernel);
-  std::vector<std::string> tensors, scalars;
-  for (const Parameter& p : parameters) {
-    if (p.is_tensor)
-      tensors.push_back(p.name);
-    else if (p.type == "double" || (p.type == "int64_t" && p.name != "axis"))
-      scalars.push_back(p.name);
-  }
-  out << result_type(kernel) << " " << name << "(" << declare(parameters, false) << ") {\n";
-  std::string call = std::string("forms::") + text_of(form) + "(kernels::" + name + ", ";
-  bool returns_one = false;
-  switch (form) {
-    case Form::plain: {
-      call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars);
-      std::string variant, radix = "1";
-      int stride = 1;
-      for (const ParameterDescription& comptime : comptimes_of(kernel)) {
-        variant += (variant.empty() ? "" : " + ") + std::string("static_cast<int>(") + comptime.name + ") * " +
-                   std::to_string(stride);
-        stride *= static_cast<int>(comptime.values.size());
-      }
-      if (!variant.empty()) call += ", static_cast<uint8_t>(" + variant + ")";
-      break;
+  std::vector<std::string> tensors, scalars, options, fields;
+  std::string device;
+  const std::string of_options = *form.options_type ? "options." : "";
+  int input = 0;
+  for (const ArgumentDescription& argument : kernel.arguments) {
+    if (argument.role == Argument::Role::input) {
+      const bool is_needed = form.needed_inputs < 0 || input++ < form.needed_inputs;
+      tensors.push_back(is_needed ? argument.name : of_options + argument.name + ".value_or(Tensor())");
+    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name)) {
+      scalars.push_back(argument.name);
     }
-    case Form::pointwise:
-      call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars);
-      break;
-    case Form::broadcast:
-      call += list_of("Tensor", tensors) + ", " + list_of("Scalar", scalars);
-      returns_one = true;
-      break;
-    case Form::rows:
-      call += list_of("Tensor", tensors) + ", axis, " + list_of("Scalar", scalars);
-      break;
-    case Form::reduction:
-      call += tensors.at(0) + ", axes, keepdim";
-      returns_one = true;
-      break;
-    case Form::contraction:
-      call += tensors.at(0) + ", " + tensors.at(1) + ", options";
-      returns_one = true;
-      break;
-    case Form::movement:
-      break;
   }
-  call += ")";
+  for (const FormOption& option : form.options) options.push_back(option_value(option, of_options + option.name));
+  for (const Parameter& p : parameters) {
+    if (p.kind == Kind::device) device = p.name;
+  }
+  if (!tensors.empty()) fields.push_back(".inputs = " + list_of("Tensor", tensors));
+  if (!scalars.empty()) fields.push_back(".scalars = " + list_of("Scalar", scalars));
+  if (!options.empty()) fields.push_back(".options = " + list_of("OptionValue", options));
+  if (const std::string variant = variant_of(kernel); !variant.empty()) {
+    fields.push_back(".variant = static_cast<uint16_t>(" + variant + ")");
+  }
+  if (!device.empty()) fields.push_back(".device = " + device);
+  const std::string call = std::string(form.type) + "::call(kernels::" + name + ", {" + join(fields) + "})";
+
+  out << result_type(kernel) << " " << name << "(" << declare(parameters, false) << ") {\n";
   const auto results = results_of(kernel);
-  if (returns_one) {
-    out << "  return " << call << ";\n";
-  } else if (results.empty()) {
+  if (results.empty()) {
     out << "  " << call << ";\n";
   } else {
     out << "  std::vector<Tensor> results = " << call << ";\n  return ";
@@ -240,14 +297,20 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
 void emit_operators(const std::string& name, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::ofstream header(folder / (name + ".h")), source(folder / (name + ".cpp"));
-  header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n"
-         << "#include \"runtime/forms/forms.h\"\n\nnamespace ashlar {\n\n";
-  source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
-         << ".h\"\n\n#include <array>\n\n#include \"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels "
-            "{\n\n";
   std::vector<KernelSummary> summaries;
   for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry));
-
+  header << "// Made by the build from generators/" << name << ".cpp.\n#pragma once\n\n"
+         << "#include \"runtime/forms/forms.h\"\n";
+  std::set<std::string> headers;
+  for (const KernelSummary& kernel : summaries) {
+    if (!kernel.entry->is_by_hand()) headers.insert(kernel.descriptor.form->header);
+  }
+  for (const std::string& include : headers) header << "#include \"" << include << "\"\n";
+  header << "\nnamespace ashlar {\n\n";
+  source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
+         << ".h\"\n\n#include <array>\n\n#include \"runtime/forms/check.h\"\n#include "
+            "\"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels "
+            "{\n\n";
   for (const KernelSummary& kernel : summaries) {
     if (has_typed_function(kernel)) write_declaration(header, kernel);
   }
@@ -256,13 +319,16 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
   header << "/// Every kernel of this file.\nstd::span<const KernelInfo* const> all_of_" << name
          << "();\n}  // namespace kernels\n}  // namespace ashlar\n";
 
+  for (const KernelSummary& kernel : summaries) {
+    for (const std::string& called : kernel.descriptor.calls) source << "extern const KernelInfo " << called << ";\n";
+  }
   for (const KernelSummary& kernel : summaries) write_table(source, kernel);
   source << "namespace {\nconstexpr const KernelInfo* " << name << "_list[] = {";
   for (const KernelSummary& kernel : summaries) source << "&" << kernel.entry->name << ", ";
   source << "};\n}\nstd::span<const KernelInfo* const> all_of_" << name << "() { return " << name
          << "_list; }\n}  // namespace kernels\n\n";
   for (const KernelSummary& kernel : summaries) {
-    if (has_typed_function(kernel)) write_function(source, kernel);
+    if (has_typed_function(kernel) && !kernel.entry->is_by_hand()) write_function(source, kernel);
   }
   source << "}  // namespace ashlar\n";
   if (!header || !source) throw std::runtime_error("can't write to " + folder.string());

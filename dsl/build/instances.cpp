@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsl/build/gradient_rules.h"
+
 namespace ashlar::dsl {
 namespace {
 
@@ -42,11 +44,7 @@ void check_arguments(const Descriptor& descriptor) {
         "has no formula: say in the constructor what it computes, this->formula(\"y[i] = …\"); headers, errors and "
         "the reference page quote it");
   }
-  for (const GradientRule& rule : descriptor.gradients) {
-    if (rule.input != kAllInputs && descriptor.input_index(rule.input) < 0) {
-      mistake("a gradient for " + rule.input + ", which is no input");
-    }
-  }
+  check_gradient_rules(descriptor);
 }
 
 }  // namespace
@@ -54,6 +52,13 @@ void check_arguments(const Descriptor& descriptor) {
 KernelSummary summarize(const KernelEntry& entry) {
   const NamedKernel named(entry.name);
   KernelSummary summary{&entry, {}, {}, {}};
+  if (entry.is_by_hand()) {
+    summary.descriptor = *entry.by_hand.descriptor;
+    check_arguments(summary.descriptor);
+    if (entry.instances.empty()) mistake("has no element types: give register_operator() its dtypes");
+    summary.arguments = summary.descriptor.arguments;
+    return summary;
+  }
   std::vector<Descriptor> descriptors;
   for (const Instance& instance : entry.instances) {
     const auto kernel = instance.create(Halide::GeneratorContext(Halide::Target("x86-64-linux")));
@@ -72,9 +77,13 @@ KernelSummary summarize(const KernelEntry& entry) {
       if (!parameter.is_comptime) continue;
       comptimes.push_back(parameter);
       variants *= static_cast<int>(parameter.values.size());
+      if (variants > kMostVariants) {
+        mistake("its comptime parameters have more than " + std::to_string(kMostVariants) +
+                " combinations; make kernels of their own of what is never combined");
+      }
     }
     for (int variant = 0; variant < variants; variant++) {
-      build.key.variant = static_cast<uint8_t>(variant);
+      build.key.variant = static_cast<uint16_t>(variant);
       build.comptimes.clear();
       build.suffix = elements;
       int rest = variant;

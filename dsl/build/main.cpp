@@ -1,8 +1,11 @@
 // main() of every generator executable (one for each kernel file). The build calls:
-//   <generator> compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS]
+//   <generator> compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS] [--cache=FOLDER] [--slots=FOLDER]
+//   [--tools=IDENTITY]
 //                                                       objects and tables for one code target, with the settings that
-//                                                       the tables in the folder TUNED use
-//   <generator> tuned TUNED                             what those tables say about these kernels
+//                                                       the tables in the folder TUNED use; --cache keeps compiled
+//                                                       code,
+//                                                       --slots compiles on all processors at once, however many
+//                                                       generators share that folder; IDENTITY changes with the tools
 //   <generator> spaces TARGET CUDA_CAPABILITY           every instance's tunables that are worth trying, as JSON
 //   <generator> setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] [NAME=VALUE ...]
 //                                                       one of them, compiled
@@ -16,6 +19,7 @@
 #include <Halide.h>
 
 #include <iostream>
+#include <map>
 #include <sstream>
 
 #include "dsl/build/compile.h"
@@ -38,17 +42,30 @@ ashlar::dsl::DeviceTools device_tools(const std::vector<std::string>& arguments,
   return tools;
 }
 
+// "--cache=FOLDER" and the like, taken out of the arguments.
+std::map<std::string, std::string> take_options(std::vector<std::string>& arguments) {
+  std::map<std::string, std::string> options;
+  std::erase_if(arguments, [&](const std::string& argument) {
+    const size_t equals = argument.find('=');
+    if (!argument.starts_with("--") || equals == std::string::npos) return false;
+    options[argument.substr(2, equals - 2)] = argument.substr(equals + 1);
+    return true;
+  });
+  return options;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace ashlar::dsl;
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::map<std::string, std::string> options = take_options(arguments);
   try {
     check_kernels();
     if ((arguments.size() == 5 || arguments.size() == 8) && arguments[0] == "compile") {
-      compile_kernels(arguments[1], std::stoi(arguments[2]), arguments[3], arguments[4], device_tools(arguments, 5));
-    } else if (arguments.size() == 2 && arguments[0] == "tuned") {
-      std::cout << tuned_text(read_tuned_tables(arguments[1]));
+      Compiling with{arguments[1], std::stoi(arguments[2]), device_tools(arguments, 5), CodeCache(options["cache"])};
+      with.tools.identity = options["tools"];
+      compile_kernels(with, arguments[3], arguments[4], options["slots"]);
     } else if (arguments.size() == 3 && arguments[0] == "spaces") {
       write_spaces(std::cout, arguments[1], std::stoi(arguments[2]));
     } else if (arguments.size() >= 6 && (arguments[0] == "setting" || arguments[0] == "explain")) {
@@ -63,8 +80,8 @@ int main(int argc, char** argv) {
       }
       const int capability = std::stoi(arguments[4]);
       if (arguments[0] == "explain") explain(std::cout, arguments[1], arguments[2], arguments[3], capability, setting);
-      compile_setting(arguments[1], arguments[2], arguments[3], capability, setting, arguments[5],
-                      device_tools(tools, 0));
+      compile_setting(arguments[1], arguments[2], {arguments[3], capability, device_tools(tools, 0), {}}, setting,
+                      arguments[5]);
     } else if (arguments.size() == 2 && arguments[0] == "absent") {
       write_absent_tables(arguments[1]);
     } else if (arguments.size() == 3 && arguments[0] == "operators") {
@@ -76,11 +93,12 @@ int main(int argc, char** argv) {
     } else if (arguments.size() == 1 && arguments[0] == "describe") {
       describe(std::cout);
     } else {
-      std::cerr
-          << "usage: " << argv[0]
-          << " compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS] | tuned TUNED | spaces TARGET CUDA_CAPABILITY | "
-             "setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] [NAME=VALUE ...] | explain (the same) | "
-             "absent FOLDER | operators NAME FOLDER | gradients NAME FOLDER | names | describe\n";
+      std::cerr << "usage: " << argv[0]
+                << " compile TARGET CUDA_CAPABILITY FOLDER TUNED [TOOLS] [--cache=FOLDER] [--slots=FOLDER] "
+                   "[--tools=IDENTITY] | "
+                   "spaces TARGET CUDA_CAPABILITY | setting KERNEL INSTANCE TARGET CUDA_CAPABILITY FOLDER [TOOLS] "
+                   "[NAME=VALUE ...] | explain (the same) | "
+                   "absent FOLDER | operators NAME FOLDER | gradients NAME FOLDER | names | describe\n";
       return 2;
     }
   } catch (const Halide::Error& error) {  // no std::exception

@@ -90,7 +90,7 @@ Grid grid_of(const TunedTable& table, const std::vector<TunedPoint>& points, con
 BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables) {
   BuildSettings result{{Setting{}}, {}};
   const std::string where = kernel.entry->name + " " + build.name();
-  const auto sizes = static_cast<size_t>(size_count(kernel.descriptor.form));
+  const auto sizes = static_cast<size_t>(kernel.descriptor.form->size_count());
   for (const TunedTable& table : tables) {
     const auto instances = table.kernels.find(kernel.entry->name);
     if (instances == table.kernels.end()) continue;

@@ -73,32 +73,70 @@ std::string result_type(const KernelSummary& kernel) {
   return count == 1 ? "Tensor" : pascal_case(kernel.entry->name) + "Result";
 }
 
+bool has_optional_inputs(const KernelSummary& kernel) { return kernel.descriptor.form->needed_inputs >= 0; }
+
+std::string type_of(const KernelSummary& kernel, const FormOption& option) {
+  switch (option.kind) {
+    case FormOption::Kind::boolean:
+      return "bool";
+    case FormOption::Kind::integer:
+      return "int64_t";
+    case FormOption::Kind::integers:
+      return "const Axes&";
+    case FormOption::Kind::choice:
+      return *option.type ? option.type : pascal_case(kernel.entry->name) + pascal_case(option.name);
+  }
+  return "";
+}
+
+std::string default_of(const KernelSummary& kernel, const FormOption& option) {
+  switch (option.kind) {
+    case FormOption::Kind::boolean:
+      return option.default_value != 0 ? "true" : "false";
+    case FormOption::Kind::integer:
+      return std::to_string(option.default_value);
+    case FormOption::Kind::integers:
+      return "{}";
+    case FormOption::Kind::choice:
+      return type_of(kernel, option) + "::" + option.choices[static_cast<size_t>(option.default_value)];
+  }
+  return "";
+}
+
 std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
-  const Form form = kernel.descriptor.form;
-  // The forms that split their work themselves choose the scalars; a contraction's bias is one of its options.
-  const bool has_own_scalars = form == Form::reduction || form == Form::contraction;
-  std::vector<Parameter> parameters;
+  using Kind = Parameter::Kind;
+  const FormSignature& form = *kernel.descriptor.form;
+  const bool has_struct = *form.options_type != 0;
+  std::vector<Parameter> parameters, optional;
   int tensors = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
-    if (argument.role == Argument::Role::input && !(form == Form::contraction && tensors >= 2)) {
-      parameters.push_back({"const Tensor&", argument.name, "", true});
+    if (argument.role == Argument::Role::input) {
+      const bool is_needed = form.needed_inputs < 0 || tensors < form.needed_inputs;
       tensors++;
-    } else if (argument.role == Argument::Role::scalar && !has_own_scalars) {
-      parameters.push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, ""});
+      if (is_needed) {
+        parameters.push_back({"const Tensor&", argument.name, "", true, Kind::tensor});
+      } else {
+        optional.push_back({"const std::optional<Tensor>&", argument.name, "{}", false, Kind::optional_tensor});
+      }
+    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name)) {
+      parameters.push_back(
+          {is_floating(argument.dtype) ? "double" : "int64_t", argument.name, "", false, Kind::scalar});
     }
   }
-  if (form == Form::plain) {
-    for (const ParameterDescription& comptime : comptimes_of(kernel)) {
-      const std::string type = enum_name(kernel, comptime);
-      parameters.push_back({type, comptime.name, type + "::" + comptime.values[0]});
+  for (const ParameterDescription& comptime : comptimes_of(kernel)) {
+    if (form.owns(comptime.name)) continue;
+    const std::string type = enum_name(kernel, comptime);
+    parameters.push_back({type, comptime.name, type + "::" + comptime.values[0], false, Kind::comptime});
+  }
+  if (has_struct) {
+    parameters.push_back({"const " + std::string(form.options_type) + "&", "options", "{}", false, Kind::options});
+  } else {
+    for (const FormOption& option : form.options) {
+      parameters.push_back({type_of(kernel, option), option.name, default_of(kernel, option), false, Kind::option});
     }
+    parameters.insert(parameters.end(), optional.begin(), optional.end());
   }
-  if (form == Form::rows) parameters.push_back({"int64_t", "axis", "-1"});
-  if (form == Form::reduction) {
-    parameters.push_back({"const Axes&", "axes", "{}"});
-    parameters.push_back({"bool", "keepdim", "false"});
-  }
-  if (form == Form::contraction) parameters.push_back({"const MatmulOptions&", "options", "{}"});
+  if (tensors == 0) parameters.push_back({"Device", "device", "Device::cpu()", false, Kind::device});
   return parameters;
 }
 

@@ -6,14 +6,24 @@
 namespace ashlar::dsl {
 
 struct Parameter {
+  /// `options` is the struct that holds all options and the inputs that may be left out.
+  enum class Kind : uint8_t { tensor, scalar, comptime, option, optional_tensor, options, device };
   std::string type;  ///< "const Tensor&"
   std::string name;
   std::string default_value;  ///< may be empty
   bool is_tensor = false;
+  Kind kind = Kind::tensor;
 };
 
 /// The parameters of the function that users call.
 std::vector<Parameter> parameters_of(const KernelSummary& kernel);
+
+/// Inputs that a call may leave out, such as a contraction's bias.
+bool has_optional_inputs(const KernelSummary& kernel);
+
+/// An option's type in C++, "const Axes&", and its default value.
+std::string type_of(const KernelSummary& kernel, const FormOption& option);
+std::string default_of(const KernelSummary& kernel, const FormOption& option);
 
 /// "void", "Tensor", or the name of a struct that holds several tensors.
 std::string result_type(const KernelSummary& kernel);

@@ -1,4 +1,6 @@
-// Form::broadcast: inputs broadcast against each other, all dimensions collapsed together to at most four.
+// All dimensions collapse together to at most four.
+#include "runtime/forms/broadcast.h"
+
 #include <algorithm>
 
 #include "runtime/forms/check.h"
@@ -10,18 +12,26 @@
 
 namespace ashlar::forms {
 
-Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars) try {
+std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& call) try {
   constexpr int kRank = 4;
+  const std::span<const Tensor> inputs = call.inputs;
+  const std::span<const Scalar> scalars = call.scalars;
+  if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
   if (const std::optional<Promotion> to = promotion_of(kernel, inputs)) {
-    return broadcast(kernel, converted(kernel, inputs, to->compute), scalars).to(to->result);
+    const std::vector<Tensor> promoted = converted(kernel, inputs, to->compute);
+    FormCall same = call;
+    same.inputs = promoted;
+    std::vector<Tensor> results = Broadcast::call(kernel, same);
+    for (Tensor& y : results) y = y.to(to->result);
+    return results;
   }
-  const KernelKey key = key_of(kernel, inputs);
+  const KernelKey key = key_of(kernel, call);
   Shape shape;
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());
 
   const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
   const Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
-  if (result.numel() == 0) return result;
+  if (result.numel() == 0) return {result};
 
   // Dense operands of one shape are one row.
   const int64_t numel = result.numel();
@@ -35,7 +45,7 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
     for (const Tensor& x : inputs) rows.push_back(row(x));
     const Tensor output = row(result);
     launch(kernel, key, rows, scalars, std::span(&output, 1));
-    return result;
+    return {result};
   }
 
   std::vector<Tensor> operands{result};
@@ -49,7 +59,7 @@ Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::
     }
     launch(kernel, key, std::span(views).subspan(1), scalars, std::span(views).first(1));
   });
-  return result;
+  return {result};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
 }

@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "runtime/forms/collapse.h"
 #include "runtime/forms/overlap.h"
+#include "runtime/launch/launch_checks.h"
 
 namespace ashlar::forms {
 
@@ -60,14 +62,20 @@ DType dtype_in(const Argument& argument, KernelKey key) {
   return argument.element < 0 ? argument.dtype : key.elements[static_cast<size_t>(argument.element)];
 }
 
-KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint8_t variant, int optional) {
+KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint16_t variant, int optional) {
+  return key_of(kernel, {.inputs = inputs, .variant = variant}, optional);
+}
+
+KernelKey key_of(const KernelInfo& kernel, const FormCall& call, int optional) {
+  detail::check_version(kernel);
+  const std::span<const Tensor> inputs = call.inputs;
   const int expected = kernel.count(Argument::Role::input);
   const int given = static_cast<int>(inputs.size());
   if (given > expected || given < expected - optional) {
     throw ValueError(kernel.name, std::to_string(given) + " tensors", std::to_string(expected),
                      "Give one tensor for each input");
   }
-  KernelKey key{.variant = variant};
+  KernelKey key{call.elements, call.variant};
   std::array<bool, 2> is_known{};
   for (size_t i = 0; i < inputs.size(); i++) {
     const Tensor& x = inputs[i];
@@ -93,6 +101,26 @@ KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint8
     }
   }
   return key;
+}
+
+Tensor as_declared(const KernelInfo& kernel, int index, const Tensor& tensor, const Shape& shape) {
+  bool is_strided = argument_of(kernel, Argument::Role::input, index).is_strided;
+  for (const Argument& argument : kernel.arguments) {
+    is_strided = is_strided && (argument.role != Argument::Role::output || argument.in_place_of != index);
+  }
+  return is_strided ? without_negative_strides(tensor).reshape(shape) : dense_as(tensor, shape);
+}
+
+void write_back(const KernelInfo& kernel, std::span<const Tensor> inputs, std::vector<Tensor>& results) {
+  size_t output = 0;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::output) continue;
+    Tensor& result = results[output++];
+    if (argument.in_place_of < 0) continue;
+    const Tensor& original = inputs[static_cast<size_t>(argument.in_place_of)];
+    if (result.storage() != original.storage()) original.copy_(result);
+    result = original;
+  }
 }
 
 std::vector<Shape> output_shapes(const KernelInfo& kernel, std::span<const Tensor> inputs,

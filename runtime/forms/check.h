@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/launch/form.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 
@@ -22,7 +23,17 @@ const Argument& argument_of(const KernelInfo& kernel, Argument::Role role, int i
 /// Checks that there is one defined tensor for each input (the last `optional` ones may be missing), all on one device,
 /// of the dtypes that the kernel fixes, and equal where the kernel says equal. Returns the instance they ask for;
 /// element types that no input has stay f32. Throws ValueError, DeviceError, DTypeError.
-KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint8_t variant = 0, int optional = 0);
+KernelKey key_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint16_t variant = 0, int optional = 0);
+/// The same for a call, which says what element types that no input has are.
+KernelKey key_of(const KernelInfo& kernel, const FormCall& call, int optional = 0);
+
+/// `tensor` with its elements in this shape as the kernel's index-th input takes it: a view, where the kernel takes any
+/// strides and the tensor's can step through that shape; else dense.
+Tensor as_declared(const KernelInfo& kernel, int index, const Tensor& tensor, const Shape& shape);
+
+/// Where an output was to be written over an input, and `results` (in the shapes that the caller knows) hold what was
+/// written: copies it there if it lies elsewhere, and puts the input itself in its place.
+void write_back(const KernelInfo& kernel, std::span<const Tensor> inputs, std::vector<Tensor>& results);
 
 /// The dtype of an output in the instance `key`.
 DType dtype_in(const Argument& argument, KernelKey key);

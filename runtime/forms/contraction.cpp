@@ -1,6 +1,10 @@
-// Form::contraction: batched matrices with any strides. A transpose is a pair of strides, a broadcast batch a stride of
-// 0; one unit stride per matrix is what the kernels ask for.
+// A transpose is a pair of strides, a broadcast batch a stride of 0; one unit stride per matrix is what the kernels ask
+// for.
+#include "runtime/forms/contraction.h"
+
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -12,8 +16,27 @@ namespace ashlar::forms {
 
 namespace {
 
-/// What happens to the sums before they are stored, in the order of the kernel's comptime values.
-enum Epilogue : uint8_t { kNone, kBias, kBiasRelu, kBiasGelu };
+/// What happens to the sums before they are stored, as the kernel's comptime parameter calls it.
+const char* epilogue_of(const MatmulOptions& options) {
+  if (options.activation == Activation::relu) return "bias_relu";
+  if (options.activation == Activation::gelu) return "bias_gelu";
+  return options.bias.has_value() ? "bias" : "none";
+}
+
+/// `variant` with the digit of the comptime parameter "epilogue" set. Throws ValueError where the kernel has none.
+uint16_t with_epilogue(const KernelInfo& kernel, uint16_t variant, std::string_view epilogue) {
+  size_t stride = 1;
+  for (const ComptimeInfo& comptime : kernel.comptimes) {
+    const auto found = std::ranges::find(comptime.values, epilogue);
+    if (std::string_view(comptime.name) == "epilogue" && found != comptime.values.end()) {
+      return static_cast<uint16_t>(variant + stride * static_cast<size_t>(found - comptime.values.begin()));
+    }
+    stride *= comptime.values.size();
+  }
+  if (epilogue == "none") return variant;
+  throw ValueError(kernel.name, "a call with the epilogue " + std::string(epilogue), "one that the kernel has",
+                   "Add the bias or call the activation after it");
+}
 
 /// The first `rank - dropped` sizes or strides.
 Shape leading(Shape shape, int dropped) {
@@ -39,6 +62,7 @@ struct Product {
   const KernelInfo& kernel;
   KernelKey key;
   Tensor a, b, bias, y;
+  std::span<const Scalar> scalars;
   Precision precision;
 
   Tensor matrices(const Tensor& x, const Shape& batch, const Shape& batch_strides, int64_t offset) const {
@@ -61,7 +85,7 @@ struct Product {
       constexpr int64_t kMostMatrices = 65535;
       for (int64_t first = 0; first < one_y.size(0); first += kMostMatrices) {
         const auto part = [&](const Tensor& x) { return x.slice(0, first, first + kMostMatrices); };
-        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, {}, std::array{part(one_y)}, precision);
+        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, scalars, std::array{part(one_y)}, precision);
       }
     };
     for_each_piece(loops, 1, launch_one);
@@ -90,11 +114,12 @@ void fold_batch(Product& product) {
 
 }  // namespace
 
-Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options) try {
+Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
+                   std::span<const Scalar> scalars, uint16_t variant) try {
   const bool has_bias = options.bias.has_value();
   std::vector<Tensor> shown{a, b};
   if (has_bias) shown.push_back(*options.bias);
-  KernelKey key = key_of(kernel, shown, 0, 1);
+  const KernelKey key = key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options)), 1);
   if (a.rank() == 0 || b.rank() == 0) {
     throw shape_error(kernel, shown, "operands of rank 1 or more", "Use mul() for scalars");
   }
@@ -120,20 +145,16 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   if (n == 1 && m > 1 && !has_bias && a.device().kind == DeviceKind::cpu) {
     MatmulOptions turned = options;
     turned.transpose_a = turned.transpose_b = false;
-    return contraction(kernel, transposed(right), transposed(left), turned).reshape(result_shape);
+    return contraction(kernel, transposed(right), transposed(left), turned, scalars, variant).reshape(result_shape);
   }
   const Tensor y = Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 
   const bool is_activated = options.activation != Activation::none;
-  key.variant = options.activation == Activation::relu   ? kBiasRelu
-                : options.activation == Activation::gelu ? kBiasGelu
-                : has_bias                               ? kBias
-                                                         : kNone;
   Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{kernel, key, left, right, bias, y, {.allow_tf32 = options.allow_tf32}};
+  Product product{kernel, key, left, right, bias, y, scalars, {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());
@@ -146,6 +167,43 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   return y.reshape(result_shape);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
+}
+
+std::vector<Tensor> Contraction::call(const KernelInfo& kernel, const FormCall& call) {
+  if (call.inputs.size() < 2) key_of(kernel, call, 1);  // throws
+  MatmulOptions options{.transpose_a = call.integer(0) != 0,
+                        .transpose_b = call.integer(1) != 0,
+                        .activation = static_cast<Activation>(call.integer(2)),
+                        .allow_tf32 = call.integer(3) != 0};
+  if (call.inputs.size() > 2 && call.inputs[2].defined()) options.bias = call.inputs[2];
+  return {contraction(kernel, call.inputs[0], call.inputs[1], options, call.scalars, call.variant)};
+}
+
+CanonicalSizes Contraction::sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  return {outputs[0].size(0), outputs[0].size(1), outputs[0].size(2), inputs[0].size(2)};
+}
+
+std::vector<FormSample> Contraction::samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> sizes) {
+  const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
+  const auto of = [&](Activation activation) {
+    return with_epilogue(kernel, 0, epilogue_of({.activation = activation}));
+  };
+  const Activation activation = key.variant == of(Activation::relu)   ? Activation::relu
+                                : key.variant == of(Activation::gelu) ? Activation::gelu
+                                                                      : Activation::none;
+  const auto sample = [&](bool transpose_a, bool transpose_b) {
+    FormSample one{
+        {transpose_a ? Shape{batch, k, m} : Shape{batch, m, k}, transpose_b ? Shape{batch, n, k} : Shape{batch, k, n}},
+        {int64_t{transpose_a}, int64_t{transpose_b}, static_cast<int64_t>(activation), int64_t{0}}};
+    if (key.variant != with_epilogue(kernel, 0, "none")) one.inputs.push_back({n});
+    return one;
+  };
+  return {sample(false, false), sample(false, true), sample(true, false)};
+}
+
+std::vector<std::vector<int64_t>> Contraction::check_shapes(const KernelInfo&) {
+  return {{1, 1, 1, 1},      {2, 33, 65, 47},     {1, 127, 130, 33}, {1, 3, 130, 129},
+          {1, 128, 256, 64}, {1, 257, 129, 1031}, {1, 256, 384, 96}, {3, 1, 257, 70}};
 }
 
 }  // namespace ashlar::forms

@@ -1,12 +1,13 @@
-// Canonical forms: how a public call on tensors of any rank and stride becomes a call of a kernel compiled for a few.
-// One function per Form of runtime/launch/kernel.h. The typed functions that the build generates (ashlar/ops/*.h) call
-// these.
+// What the typed functions that the build generates (ashlar/ops/*.h) stand on: the types of the forms' options, and
+// the forms whose options have a type of their own as functions.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/forms/library.h"
+#include "runtime/launch/form.h"
 #include "runtime/launch/launch.h"
 
 namespace ashlar {
@@ -28,28 +29,19 @@ struct MatmulOptions {
 
 namespace forms {
 
-/// Declared ranks and shapes, dense. Outputs come back in the order of declaration; an in-place output is its input.
-std::vector<Tensor> plain(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
-                          uint8_t variant = 0);
-
-/// y[i] = f(x1[i], …): all of one shape (else ShapeError), any rank and strides.
-std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> inputs,
-                              std::span<const Scalar> scalars = {});
-
-/// y = f(a, b, …) with NumPy broadcasting, any rank and strides, and PyTorch's promotion of dtypes (promotion.h).
-Tensor broadcast(const KernelInfo& kernel, std::span<const Tensor> inputs, std::span<const Scalar> scalars = {});
-
 /// Kernels over dense [rows, columns] where the columns are `axis` of the first input. Inputs of the first one's rank
 /// are brought into the same form; inputs of one rank less are per row. Outputs of rank 2 come back in the first
 /// input's shape, outputs of rank 1 in that shape without `axis`.
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
-                         std::span<const Scalar> scalars = {});
+                         std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 /// Reduces `axes`. The kernel's accumulator dtype is cast back to the input's, unless its output dtype is fixed.
-Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim);
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+                 std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 /// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n]; batch axes broadcast; rank 1 operands as in NumPy's matmul.
-Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options);
+Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
+                   std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 }  // namespace forms
 }  // namespace ashlar

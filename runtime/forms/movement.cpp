@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/overlap.h"
 #include "runtime/launch/launch.h"
@@ -122,6 +123,25 @@ void pair_innermost(Loops& loops) {
 bool is_one_run(const Shape& strides) { return strides.empty() || (strides.rank() == 1 && strides[0] == 1); }
 
 }  // namespace
+
+std::vector<Tensor> Movement::call(const KernelInfo& kernel, const FormCall& call) {
+  if (call.inputs.empty()) {
+    throw ValueError(kernel.name, "no tensors", "a tensor to work on", "The runtime calls this kernel itself");
+  }
+  const KernelKey key = key_of(kernel, call);
+  std::vector<Tensor> outputs;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::output) continue;
+    outputs.push_back(Tensor::empty(call.inputs[0].shape(), dtype_in(argument, key), call.inputs[0].device()));
+  }
+  launch(kernel, key, call.inputs, call.scalars, outputs);
+  return outputs;
+}
+
+std::vector<FormSample> Movement::samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> shape) {
+  if (kernel.count(Argument::Role::input) == 0) return {};
+  return FormDefaults::samples(kernel, key, shape);
+}
 
 void fill(const Tensor& destination, double value) {
   const int64_t bits = bits_of(value, destination.dtype());

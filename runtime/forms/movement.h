@@ -1,8 +1,7 @@
 // Form::movement: elements go somewhere, nothing is computed but a cast. What Tensor's copies and fills are made of.
 #pragma once
 
-#include "runtime/launch/kernel.h"
-#include "runtime/tensor/tensor.h"
+#include "runtime/launch/form.h"
 
 namespace ashlar {
 
@@ -11,6 +10,15 @@ extern const KernelInfo fill, copy, cast;
 }
 
 namespace forms {
+
+/// Outputs of the first input's shape; the kernel is launched as it is.
+struct Movement : FormDefaults {
+  static constexpr FormSignature signature{
+      .name = "movement", .type = "ashlar::forms::Movement", .header = "runtime/forms/movement.h"};
+  static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
+  /// Vectors as inputs; none for a kernel without inputs.
+  static std::vector<FormSample> samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> shape);
+};
 
 /// Writes `value`, rounded to the dtype, to every element of `destination` (any strides). Throws ValueError when an
 /// integer dtype can't hold it or when elements of `destination` share memory.
@@ -24,4 +32,6 @@ void copy(const Tensor& source, const Tensor& destination);
 Tensor cast(const Tensor& source, DType dtype);
 
 }  // namespace forms
+
+inline constexpr const FormSignature& Form::movement = forms::Movement::signature;
 }  // namespace ashlar

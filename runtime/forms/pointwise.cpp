@@ -1,4 +1,5 @@
-// Form::pointwise: all tensors of one shape, seen as dense rank 1.
+#include "runtime/forms/pointwise.h"
+
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
@@ -7,9 +8,10 @@
 
 namespace ashlar::forms {
 
-std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> inputs,
-                              std::span<const Scalar> scalars) try {
-  const KernelKey key = key_of(kernel, inputs);
+std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& call) try {
+  const std::span<const Tensor> inputs = call.inputs;
+  const std::span<const Scalar> scalars = call.scalars;
+  const KernelKey key = key_of(kernel, call);
   // Inputs declared with rank 0 are parameters, not operands: one element for the whole call.
   std::vector<Tensor> flat;
   flat.reserve(inputs.size());
@@ -25,7 +27,7 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
     if (x.shape() != first->shape()) {
       throw shape_error(kernel, inputs, "tensors of one shape", "Use broadcast_to() or reshape()");
     }
-    flat.push_back(dense_as(x, {x.numel()}));
+    flat.push_back(as_declared(kernel, static_cast<int>(i), x, {x.numel()}));
   }
   if (first == nullptr) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
 
@@ -39,8 +41,8 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
   for (int o = 0; o < count; o++) {
     const Argument& argument = argument_of(kernel, Argument::Role::output, o);
     if (argument.in_place_of >= 0) {
-      results.push_back(inputs[static_cast<size_t>(argument.in_place_of)]);
       written.push_back(flat[static_cast<size_t>(argument.in_place_of)]);
+      results.push_back(dense_as(written.back(), first->shape()));
     } else {
       results.push_back(Tensor::empty(first->shape(), dtype_in(argument, key), first->device()));
       written.push_back(dense_as(results.back(), {numel}));
@@ -60,10 +62,7 @@ std::vector<Tensor> pointwise(const KernelInfo& kernel, std::span<const Tensor> 
       launch(kernel, key, part(flat, start, stop), scalars, part(written, start, stop));
     });
   }
-  for (int o = 0; o < count; o++) {
-    const Tensor& result = results[static_cast<size_t>(o)];
-    if (!result.is_contiguous()) result.copy_(dense_as(written[static_cast<size_t>(o)], result.shape()));
-  }
+  write_back(kernel, inputs, results);
   return results;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);

@@ -1,7 +1,9 @@
-// Form::reduction: any axes of any strided tensor, brought to [outer, reduced, inner].
+#include "runtime/forms/reduction.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string_view>
 
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -71,26 +73,33 @@ int64_t chunk_for(const Shape& x, DeviceKind kind) {
 }
 
 /// Runs the kernel once: x[outer, reduced, inner] → y[outer, ⌈reduced / chunk⌉, inner].
-Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_t chunk, double scale) {
+Tensor run_pass(const KernelInfo& kernel, KernelKey key, const Tensor& x, int64_t chunk, double scale,
+                std::span<const Scalar> others) {
   const int64_t parts = (x.shape()[1] + chunk - 1) / chunk;
   const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
   const std::array<Tensor, 1> outputs{Tensor::empty({x.shape()[0], parts, x.shape()[2]}, dtype, x.device())};
-  std::vector<Scalar> scalars{Scalar(chunk)};
-  if (kernel.count(Argument::Role::scalar) > 1) scalars.push_back(Scalar(scale));
+  std::vector<Scalar> scalars;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::scalar) continue;
+    const std::string_view name = argument.name;
+    scalars.push_back(name == "chunk" ? Scalar(chunk) : name == "scale" ? Scalar(scale) : others.front());
+    if (name != "chunk" && name != "scale") others = others.subspan(1);
+  }
   launch(kernel, key, std::span(&x, 1), scalars, outputs);
   return outputs[0];
 }
 
 }  // namespace
 
-Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim) try {
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+                 std::span<const Scalar> scalars, uint16_t variant) try {
   const std::span<const Tensor> inputs(&x, 1);
   // Integers and bool are added up in i64, and stay that, as in PyTorch.
   if (x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
       has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind)) {
-    return reduction(kernel, x.to(DType::i64), axes, keepdim);
+    return reduction(kernel, x.to(DType::i64), axes, keepdim, scalars, variant);
   }
-  KernelKey key = key_of(kernel, inputs);
+  KernelKey key = key_of(kernel, inputs, variant);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
   // Elements are {input, accumulator}; one of a fixed dtype (argmax) has no accumulator.
   const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
@@ -121,7 +130,8 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
       throw shape_error(kernel, inputs, "at least one element along the reduced axes",
                         "Skip the call for empty tensors");
     }
-    const bool is_mean = kernel.count(Argument::Role::scalar) > 1;
+    const bool is_mean = std::ranges::any_of(
+        kernel.arguments, [](const Argument& argument) { return std::string_view(argument.name) == "scale"; });
     return Tensor::full(shape, is_mean ? std::numeric_limits<double>::quiet_NaN() : 0, result_dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, result_dtype, x.device());
@@ -145,14 +155,32 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
   const double scale = 1.0 / static_cast<double>(count);
   const int64_t chunk = chunk_for(view.shape(), x.device().kind);
   const bool has_parts = chunk < count;
-  Tensor y = run_pass(has_parts && kernel.parts ? *kernel.parts : kernel, key, view, chunk, has_parts ? 1.0 : scale);
+  Tensor y =
+      run_pass(has_parts && kernel.parts ? *kernel.parts : kernel, key, view, chunk, has_parts ? 1.0 : scale, scalars);
   if (has_parts) {
     key.elements[0] = y.dtype();
-    y = run_pass(kernel.last ? *kernel.last : kernel, key, y, y.shape()[1], scale);
+    y = run_pass(kernel.last ? *kernel.last : kernel, key, y, y.shape()[1], scale, scalars);
   }
   return y.reshape(shape).to(result_dtype);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
+}
+
+std::vector<Tensor> Reduction::call(const KernelInfo& kernel, const FormCall& call) {
+  if (call.inputs.size() != 1) key_of(kernel, call);  // throws
+  return {reduction(kernel, call.inputs[0], call.integers(0), call.integer(1) != 0, call.scalars, call.variant)};
+}
+
+CanonicalSizes Reduction::sizes(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  return {inputs[0].size(0), inputs[0].size(1), inputs[0].size(2), 1};
+}
+
+std::vector<FormSample> Reduction::samples(const KernelInfo&, KernelKey, std::span<const int64_t> sizes) {
+  return {{{{sizes[0], sizes[1], sizes[2]}}, {Shape{1}, int64_t{0}}}};
+}
+
+std::vector<std::vector<int64_t>> Reduction::check_shapes(const KernelInfo&) {
+  return {{3, 33, 1}, {1, 70001, 1}, {2, 129, 5}, {1, 1025, 130}, {65, 7, 3}};
 }
 
 }  // namespace ashlar::forms

@@ -1,4 +1,5 @@
-// Form::rows: one axis is the columns, all others together are the rows: dense [rows, columns].
+#include "runtime/forms/rows.h"
+
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
@@ -22,7 +23,7 @@ std::pair<Shape, Shape> to_last(int axis, int rank) {
 
 /// A tensor of rank 0 is a row of one element.
 std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Tensor> inputs,
-                                   std::span<const Scalar> scalars) {
+                                   std::span<const Scalar> scalars, uint16_t variant) {
   const auto is_row = [&](Argument::Role role, size_t i) {
     return argument_of(kernel, role, static_cast<int>(i)).rank == 2;
   };
@@ -30,7 +31,7 @@ std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Ten
   for (size_t i = 0; i < inputs.size(); i++) {
     if (is_row(Argument::Role::input, i) && inputs[i].rank() == 0) unsqueezed[i] = inputs[i].unsqueeze(0);
   }
-  std::vector<Tensor> results = rows(kernel, unsqueezed, 0, scalars);
+  std::vector<Tensor> results = rows(kernel, unsqueezed, 0, scalars, variant);
   for (size_t o = 0; o < results.size(); o++) {
     if (is_row(Argument::Role::output, o) && results[o].numel() == 1) results[o] = results[o].reshape({});
   }
@@ -40,12 +41,12 @@ std::vector<Tensor> rows_of_scalar(const KernelInfo& kernel, std::span<const Ten
 }  // namespace
 
 std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> inputs, int64_t axis,
-                         std::span<const Scalar> scalars) try {
-  const KernelKey key = key_of(kernel, inputs);
+                         std::span<const Scalar> scalars, uint16_t variant) try {
+  const KernelKey key = key_of(kernel, inputs, variant);
   const Tensor& x = inputs[0];
   const int rank = x.rank();
   const int at = normalize_reduced_axis(kernel.name, axis, rank);
-  if (rank == 0) return rows_of_scalar(kernel, inputs, scalars);
+  if (rank == 0) return rows_of_scalar(kernel, inputs, scalars, variant);
   const auto [there, back] = to_last(at, rank);
   Shape row_shape = x.shape();
   row_shape.erase(at);
@@ -65,7 +66,7 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
         throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + row_shape.str(),
                           "Reshape it to one element per row");
       }
-      canonical.push_back(dense_as(input, {row_count}));
+      canonical.push_back(as_declared(kernel, static_cast<int>(i), input, {row_count}));
     } else {
       // The columns may differ only where the kernel has a rule of its own about them.
       Shape expected = x.shape();
@@ -73,7 +74,7 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
       if (input.shape() != expected) {
         throw shape_error(kernel, inputs, std::string(argument.name) + " of shape " + expected.str(), "Use reshape()");
       }
-      canonical.push_back(dense_as(input.permute(there), {row_count, expected[at]}));
+      canonical.push_back(as_declared(kernel, static_cast<int>(i), input.permute(there), {row_count, expected[at]}));
     }
   }
 
@@ -99,17 +100,32 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
     results.push_back(is_per_row ? result : result.permute(back));
   }
   launch(kernel, key, canonical, scalars, written);
-  for (int o = 0; o < count; o++) {
-    const int input = argument_of(kernel, Argument::Role::output, o).in_place_of;
-    if (input < 0) continue;
-    const Tensor& original = inputs[static_cast<size_t>(input)];
-    Tensor& result = results[static_cast<size_t>(o)];
-    if (result.storage() != original.storage()) original.copy_(result);
-    result = original;
-  }
+  write_back(kernel, inputs, results);
   return results;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
+}
+
+std::vector<Tensor> Rows::call(const KernelInfo& kernel, const FormCall& call) {
+  return rows(kernel, call.inputs, call.integer(0), call.scalars, call.variant);
+}
+
+CanonicalSizes Rows::sizes(std::span<const Tensor> inputs, std::span<const Tensor>) {
+  return {inputs[0].size(0), inputs[0].size(1), 1, 1};
+}
+
+std::vector<FormSample> Rows::samples(const KernelInfo& kernel, KernelKey, std::span<const int64_t> sizes) {
+  FormSample sample{{}, default_options(signature)};
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::input) continue;
+    const Shape shapes[] = {{}, {sizes[0]}, {sizes[0], sizes[1]}};
+    sample.inputs.push_back(shapes[argument.rank]);
+  }
+  return {sample};
+}
+
+std::vector<std::vector<int64_t>> Rows::check_shapes(const KernelInfo&) {
+  return {{1, 1}, {3, 33}, {130, 65}, {5, 1031}, {2, 4096}, {2, 20001}};
 }
 
 }  // namespace ashlar::forms

@@ -92,6 +92,8 @@ class CaptureScope {
 }  // namespace
 }  // namespace detail
 
+bool is_capturing(Device device) { return detail::current_stream(device).recorder() != nullptr; }
+
 Graph capture(Device device, const std::function<void()>& work) {
   using namespace detail;
   bool is_working = false;  // what `work` throws is passed on

@@ -34,6 +34,9 @@ class Graph {
   std::shared_ptr<detail::GraphState> state_;
 };
 
+/// Whether the calling thread's work on `device` is being captured at the moment.
+bool is_capturing(Device device);
+
 /// Calls `work` once and writes down what it does on `device` from the calling thread, without running it: as a CUDA
 /// graph on CUDA, as a list of launches elsewhere. Tensors that it makes hold their results after a replay.
 ///

@@ -8,6 +8,7 @@
 
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/device/device_identity.h"
+#include "runtime/launch/form.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/environment.h"
 
@@ -72,9 +73,9 @@ const TunedGrid* find_grid(const TargetTable& table, uint32_t key, const DeviceI
 }
 
 /// kNoneNear where nothing near was measured.
-int setting_in(const TunedGrid& grid, Form form, const std::array<int64_t, kMostSizes>& sizes) {
+int setting_in(const TunedGrid& grid, int size_count, const CanonicalSizes& sizes) {
   int at = 0;
-  for (int i = 0; i < size_count(form); ++i) {
+  for (int i = 0; i < size_count; ++i) {
     const auto axis = static_cast<size_t>(i);
     const int position = std::min(size_class(sizes[axis]) - grid.low[axis], grid.count[axis] - 1);
     if (position < 0) return kNoneNear;
@@ -84,11 +85,12 @@ int setting_in(const TunedGrid& grid, Form form, const std::array<int64_t, kMost
 }
 
 /// One line for each distinct choice of the process.
-void log_choice(const KernelInfo& kernel, const KernelInstance& chosen, Device device,
-                const std::array<int64_t, kMostSizes>& sizes, const std::string& why) {
+void log_choice(const KernelInfo& kernel, const KernelInstance& chosen, Device device, const CanonicalSizes& sizes,
+                const std::string& why) {
   std::string line = "dispatch: " + std::string(chosen.symbol) + " on " + device.str() + ", ";
-  for (size_t i = 0; i < static_cast<size_t>(size_count(kernel.form)); ++i) {
-    line += std::string(kSizeNames[static_cast<size_t>(kernel.form)][i]) + " " + std::to_string(sizes[i]) + ", ";
+  const FormSignature& form = kernel.form->signature;
+  for (size_t i = 0; i < static_cast<size_t>(form.size_count()); ++i) {
+    line += std::string(form.sizes[i]) + " " + std::to_string(sizes[i]) + ", ";
   }
   line += (*chosen.tunables ? chosen.tunables : "default tunables") + (" (" + why + ")");
   static std::mutex& mutex = *new std::mutex;
@@ -98,29 +100,6 @@ void log_choice(const KernelInfo& kernel, const KernelInstance& chosen, Device d
 }
 
 }  // namespace
-
-std::array<int64_t, kMostSizes> canonical_sizes(Form form, std::span<const Tensor> inputs,
-                                                std::span<const Tensor> outputs) {
-  const Shape& y = outputs[0].shape();
-  switch (form) {
-    case Form::rows: {
-      const Shape& x = inputs[0].shape();
-      return {x[0], x[1], 1, 1};
-    }
-    case Form::reduction: {
-      const Shape& x = inputs[0].shape();
-      return {x[0], x[1], x[2], 1};
-    }
-    case Form::contraction:
-      return {y[0], y[1], y[2], inputs[0].shape()[2]};
-    case Form::plain:
-    case Form::pointwise:
-    case Form::broadcast:
-    case Form::movement:
-      break;
-  }
-  return {y.numel(), 1, 1, 1};
-}
 
 const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {
   return find(kernel, key, kind).instance;
@@ -134,12 +113,12 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
   if (found.instance == nullptr || (found.table->grid_count == 0 && forced < 0 && !logs)) [[likely]]
     return found.instance;
 
-  const auto sizes = canonical_sizes(kernel.form, inputs, outputs);
+  const CanonicalSizes sizes = kernel.form->sizes(inputs, outputs);
   const TunedGrid* grid = nullptr;
   int setting = std::max(forced, 0);
   if (forced < 0 && found.table->grid_count > 0) {
     grid = find_grid(*found.table, key.packed(), device_identity(device));
-    if (grid) setting = setting_in(*grid, kernel.form, sizes);
+    if (grid) setting = setting_in(*grid, kernel.form->signature.size_count(), sizes);
   }
   const KernelInstance* chosen = nullptr;
   if (setting > 0 && setting != kNoneNear) chosen = find_in(*found.table, with_setting(key.packed(), setting));

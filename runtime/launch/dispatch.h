@@ -9,10 +9,6 @@
 
 namespace ashlar::detail {
 
-/// The sizes of a canonical call that tables speak of, in the order of kSizeNames; the rest are 1.
-std::array<int64_t, kMostSizes> canonical_sizes(Form form, std::span<const Tensor> inputs,
-                                                std::span<const Tensor> outputs);
-
 /// The instance with default tunables for this kind of device (and this CPU's features), or nullptr.
 const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 

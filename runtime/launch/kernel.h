@@ -22,33 +22,8 @@ inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "
                                                                         "cuda"};
 constexpr const char* name_of(CodeTarget target) { return kCodeTargetNames[static_cast<size_t>(target)]; }
 
-/// How a public call is brought into the shape its kernel was compiled for (see runtime/forms/).
-enum class Form : uint8_t {
-  plain,        ///< tensors as declared, made dense first
-  pointwise,    ///< all tensors of one shape, seen as dense rank 1
-  broadcast,    ///< inputs broadcast against each other, seen as strided rank 4
-  rows,         ///< one axis is reduced or normalised, the rest are rows: dense [rows, columns]
-  reduction,    ///< strided [outer, reduced, inner] to dense [outer, parts, inner]
-  contraction,  ///< strided batched matrices
-  movement,     ///< fill, copy, cast: by the runtime itself
-};
-
-/// What tells two calls of one form apart for a tuner: sizes of the canonical shapes (see canonical_sizes()).
+/// The most sizes by which a tuner tells two calls of one form apart (FormSignature::sizes).
 inline constexpr int kMostSizes = 4;
-inline constexpr std::array<std::array<const char*, kMostSizes>, 7> kSizeNames{{
-    {"elements"},                   // plain
-    {"elements"},                   // pointwise
-    {"elements"},                   // broadcast
-    {"rows", "columns"},            // rows
-    {"outer", "reduced", "inner"},  // reduction
-    {"batch", "m", "n", "k"},       // contraction
-    {"elements"},                   // movement
-}};
-constexpr int size_count(Form form) {
-  int count = 0;
-  for (const char* name : kSizeNames[static_cast<size_t>(form)]) count += name != nullptr;
-  return count;
-}
 
 /// The class of a size is its logarithm to base 2, rounded: 725 … 1448 are class 10. 0 and 1 are class 0.
 constexpr int size_class(int64_t size) {
@@ -64,17 +39,27 @@ struct Argument {
   int8_t element;  ///< index into KernelKey::elements, or -1 when the dtype is fixed
   DType dtype;     ///< the fixed dtype where element is -1
   int8_t rank;
-  int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
+  int8_t in_place_of;       ///< for an output that overwrites an input: that input's index among the inputs; else -1
+  bool is_strided = false;  ///< an input whose innermost dimension may have any stride, 0 too; else that stride is 1
 };
 
 /// Which compiled instance of a kernel: its element types and its comptime values (mixed radix, first fastest).
 struct KernelKey {
   std::array<DType, 2> elements{DType::f32, DType::f32};
-  uint8_t variant = 0;
+  uint16_t variant = 0;  ///< below kMostVariants
+
+  /// Bits 0 to 4 and 5 to 9 are the elements, 10 to 23 the variant; a setting follows (with_setting()).
   constexpr uint32_t packed() const {
-    return static_cast<uint32_t>(elements[0]) | static_cast<uint32_t>(elements[1]) << 8 | uint32_t{variant} << 16;
+    return static_cast<uint32_t>(elements[0]) | static_cast<uint32_t>(elements[1]) << 5 | uint32_t{variant} << 10;
+  }
+  /// The key that packed() made, whatever setting stands with it.
+  static constexpr KernelKey unpacked(uint32_t key) {
+    return {{static_cast<DType>(key & 31), static_cast<DType>(key >> 5 & 31)},
+            static_cast<uint16_t>(key >> 10 & 16383)};
   }
 };
+/// The most combinations of comptime values that one kernel may have.
+inline constexpr int kMostVariants = 1 << 14;
 
 /// The most settings of the tunables that one instance may be compiled with.
 inline constexpr int kMostSettings = 255;
@@ -131,11 +116,18 @@ struct ComptimeInfo {
 /// A vendor library's routine for the same mathematics (runtime/vendor/vendor.h).
 struct VendorRoutine;
 
-/// A kernel's constant self-description.
+struct Form;  // runtime/launch/form.h
+
+/// Counts the layouts that the tables in this header have had: raised with every change of one.
+inline constexpr uint32_t kTablesVersion = 2;
+
+/// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
+/// instances of its own.
 struct KernelInfo {
+  uint32_t version;  ///< kTablesVersion of the headers that the table was compiled with
   const char* name;
   const char* formula;  ///< one line, the mathematics
-  Form form;
+  const Form* form;
   std::span<const Argument> arguments;
   std::span<const ComptimeInfo> comptimes;
   int element_count;
@@ -152,6 +144,11 @@ struct KernelInfo {
   /// both.
   const KernelInfo* parts = nullptr;
   const KernelInfo* last = nullptr;
+  /// No public function of its own: the runtime or another operator calls it.
+  bool is_internal = false;
+  bool is_by_hand = false;
+  /// Of an operator written by hand: the kernels that it calls, of which some may be internal to it. Else empty.
+  std::span<const KernelInfo* const> calls = {};
 
   int count(Argument::Role role) const {
     int n = 0;

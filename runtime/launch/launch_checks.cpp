@@ -73,7 +73,7 @@ std::string elements_text(const KernelInfo& kernel, uint32_t key) {
   std::string text;
   for (int i = 0; i < kernel.element_count; ++i) {
     if (i > 0) text += ' ';
-    text += name_of(static_cast<DType>(key >> 8 * i & 255));
+    text += name_of(KernelKey::unpacked(key).elements[static_cast<size_t>(i)]);
   }
   return text;
 }
@@ -101,7 +101,16 @@ std::string linked_elements(const KernelInfo& kernel, DeviceKind kind) {
 
 }  // namespace
 
+void throw_other_version(const KernelInfo& kernel) {
+  // All else in a table of another layout may be anything.
+  throw KernelError("a call of a compiled kernel",
+                    "tables of version " + std::to_string(kernel.version) + " from a library of kernels",
+                    "version " + std::to_string(kTablesVersion) + ", which this program's Ashlar reads",
+                    "Build the kernels (ashlar_add_kernels) and the program with the same release of Ashlar");
+}
+
 Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments) {
+  check_version(kernel);
   check_count(kernel, Argument::Role::input, arguments.inputs.size(), "inputs");
   check_count(kernel, Argument::Role::scalar, arguments.scalars.size(), "scalars");
   check_count(kernel, Argument::Role::output, arguments.outputs.size(), "outputs");

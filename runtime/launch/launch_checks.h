@@ -23,7 +23,14 @@ inline DType dtype_of_argument(const Argument& argument, KernelKey key) {
   return argument.element < 0 ? argument.dtype : key.elements[static_cast<size_t>(argument.element)];
 }
 
-/// Numbers, devices, dtypes, ranks, sizes and spans. Returns the common device. Throws as launch() says.
+[[noreturn]] void throw_other_version(const KernelInfo& kernel);
+/// That the kernel's tables are laid out as this library reads them. Throws KernelError.
+inline void check_version(const KernelInfo& kernel) {
+  if (kernel.version != kTablesVersion) [[unlikely]]
+    throw_other_version(kernel);
+}
+
+/// Version, numbers, devices, dtypes, ranks, sizes and spans. Returns the common device. Throws as launch() says.
 Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArguments& arguments);
 
 /// An empty input that leaves outputs to compute is the forms' business. Throws ShapeError.

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "runtime/opencl/program_cache.h"
 #include "runtime/opencl/split_program.h"
 #include "runtime/support/environment.h"
+#include "runtime/support/packed_text.h"
 
 namespace ashlar::detail::opencl {
 namespace {
@@ -45,7 +47,7 @@ constexpr char kSetKernelArg[] = "clSetKernelArg";
 /// The program that this thread has just created: Halide's runtime builds it next.
 thread_local struct {
   cl_program program = nullptr;
-  const char* source = nullptr;
+  std::string source;
   bool built = false;
 } created;
 
@@ -67,18 +69,32 @@ void count_loaded(bool from_cache) noexcept {
   log(from_cache ? "took an OpenCL program from the cache" : "built an OpenCL program");
 }
 
-cl_program create_program(cl_context context, cl_uint pieces, const char** sources, const size_t* lengths,
+cl_program create_program(cl_context context, cl_uint /*pieces*/, const char** sources, const size_t* /*lengths*/,
                           cl_int* status) noexcept {
   *status = CL_SUCCESS;
-  if (SplitProgram::suits(sources[0])) {
-    if (SplitProgram* split = SplitProgram::make(context, sources[0])) return split->handle();
+  const auto no_memory = [&]() -> cl_program {
     *status = note("clCreateProgramWithSource", CL_OUT_OF_HOST_MEMORY);
     return nullptr;
+  };
+  std::string source;
+  try {  // Halide gives one piece, which ends with a zero
+    source = is_packed_text(sources[0]) ? unpack_text(sources[0]) : sources[0];
+  } catch (const std::bad_alloc&) {
+    return no_memory();
   }
-  cl_program program = load_program(context, sources[0]);  // Halide gives one piece, which ends with a zero
+  if (SplitProgram::suits(source)) {
+    SplitProgram* split = SplitProgram::make(context, source);
+    return split != nullptr ? split->handle() : no_memory();
+  }
+  cl_program program = load_program(context, source);
   const bool is_built = program != nullptr;
-  if (!is_built) program = make_program(context, pieces, sources, lengths, status);
-  created = {program, sources[0], is_built};
+  if (!is_built) {
+    const char* text = source.c_str();
+    program = make_program(context, 1, &text, nullptr, status);
+  }
+  created.program = program;
+  created.source = std::move(source);
+  created.built = is_built;
   return program;
 }
 
@@ -89,6 +105,7 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
     delete split;  // Halide asks for its build log and then forgets it
     return note("clBuildProgram", CL_OUT_OF_HOST_MEMORY);
   }
+  const std::string source = program == created.program ? std::exchange(created.source, {}) : std::string();
   if (program == created.program && created.built) {
     count_loaded(true);
     return CL_SUCCESS;
@@ -97,7 +114,7 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
       note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
   if (status == CL_SUCCESS) {
     count_loaded(false);
-    if (program == created.program) store_program(program, created.source);
+    if (program == created.program) store_program(program, source);
   } else if (active_launch != nullptr) {
     active_launch->unreleased_program = program;  // Halide asks for its build log and then forgets it
   }

@@ -9,7 +9,7 @@
 namespace ashlar::dsl {
 
 struct Branch {
-  Halide::Expr condition;            ///< undefined in the last branch, which takes what is left
+  Halide::Expr condition;            ///< undefined in a last branch that takes what is left
   std::vector<Halide::Expr> values;  ///< in place of the output's own
   std::function<void(Halide::Stage)> schedule;
 };

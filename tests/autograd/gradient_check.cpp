@@ -6,6 +6,7 @@
 #include <random>
 
 #include "autograd/backward.h"
+#include "autograd/grad.h"
 
 namespace ashlar {
 namespace {
@@ -40,6 +41,59 @@ double weighted_sum(const reference::Array& y, const reference::Array& weights) 
   double sum = 0;
   for (size_t i = 0; i < y.values.size(); i++) sum += y.values[i] * weights.values[i];
   return sum;
+}
+
+/// The gradients of S = Σ v · dL/dx, L = Σ weights · y, against differences of the reference: by each input, and by the
+/// weights.
+void check_second(const GradientCase& test, std::vector<reference::Array> inputs, const reference::Array& weights,
+                  Device device, std::mt19937& engine) {
+  constexpr double kSecondStep = 1e-4;  // error about 1e-8
+  const GradientCase plain{.name = {}, .inputs = {}, .function = {}, .reference = {}};
+  std::vector<reference::Array> directions;
+  for (const Shape& shape : test.inputs) directions.push_back(random_array(shape, plain, engine));
+  const auto along = [&](double t) {
+    std::vector<reference::Array> moved = inputs;
+    for (size_t i = 0; i < moved.size(); i++) {
+      for (size_t j = 0; j < moved[i].values.size(); j++) moved[i].values[j] += t * directions[i].values[j];
+    }
+    return test.reference(moved);
+  };
+
+  std::vector<Var> variables, seeds;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    variables.emplace_back(as_tensor(inputs[i], device), true);
+    seeds.emplace_back(as_tensor(directions[i], device));
+  }
+  const Var w(as_tensor(weights, device), true);
+  const std::vector<Var> first = grad({test.function(variables)}, variables, {w}, {.create_graph = true});
+  std::vector<Var> all = variables;
+  all.push_back(w);
+  const std::vector<Var> second = grad(first, all, seeds, {.allow_unused = true});
+
+  const reference::Array above = along(kSecondStep), below = along(-kSecondStep);
+  std::vector<double> wanted;
+  for (size_t j = 0; j < above.values.size(); j++) {
+    wanted.push_back((above.values[j] - below.values[j]) / (2 * kSecondStep));
+  }
+  const std::string name = test.name + " on " + device.str() + ", second gradient of ";
+  expect_near(second.back().value(), wanted, name + "the weights");
+  for (size_t i = 0; i < inputs.size(); i++) {
+    wanted.clear();
+    for (double& x : inputs[i].values) {
+      const double kept = x;
+      double sum = 0;
+      for (const int side : {1, -1}) {
+        x = kept + side * kSecondStep;
+        sum += side * (weighted_sum(along(kSecondStep), weights) - weighted_sum(along(-kSecondStep), weights));
+      }
+      x = kept;
+      wanted.push_back(sum / (4 * kSecondStep * kSecondStep));
+    }
+    // None at all stands for 0.
+    const Tensor got = second[i].defined() ? second[i].value() : Tensor::zeros(inputs[i].shape, DType::f32, device);
+    ASSERT_EQ(got.shape(), inputs[i].shape) << name << "input " << i;
+    expect_near(got, wanted, name + "input " + std::to_string(i));
+  }
 }
 
 }  // namespace
@@ -85,6 +139,7 @@ void check_gradients(const GradientCase& test, Device device) {
                   test.name + " on " + device.str() + ", gradient of input " + std::to_string(i));
     }
   }
+  if (test.grid == 0) check_second(test, inputs, weights, device, engine);  // ties have none
 }
 
 }  // namespace ashlar

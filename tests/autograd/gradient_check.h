@@ -1,4 +1,5 @@
-// Compares a differentiable function with a reference in double: values directly, gradients by finite differences.
+// Compares a differentiable function with a reference in double: values directly, gradients and gradients of gradients
+// by finite differences.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,8 @@ struct GradientCase {
   double grid = 0;  ///< and rounded to multiples of this where it isn't 0: that gives ties
 };
 
-/// GoogleTest expectations on the value, and on the gradients of all inputs together and of each one alone.
+/// GoogleTest expectations on the value, and on the gradients of all inputs together and of each one alone, and on
+/// gradients of gradients.
 void check_gradients(const GradientCase& test, Device device);
 
 }  // namespace ashlar

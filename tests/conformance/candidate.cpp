@@ -26,10 +26,12 @@ bool reached = false;
 const char* watched = nullptr;
 void watch(const KernelInfo&, const KernelInstance& instance) { reached = reached || instance.symbol == watched; }
 
-/// The kernel whose cases reach `kernel`: itself, the one that it is the gradient of, or the one that it is a pass of.
+/// The kernel whose cases reach `kernel`: itself, the one that it is the gradient of, or the one that it is a part of.
 std::string kernel_of_cases(const std::string& kernel, std::span<const KernelInfo* const> kernels) {
   for (const KernelInfo* whole : kernels) {
-    if (whole->parts && (whole->parts->name == kernel || whole->last->name == kernel)) return whole->name;
+    for (const KernelInfo* part : kernels_of(*whole)) {
+      if (part != whole && part->name == kernel) return whole->name;
+    }
   }
   return stem(kernel);
 }
@@ -69,7 +71,7 @@ int judge(const Candidate& candidate, Device device, std::span<const KernelInfo*
 
   const std::string kernel = kernel_of_cases(candidate.kernel, kernels);
   const bool of_gradient = stem(candidate.kernel) != candidate.kernel;
-  const auto dtype = static_cast<DType>(candidate.key & 255);
+  const DType dtype = KernelKey::unpacked(candidate.key).elements[0];
   int status = 0;
   for (const Case& item : cases()) {
     if (item.benchmark || item.kernel != kernel || std::ranges::count(item.dtypes, dtype) == 0) continue;

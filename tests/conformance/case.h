@@ -120,6 +120,7 @@ struct Case {
   /// The recording function, when gradients are to be checked against finite differences of `reference`.
   std::function<Var(Vars)> differentiable = {};
   std::vector<int> differentiated{0};                                       ///< the inputs that get gradients
+  bool differentiable_twice = true;                                         ///< these have gradients in their turn
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
   /// Each gradient is one sum, rounded to its 16 bits only at the end: checked to that, however its terms cancel.
   bool gradient_is_rounded_once = false;

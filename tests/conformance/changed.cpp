@@ -46,7 +46,7 @@ std::string tables_left_out(const std::map<std::string, std::set<std::string>>& 
                             const std::vector<DeviceRun>& runs, Kernels kernels) {
   std::set<std::string> moving;
   for (const KernelInfo* kernel : kernels) {
-    if (kernel->form == Form::movement) moving.insert(kernel->name);
+    if (is_mover(*kernel)) moving.insert(kernel->name);
   }
   std::map<std::string, std::set<std::string>> kept{{"cpu", moving}, {"cpu_avx2", moving}, {"cpu_avx512", moving}};
   for (const auto& [target, rows] : again) {

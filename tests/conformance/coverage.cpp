@@ -69,8 +69,8 @@ void note_function(const KernelInstance& instance, const char* function) noexcep
 std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {
   std::string text = kernel.name;
   for (int i = 0; i < kernel.element_count; ++i)
-    text += " " + std::string(name_of(static_cast<DType>(key >> 8 * i & 255)));
-  uint32_t variant = key >> 16 & 255;
+    text += " " + std::string(name_of(KernelKey::unpacked(key).elements[static_cast<size_t>(i)]));
+  uint32_t variant = KernelKey::unpacked(key).variant;
   for (const ComptimeInfo& comptime : kernel.comptimes) {
     text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
     variant /= static_cast<uint32_t>(comptime.values.size());

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/node.h"
-#include "runtime/forms/movement.h"
+#include "runtime/forms/library.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/changed.h"
@@ -283,7 +283,7 @@ struct Linked {
   static constexpr uint32_t kKeys[] = {static_cast<uint32_t>(DType::f32), static_cast<uint32_t>(DType::f16)};
   KernelInstance instances[2] = {{kKeys[0], nothing, "a", "", "one two"}, {kKeys[1], nothing, "b", "", "one"}};
   TargetTable table{instances, 2, nullptr, 0, 7};
-  KernelInfo info{"linked", "", Form::pointwise, {}, {}, 1, nullptr, nullptr, {}};
+  KernelInfo info{kTablesVersion, "linked", "", &form_of<forms::Pointwise>, {}, {}, 1, nullptr, nullptr, {}};
   const KernelInfo* list[1] = {&info};
 
   Linked() {
@@ -382,7 +382,7 @@ TEST(Report, ResultsComeBackAsTheyWere) {
 TEST(Changed, LeavesOutWhatNoChosenCaseLaunches) {
   const Linked linked;
   KernelInfo called = linked.info, other = linked.info, moving = linked.info;
-  called.name = "called", other.name = "other", moving.name = "moving", moving.form = Form::movement;
+  called.name = "called", other.name = "other", moving.name = "moving", moving.form = &form_of<forms::Movement>;
   const KernelInfo* list[] = {&linked.info, &called, &other, &moving};
   DeviceRun run = linked.run();
   run.kernels["linked"].gradients_ran["called opencl"] = 1;

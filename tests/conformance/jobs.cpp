@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "autograd/backward.h"
+#include "runtime/forms/movement.h"
 #include "tests/conformance/coverage.h"
 #include "tests/conformance/inputs.h"
 
@@ -59,7 +60,21 @@ void run_unchecked(const Job& job) {
 
 std::string stem(const std::string& kernel) { return kernel.substr(0, kernel.find("_grad")); }
 
+std::vector<const KernelInfo*> kernels_of(const KernelInfo& kernel) {
+  std::vector<const KernelInfo*> all{&kernel};
+  if (kernel.parts != nullptr) all.insert(all.end(), {kernel.parts, kernel.last});
+  for (const KernelInfo* called : kernel.calls) {
+    if (called->is_internal) all.push_back(called);
+  }
+  return all;
+}
+
+bool is_mover(const KernelInfo& kernel) { return kernel.form == &form_of<forms::Movement>; }
+
 bool is_built(const KernelInfo& kernel, DeviceKind device) {
+  if (kernel.is_by_hand) {
+    return std::ranges::all_of(kernel.calls, [&](const KernelInfo* called) { return is_built(*called, device); });
+  }
   for (int i = 0; i < kCodeTargets; ++i) {
     const TargetTable* table = kernel.targets[static_cast<size_t>(i)];
     if (device_of(static_cast<CodeTarget>(i)) == device && table && table->count > 0) return true;
@@ -69,15 +84,18 @@ bool is_built(const KernelInfo& kernel, DeviceKind device) {
 
 int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
   int most = 0;
-  for (const KernelInfo* info : kernels) {
-    if (stem(info->name) != stem(kernel)) continue;
+  const auto look_at = [&](const KernelInfo& info) {
     for (int i = 0; i < kCodeTargets; ++i) {
-      const TargetTable* table = info->targets[static_cast<size_t>(i)];
+      const TargetTable* table = info.targets[static_cast<size_t>(i)];
       if (table == nullptr || device_of(static_cast<CodeTarget>(i)) != device) continue;
       for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
-        if ((instance.key & 255) == static_cast<uint32_t>(dtype)) most = std::max(most, instance.setting());
+        if (KernelKey::unpacked(instance.key).elements[0] == dtype) most = std::max(most, instance.setting());
       }
     }
+  };
+  for (const KernelInfo* info : kernels) {
+    if (stem(info->name) != stem(kernel)) continue;
+    for (const KernelInfo* part : kernels_of(*info)) look_at(*part);
   }
   return most;
 }

@@ -37,6 +37,12 @@ void run_unchecked(const Job& job);
 /// The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
 std::string stem(const std::string& kernel);
 
+/// The kernel and those that are called by it alone: passes of a reduction, what an operator written by hand calls.
+std::vector<const KernelInfo*> kernels_of(const KernelInfo& kernel);
+
+/// A kernel that the runtime moves elements with, so that a program can't do without.
+bool is_mover(const KernelInfo& kernel);
+
 /// True where code for such a device is linked.
 bool is_built(const KernelInfo& kernel, DeviceKind device);
 

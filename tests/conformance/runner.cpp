@@ -115,8 +115,8 @@ class HasCaseTest : public testing::Test {
       if (item.differentiable) named.insert(item.kernel + "_grad");
     }
     for (const KernelInfo* kernel : kernels_) {
-      if (!named.contains(kernel->name) || kernel->parts == nullptr) continue;
-      named.insert({kernel->parts->name, kernel->last->name});
+      if (!named.contains(kernel->name)) continue;
+      for (const KernelInfo* part : kernels_of(*kernel)) named.insert(part->name);
     }
     for (const KernelInfo* kernel : kernels_) {
       const std::string name = kernel->name;
@@ -193,7 +193,7 @@ class Recorder : public testing::EmptyTestEventListener {
     auto& ran = job.gradient ? part.gradients_ran : part.ran;
     for (const auto& [kernel, target] : reached.kernels) {
       if (device_of(target) != job.device.kind) continue;
-      if (kernel->form == Form::movement && kernel->name != job.item->kernel) continue;
+      if (is_mover(*kernel) && kernel->name != job.item->kernel) continue;
       ran[Expectation::code_key(kernel->name, target)] = kernel->targets[static_cast<size_t>(target)]->code_hash;
     }
     reaches_.push_back({name, seconds, std::move(reached.functions)});

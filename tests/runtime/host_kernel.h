@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "runtime/forms/plain.h"
 #include "runtime/launch/launch.h"
 
 namespace ashlar::testing {
@@ -25,7 +26,7 @@ class HostKernel {
   HostKernel(const char* name, std::span<const Argument> arguments, Function function,
              const char* (*shape_rule)(const Shape*, Shape*) = nullptr)
       : instance_{KernelKey{}.packed(), function, name}, table_{&instance_, 1} {
-    info_ = {name, "", Form::plain, arguments, {}, 1, shape_rule, nullptr, {&table_}};
+    info_ = {kTablesVersion, name, "", &form_of<forms::Plain>, arguments, {}, 1, shape_rule, nullptr, {&table_}};
   }
   HostKernel(const HostKernel&) = delete;
   HostKernel& operator=(const HostKernel&) = delete;

@@ -93,7 +93,8 @@ class Cuda : public ::testing::Test {
   static void run(int (*function)(void**), const Tensor& x, float scale, const Tensor& y) {
     const KernelInstance instance{KernelKey{}.packed(), function, "scale_cuda"};
     const TargetTable table{&instance, 1};
-    KernelInfo info = {"scale", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {}};
+    KernelInfo info = {kTablesVersion, "scale", "", &form_of<forms::Plain>, kScaleArguments, {}, 1,
+                       nullptr,        nullptr, {}};
     info.targets[static_cast<size_t>(CodeTarget::cuda)] = &table;
     const std::vector<Tensor> inputs = {x}, outputs = {y};
     const std::vector<Scalar> scalars = {scale};

@@ -6,6 +6,7 @@
 
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/device/device_identity.h"
+#include "runtime/forms/library.h"
 #include "runtime/launch/dispatch.h"
 #include "runtime/support/environment.h"
 #include "tests/runtime/host_kernel.h"
@@ -45,7 +46,8 @@ class Dispatch : public ::testing::Test {
                                         {with_setting(KernelKey{}.packed(), 1), marked<1>, "k_1", "tile=64"},
                                         {with_setting(KernelKey{}.packed(), 2), marked<2>, "k_2", "tile=128"}};
   TargetTable table_{instances_, 3};
-  const KernelInfo info_{"k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {&table_}};
+  const KernelInfo info_{kTablesVersion, "k",     "",       &form_of<forms::Plain>, kScaleArguments, {}, 1,
+                         nullptr,        nullptr, {&table_}};
 };
 
 // Which code of the CPU's three runs where the kernel has the first `count` of them; 0 is the baseline's.
@@ -54,8 +56,16 @@ int cpu_code_for(int count) {
                                               {KernelKey{}.packed(), marked<1>, "avx2"},
                                               {KernelKey{}.packed(), marked<2>, "avx512"}};
   const TargetTable tables[3] = {{instances, 1}, {instances + 1, count > 1}, {instances + 2, count > 2}};
-  const KernelInfo info{
-      "k", "", Form::plain, kScaleArguments, {}, 1, nullptr, nullptr, {tables, tables + 1, tables + 2}};
+  const KernelInfo info{kTablesVersion,
+                        "k",
+                        "",
+                        &form_of<forms::Plain>,
+                        kScaleArguments,
+                        {},
+                        1,
+                        nullptr,
+                        nullptr,
+                        {tables, tables + 1, tables + 2}};
   const Tensor x = Tensor::ones({8}), y = Tensor::empty({8});
   launch(info, KernelKey{}, std::array{x}, std::array{Scalar(3.0)}, std::array{y});
   return last_run;
@@ -146,12 +156,12 @@ TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
 TEST(CanonicalSizes, FollowTheForm) {
   const std::vector<Tensor> a{Tensor::empty({2, 3, 5}), Tensor::empty({2, 5, 7})}, y{Tensor::empty({2, 3, 7})};
   using Sizes = std::array<int64_t, kMostSizes>;
-  EXPECT_EQ(detail::canonical_sizes(Form::contraction, a, y), (Sizes{2, 3, 7, 5}));
-  EXPECT_EQ(detail::canonical_sizes(Form::reduction, a, y), (Sizes{2, 3, 5, 1}));
-  EXPECT_EQ(detail::canonical_sizes(Form::pointwise, a, y), (Sizes{42, 1, 1, 1}));
-  EXPECT_EQ(detail::canonical_sizes(Form::rows, std::vector{Tensor::empty({4, 9})}, y), (Sizes{4, 9, 1, 1}));
-  EXPECT_EQ(size_count(Form::contraction), 4);
-  EXPECT_EQ(size_count(Form::rows), 2);
+  EXPECT_EQ(forms::Contraction::sizes(a, y), (Sizes{2, 3, 7, 5}));
+  EXPECT_EQ(forms::Reduction::sizes(a, y), (Sizes{2, 3, 5, 1}));
+  EXPECT_EQ(forms::Pointwise::sizes(a, y), (Sizes{42, 1, 1, 1}));
+  EXPECT_EQ(forms::Rows::sizes(std::vector{Tensor::empty({4, 9})}, y), (Sizes{4, 9, 1, 1}));
+  EXPECT_EQ(Form::contraction.size_count(), 4);
+  EXPECT_EQ(Form::rows.size_count(), 2);
 }
 
 TEST(SizeClass, IsTheRoundedLogarithm) {

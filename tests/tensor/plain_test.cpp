@@ -67,7 +67,8 @@ constexpr Argument kMixArguments[] = {
     {"gain", Role::input, 0, DType::f32, 1, -1},     {"shift", Role::scalar, -1, DType::f32, 0, -1},
     {"total", Role::output, 0, DType::f32, 1, 0},    {"y", Role::output, 0, DType::f32, 2, -1},
     {"scratch", Role::scratch, 0, DType::f32, 1, -1}};
-constexpr KernelInfo kMix{"mix", "a test", Form::plain, kMixArguments, {}, 1, mix_shapes, nullptr, {&kMixTable}};
+constexpr KernelInfo kMix{kTablesVersion, "mix",   "a test",    &form_of<forms::Plain>, kMixArguments, {}, 1,
+                          mix_shapes,     nullptr, {&kMixTable}};
 
 constexpr KernelInstance kStepInstances[] = {{KernelKey{}.packed(), step, "step"}};
 constexpr TargetTable kStepTable{kStepInstances, 1};
@@ -75,12 +76,13 @@ constexpr Argument kStepArguments[] = {{"p", Role::input, 0, DType::f32, 1, -1},
                                        {"g", Role::input, 0, DType::f32, 1, -1},
                                        {"rate", Role::input, -1, DType::f32, 0, -1},
                                        {"new_p", Role::output, 0, DType::f32, 1, 0}};
-constexpr KernelInfo kStep{"step", "a test", Form::pointwise, kStepArguments, {}, 1, nullptr, nullptr, {&kStepTable}};
+constexpr KernelInfo kStep{kTablesVersion, "step",  "a test",     &form_of<forms::Pointwise>, kStepArguments, {}, 1,
+                           nullptr,        nullptr, {&kStepTable}};
 
 std::vector<Tensor> run_mix(const Tensor& history, const Tensor& x, const Tensor& gain, double shift = 0) {
   const Tensor inputs[] = {history, x, gain};
   const Scalar scalars[] = {shift};
-  return forms::plain(kMix, inputs, scalars);
+  return forms::Plain::call(kMix, {.inputs = inputs, .scalars = scalars});
 }
 
 TEST(Plain, RandomStrides) {
@@ -119,7 +121,7 @@ TEST(Plain, Errors) {
   expect_error<MissingKernel>([&] { run_mix(five.to(DType::f16), x.to(DType::f16), five.to(DType::f16)); },
                               {"mix", "f16"});
   expect_error<ValueError>([&] { run_mix(Tensor(), x, five); }, {"mix", "undefined"});
-  expect_error<ValueError>([&] { forms::plain(kMix, std::span(&x, 1), {}); }, {"mix", "1 tensors", "3"});
+  expect_error<ValueError>([&] { forms::Plain::call(kMix, {.inputs = std::span(&x, 1)}); }, {"mix", "1 tensors", "3"});
   // Writing in place where elements share memory can't be.
   expect_error<ValueError>([&] { run_mix(Tensor::ones({1}).broadcast_to({5}), x, five); }, {"share memory"});
   // Nor what another input reads, even the very view: rows before have been written by then.
@@ -136,13 +138,13 @@ TEST(PointwiseInPlace, RefusesWhatOverlapsInPart) {
   const Tensor base = Tensor::ones({10}), rate = Tensor::full({}, 0.5);
   const auto step = [&](const Tensor& p, const Tensor& g) {
     const Tensor inputs[] = {p, g, rate};
-    forms::pointwise(kStep, inputs);
+    forms::Pointwise::call(kStep, {.inputs = inputs});
   };
   expect_error<ValueError>([&] { step(base.slice(0, 0, 6), base.slice(0, 1, 7)); },
                            {"step", "p and g share memory", "g", "clone()"});
   expect_error<ValueError>([&] { step(base.slice(0, 0, 6), base.slice(0, 0, 6).flip(0)); }, {"p and g share memory"});
   const Tensor inputs[] = {base, Tensor::ones({10}), base.select(0, 3)};
-  expect_error<ValueError>([&] { forms::pointwise(kStep, inputs); }, {"p and rate share memory"});
+  expect_error<ValueError>([&] { forms::Pointwise::call(kStep, {.inputs = inputs}); }, {"p and rate share memory"});
   EXPECT_EQ(base.to_vector<float>(), std::vector<float>(10, 1));
   // The very view is only read where it is written; neighbours and interleaved elements aren't shared.
   step(base, base);
@@ -156,7 +158,7 @@ TEST(PointwiseInPlace, WritesTheInput) {
     const std::vector<float> before = p.to_vector<float>();
     const uint64_t version = base.version();
     const Tensor inputs[] = {p, Tensor::ones(p.shape()), rate};
-    const std::vector<Tensor> outputs = forms::pointwise(kStep, inputs);
+    const std::vector<Tensor> outputs = forms::Pointwise::call(kStep, {.inputs = inputs});
     EXPECT_EQ(outputs[0].storage(), base.storage());
     EXPECT_EQ(outputs[0].shape(), p.shape());
     EXPECT_GT(base.version(), version);
@@ -164,8 +166,8 @@ TEST(PointwiseInPlace, WritesTheInput) {
     for (size_t i = 0; i < before.size(); i++) EXPECT_EQ(after[i], before[i] - 0.5f);
   }
   const Tensor wrong[] = {base, Tensor::ones({7}), rate}, many[] = {base, base, Tensor::ones({2})};
-  expect_error<ShapeError>([&] { forms::pointwise(kStep, wrong); }, {"step", "f32[7]", "one shape"});
-  expect_error<ShapeError>([&] { forms::pointwise(kStep, many); }, {"step", "f32[2]", "one element"});
+  expect_error<ShapeError>([&] { forms::Pointwise::call(kStep, {.inputs = wrong}); }, {"step", "f32[7]", "one shape"});
+  expect_error<ShapeError>([&] { forms::Pointwise::call(kStep, {.inputs = many}); }, {"step", "f32[2]", "one element"});
 }
 
 }  // namespace

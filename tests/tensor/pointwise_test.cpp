@@ -19,12 +19,12 @@ class Pointwise : public OnDevice {};
 INSTANTIATE_TEST_SUITE_P(Devices, Pointwise, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 Tensor pointwise(const KernelInfo& kernel, const Tensor& x, std::vector<Scalar> scalars = {}) {
-  return forms::pointwise(kernel, std::span(&x, 1), scalars)[0];
+  return forms::Pointwise::call(kernel, {.inputs = std::span(&x, 1), .scalars = scalars})[0];
 }
 
 Tensor add(const Tensor& a, const Tensor& b, const KernelInfo& kernel = kernels::add) {
   const Tensor inputs[] = {a, b};
-  return forms::broadcast(kernel, inputs);
+  return forms::Broadcast::call(kernel, {.inputs = inputs})[0];
 }
 
 TEST_P(Pointwise, AnyRankAndStride) {
@@ -118,7 +118,8 @@ TEST_P(Pointwise, Errors) {
       },
       {"equal", "f64", "f32, f16, bf16"});
   expect_error<ValueError>([&] { add(x, Tensor()); }, {"add", "undefined"});
-  expect_error<ValueError>([&] { forms::broadcast(kernels::add, std::span(&x, 1)); }, {"add", "1 tensors", "2"});
+  expect_error<ValueError>([&] { forms::Broadcast::call(kernels::add, {.inputs = std::span(&x, 1)}); },
+                           {"add", "1 tensors", "2"});
   if (device() != Device::cpu()) {
     expect_error<DeviceError>(
         [&] {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/forms/library.h"
 #include "runtime/support/error.h"
 #include "tools/tune/apply.h"
 #include "tools/tune/call.h"
@@ -270,14 +271,14 @@ TEST(Shapes, OfPlainKernelsAreThoseOfTheirTensors) {
   static constexpr Argument arguments[] = {{"x", Argument::Role::input, 0, DType::f32, 3, -1},
                                            {"gain", Argument::Role::input, 0, DType::f32, 1, -1},
                                            {"y", Argument::Role::output, 0, DType::f32, 3, -1}};
-  KernelInfo kernel{"k", "", Form::plain, arguments, {}, 1, nullptr, nullptr, {}};
+  KernelInfo kernel{kTablesVersion, "k", "", &form_of<forms::Plain>, arguments, {}, 1, nullptr, nullptr, {}};
   kernel.shape_rule = [](const Shape* in, Shape* out) -> const char* {
     out[0] = in[0];
     return in[1][0] == in[0][1] ? nullptr : "gain[0] == x[1]";
   };
   const Inputs inputs = make_inputs(kernel, KernelKey{}.packed(), {2, 3, 5});
-  EXPECT_EQ(inputs[0][0].shape(), (Shape{2, 3, 5}));
-  EXPECT_EQ(inputs[0][1].shape(), (Shape{3})) << "as the rule wants it";
+  EXPECT_EQ(inputs[0].inputs[0].shape(), (Shape{2, 3, 5}));
+  EXPECT_EQ(inputs[0].inputs[1].shape(), (Shape{3})) << "as the rule wants it";
   EXPECT_EQ(size_names(kernel), "axis 0 x axis 1 x axis 2");
   EXPECT_THROW(check_shape(kernel, {30}), ValueError);
   EXPECT_FALSE(check_sizes(kernel).empty());

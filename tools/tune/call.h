@@ -4,16 +4,20 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/launch/kernel.h"
+#include "runtime/launch/form.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar::tune {
 
-/// The inputs of one call; a contraction has one set for each layout of its operands (nn, nt, tn).
-using Inputs = std::vector<std::vector<Tensor>>;
+/// One public call.
+struct Sample {
+  std::vector<Tensor> inputs;
+  std::vector<OptionValue> options;
+};
+/// The calls that are timed together: one for each layout of the operands that the kernel's form tells apart.
+using Inputs = std::vector<Sample>;
 
-/// What a shape to be timed consists of, as "outer x reduced x inner": the sizes that kSizeNames has for the form. The
-/// tensors of Form::plain are as declared, so there it is one size for each axis of the input with the most.
+/// What a shape to be timed consists of, as "outer x reduced x inner" (Form::shape_names).
 std::string size_names(const KernelInfo& kernel);
 
 /// Throws ValueError unless `sizes` are as many as the kernel takes and its inputs can be made of them.
@@ -37,7 +41,7 @@ std::string difference(const std::vector<Tensor>& came, const std::vector<Tensor
 /// of tiles, each small.
 std::vector<std::vector<int64_t>> check_sizes(const KernelInfo& kernel);
 
-/// The sizes by which a tuned table knows a call of the first set (kSizeNames).
+/// The sizes by which a tuned table knows a call of the first set (FormSignature::sizes).
 std::vector<int64_t> sizes_for_table(const KernelInfo& kernel, const Inputs& inputs,
                                      const std::vector<Tensor>& outputs);
 

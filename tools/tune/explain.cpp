@@ -83,10 +83,12 @@ void print_roofline(const KernelInfo& kernel, uint32_t key, const ExplainRequest
   std::vector<Shape> shapes;
   size_t input = 0;
   for (const Argument& argument : kernel.arguments) {
-    if (argument.role == Argument::Role::input) shapes.push_back(inputs[0][input++].shape());
+    if (argument.role != Argument::Role::input) continue;
+    shapes.push_back(input < inputs[0].inputs.size() ? inputs[0].inputs[input].shape() : Shape{});
+    input++;
   }
   for (const Tensor& y : outputs) shapes.push_back(y.shape());
-  const double bytes = bytes_of(inputs[0], outputs), flops = kernel.flops(shapes.data());
+  const double bytes = bytes_of(inputs[0].inputs, outputs), flops = kernel.flops(shapes.data());
 
   Peaks peaks{request.gigabytes, request.gigaflops, "given"};
   if (peaks.gigabytes == 0 && is_here) peaks = stated_peaks(device.description());

@@ -183,6 +183,11 @@ void add_function(const Function& f) {
   // And rows that are whole vectors of no element type.
   add_case(example(f, "odd_rows", {.shape = {67, 33}}, {.shape = {33}}));
   add_case(example(f, "odd_long_rows", {.shape = {3, 1031}}, {.shape = {1031}}));
+  // And rows whose elements lie apart.
+  add_case(example(f, "stepped_long_rows", {.shape = {5, 1031}, .layout = Layout::stepped},
+                   {.shape = {1031}, .layout = Layout::stepped}));
+  add_case(example(f, "stepped_rank4", {.shape = {2, 3, 5, 33}, .layout = Layout::stepped},
+                   {.shape = {2, 1, 5, 33}, .layout = Layout::stepped}));
   add_case(example(f, "odd_middle", {.shape = {3, 5, 7}}, {.shape = {3, 1, 7}}));
   Case bench = same(f, "16M", {.shape = {int64_t{1} << 24}});
   bench.benchmark = true;

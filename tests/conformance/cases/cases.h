@@ -14,9 +14,11 @@ void add_cross_entropy_cases();
 void add_matmul_cases();
 void add_optimizer_cases();
 void add_large_cases();
+void add_nonzero_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
+void add_fused_product_cases();
 
 inline void add_all_cases() {
   add_movement_cases();
@@ -30,6 +32,7 @@ inline void add_all_cases() {
   add_matmul_cases();
   add_optimizer_cases();
   add_large_cases();
+  add_nonzero_cases();
 }
 
 }  // namespace ashlar::conformance

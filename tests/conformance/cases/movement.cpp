@@ -128,7 +128,9 @@ void add_copies() {
                                      {"broadcast_last", Layout::broadcast_last}}) {
     add_case(copy_case(name, {.shape = {3, 5, 35}, .layout = layout}));
     add_case(copy_case(std::string("wide_") + name, {.shape = {65, 130}, .layout = layout}));
+    add_case(copy_case(std::string("long_") + name, {.shape = {5, 1033}, .layout = layout}));
   }
+  add_case(copy_case("one_element_repeated", {.shape = {1025}, .layout = Layout::broadcast_first}));
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal}}) {
     add_case(copy_case(name, {{33, 16}, {pattern}, Layout::transposed}));
   }

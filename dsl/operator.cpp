@@ -1,0 +1,56 @@
+#include "dsl/operator.h"
+
+namespace ashlar::dsl {
+namespace {
+
+/// A form's signature with the strings that it refers to.
+struct OwnedSignature {
+  OperatorDescription description;
+  std::vector<std::vector<const char*>> choices;
+  std::vector<FormOption> options;
+  FormSignature signature{};
+};
+
+std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& description) {
+  auto owned = std::make_shared<OwnedSignature>();
+  owned->description = description;
+  owned->choices.reserve(description.options.size());
+  for (const OperatorOption& option : owned->description.options) {
+    std::vector<const char*>& choices = owned->choices.emplace_back();
+    for (const std::string& choice : option.choices) choices.push_back(choice.c_str());
+    owned->options.push_back({option.name.c_str(), option.kind, option.default_value, "", choices});
+  }
+  owned->signature = {.name = owned->description.name.c_str(), .type = "", .header = "", .options = owned->options};
+  return owned;
+}
+
+}  // namespace
+
+bool register_operator(const OperatorDescription& description) {
+  const auto owned = signature_of(description);
+  auto descriptor = std::make_shared<Descriptor>();
+  descriptor->kernel = description.name;
+  descriptor->formula = description.formula;
+  descriptor->form = &owned->signature;
+  descriptor->gradients = description.gradients;
+  descriptor->saved_when = description.saved_when;
+  descriptor->flops = description.flops;
+  descriptor->calls = description.calls;
+  const DType first = description.dtypes.empty() ? DType::f32 : description.dtypes[0];
+  descriptor->elements = {first};
+  constexpr int kAnyRank = -1;
+  const auto add = [&](const OperatorTensor& tensor, Argument::Role role) {
+    descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), tensor.dtype ? -1 : 0, kAnyRank});
+  };
+  for (const OperatorTensor& input : description.inputs) add(input, Argument::Role::input);
+  for (const OperatorScalar& scalar : description.scalars) {
+    descriptor->arguments.push_back({scalar.name, Argument::Role::scalar, scalar.dtype, -1, 0});
+  }
+  for (const OperatorTensor& output : description.outputs) add(output, Argument::Role::output);
+
+  KernelEntry entry{description.name, {}, {descriptor, owned}};
+  for (const DType dtype : description.dtypes) entry.instances.push_back({{dtype}, {}});
+  return add_kernel(std::move(entry));
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,60 @@
+// Operators written by hand: a public C++ function that calls kernels (several passes, an algorithm chosen by size, a
+// vendor's routine). It is declared here beside its kernels and defined in a C++ file of its own, which
+// ashlar_add_kernels() compiles as one of its OPERATORS; from the declaration the build writes the function's header,
+// its differentiable version and its entry in the list of all operators.
+//
+//   const bool registered = register_kernel<Count, f32>("nonzero_count") && … &&
+//                           register_operator({.name = "nonzero",
+//                                              .formula = "nonzero(x)[j] = index of the j-th x that isn't 0",
+//                                              .dtypes = {DType::f32},
+//                                              .inputs = {{"x"}},
+//                                              .outputs = {{"indices", DType::i64}},
+//                                              .calls = {"nonzero_count", "nonzero_locate"}});
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dsl/registry.h"
+
+namespace ashlar::dsl {
+
+/// A tensor of any rank.
+struct OperatorTensor {
+  std::string name;
+  std::optional<DType> dtype = {};  ///< where it isn't the call's element type
+};
+
+struct OperatorScalar {
+  std::string name;
+  DType dtype = DType::f32;  ///< a floating type is a double of the function's, an integer an int64_t
+};
+
+/// A parameter with a default value. One with choices becomes an enum of the operator's and the option's name.
+struct OperatorOption {
+  std::string name;
+  FormOption::Kind kind = FormOption::Kind::integer;
+  int64_t default_value = 0;  ///< as in FormOption
+  std::vector<std::string> choices = {};
+};
+
+struct OperatorDescription {
+  std::string name;
+  std::string formula;        ///< one line of mathematics
+  std::vector<DType> dtypes;  ///< element types that it is for
+  std::vector<OperatorTensor> inputs;
+  std::vector<OperatorScalar> scalars = {};
+  std::vector<OperatorOption> options = {};
+  std::vector<OperatorTensor> outputs;
+  std::vector<std::string> calls;  ///< kernels of whatever file; the operator is there where all of them are
+  /// As Kernel::gradient() and saved_when().
+  std::vector<GradientRule> gradients = {};
+  std::vector<SavedWhen> saved_when = {};
+  std::string flops = {};  ///< as Kernel::flops()
+};
+
+/// Adds one. Returns true, so that a namespace-scope constant can call it.
+bool register_operator(const OperatorDescription& description);
+
+}  // namespace ashlar::dsl

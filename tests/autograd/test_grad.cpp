@@ -1,0 +1,364 @@
+// grad(): gradients as results, gradients of gradients, and operations with several outputs.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "autograd/autograd.h"
+#include "runtime/support/error.h"
+#include "tests/tensor/devices.h"
+
+namespace ashlar {
+namespace {
+
+Var leaf(std::vector<float> values) {
+  const auto size = static_cast<int64_t>(values.size());
+  return Var(Tensor::from(values, {size}), true);
+}
+
+std::vector<float> values_of(const Var& x) { return x.value().to_vector<float>(); }
+using Floats = std::vector<float>;
+
+template <class E, class F>
+std::string message_of(F f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+Var cube(const Var& x) { return ad::mul(ad::mul(x, x), x); }
+
+TEST(Grad, OfLeavesAndOfWhatWasComputed) {
+  const Var x = leaf({2, 3}), w = leaf({5, 7});
+  const Var y = ad::mul(x, x), z = ad::sum(ad::mul(y, w));
+  const std::vector<Var> gradients = grad({z}, {x, y, w, z}, {}, {.retain_graph = true});
+  EXPECT_EQ(values_of(gradients[0]), (Floats{20, 42}));
+  EXPECT_EQ(values_of(gradients[1]), (Floats{5, 7}));
+  EXPECT_EQ(values_of(gradients[2]), (Floats{4, 9}));
+  EXPECT_EQ(values_of(gradients[3]), (Floats{1}));
+  EXPECT_FALSE(gradients[0].requires_grad());
+  EXPECT_FALSE(x.grad().defined()) << "no leaf is touched";
+  EXPECT_EQ(values_of(grad({z}, {x, x})[1]), (Floats{20, 42})) << "twice the same input";
+}
+
+TEST(Grad, AddsUpOverOutputsWithTheirSeeds) {
+  const Var x = leaf({2, 3});
+  const Var squares = ad::mul(x, x), total = ad::sum(x);
+  const Var seed(Tensor::from<float>({1, 10}, {2}));
+  EXPECT_EQ(values_of(grad({squares, total}, {x}, {seed, Var()})[0]), (Floats{5, 61}));
+  EXPECT_EQ(values_of(grad({x}, {x}, {seed})[0]), (Floats{1, 10})) << "a leaf that is the output";
+}
+
+TEST(Grad, OfAGradientOfAGradient) {
+  const Var x = leaf({2, -3});
+  const Var first = grad({ad::sum(cube(x))}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(first), (Floats{12, 27}));
+  const Var second = grad({ad::sum(first)}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(second), (Floats{12, -18}));
+  const Var third = grad({ad::sum(second)}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(third), (Floats{6, 6}));
+  EXPECT_EQ(values_of(first), (Floats{12, 27})) << "the first one's graph is still there";
+}
+
+TEST(Grad, PenaltiesOnGradientsReachTheirLeaves) {
+  const Var x = leaf({2, 3}), w = leaf({5, 7});
+  const Var slope = grad({ad::sum(ad::mul(ad::mul(x, x), w))}, {x}, {}, {.create_graph = true})[0];
+  backward(ad::sum(ad::mul(slope, slope)));  // Σ (2 x w)²
+  EXPECT_EQ(x.grad().to_vector<float>(), (Floats{8 * 2 * 25, 8 * 3 * 49}));
+  EXPECT_EQ(w.grad().to_vector<float>(), (Floats{8 * 4 * 5, 8 * 9 * 7}));
+}
+
+TEST(Grad, IsDifferentiableByItsSeed) {
+  const Var x = leaf({2, 3}), seed = leaf({1, 10});
+  const Var first = grad({ad::mul(x, x)}, {x}, {seed}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(grad({ad::sum(first)}, {seed})[0]), (Floats{4, 6}));
+}
+
+TEST(Grad, RecordsInsideOfNoGradWhenAsked) {
+  const Var x = leaf({2});
+  const Var y = cube(x);
+  const NoGrad no_grad;
+  const Var first = grad({y}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_TRUE(first.requires_grad());
+  EXPECT_FALSE(ad::mul(x, x).requires_grad());
+  EXPECT_EQ(values_of(grad({first}, {x})[0]), (Floats{12}));
+}
+
+TEST(Grad, WhatIsLinearHasNoSecondGradient) {
+  const Var x = leaf({2, 3});
+  const Var first = grad({ad::sum(ad::affine(x, 3, 1))}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_FALSE(first.requires_grad());
+}
+
+TEST(Grad, UnusedInputsAreAnErrorUnlessAllowed) {
+  const Var x = leaf({2}), unused = leaf({3});
+  const Var y = cube(x);
+  const std::string message = message_of<AutogradError>([&] { grad({y}, {x, unused}, {}, {.retain_graph = true}); });
+  EXPECT_NE(message.find("input 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("allow_unused"), std::string::npos) << message;
+  const std::vector<Var> gradients = grad({y}, {x, unused, cube(unused)}, {}, {.allow_unused = true});
+  EXPECT_EQ(values_of(gradients[0]), (Floats{12}));
+  EXPECT_FALSE(gradients[1].defined());
+  EXPECT_FALSE(gradients[2].defined());
+}
+
+TEST(Grad, WrongCallsAreRefused) {
+  const Var x = leaf({1, 2}), constant(Tensor::ones({2}));
+  const Var y = ad::mul(x, x);
+  EXPECT_THROW(grad({}, {x}), ValueError);
+  EXPECT_THROW(grad({y}, {}), ValueError);
+  EXPECT_THROW(grad({y}, {x}, {Var(), Var()}), ValueError) << "two seeds for one output";
+  EXPECT_THROW(grad({y}, {x}), AutogradError) << "two elements, no seed";
+  EXPECT_THROW(grad({y}, {x}, {Var(Tensor::ones({3}))}), ShapeError);
+  EXPECT_THROW(grad({y}, {x}, {Var(Tensor::ones({2}, DType::f64))}), DTypeError);
+  EXPECT_THROW(grad({y}, {constant}, {constant}), AutogradError) << "an input without gradient";
+  EXPECT_THROW(grad({constant}, {x}, {constant}), AutogradError) << "an output without gradient";
+  EXPECT_THROW(grad({Var()}, {x}), ValueError);
+  EXPECT_THROW(grad({y}, {Var()}), ValueError);
+  EXPECT_EQ(values_of(grad({y}, {x}, {constant})[0]), (Floats{2, 4})) << "nothing was freed on the way";
+}
+
+TEST(Grad, FreesTheGraphUnlessItIsRetained) {
+  const Var x = leaf({2});
+  const Var y = cube(x);
+  grad({y}, {x}, {}, {.create_graph = true});
+  grad({y}, {x}, {}, {.retain_graph = true});
+  grad({y}, {x});
+  const std::string message = message_of<AutogradError>([&] { grad({y}, {x}); });
+  EXPECT_NE(message.find("retain_graph"), std::string::npos) << message;
+  EXPECT_THROW(backward(y), AutogradError);
+  // What was freed can still be asked for, as an input.
+  const Var z = ad::mul(y, y);
+  EXPECT_EQ(values_of(grad({z}, {y})[0]), (Floats{16}));
+}
+
+TEST(Grad, RunsAndFreesNothingBesideTheWay) {
+  const Var a = leaf({2}), b = leaf({3});
+  int calls = 0;
+  const auto counted = [&calls](const Var& x) {
+    return record("count", {x}, x.value().clone(), [&calls](const Tensor& dy) -> std::vector<Tensor> {
+      calls++;
+      return {dy};
+    });
+  };
+  const Var side = counted(b);
+  const Var y = ad::mul(ad::mul(a, a), side);
+  EXPECT_EQ(values_of(grad({y}, {a})[0]), (Floats{12}));
+  EXPECT_EQ(calls, 0);
+  backward(side);  // still alive
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Grad, GraphsOfGradientsGoWhenDropped) {
+  std::weak_ptr<detail::Storage> saved, of_gradient;
+  {
+    const Var x = leaf({2, 3});
+    const Var y = ad::exp(ad::sigmoid(x));
+    saved = y.value().storage();
+    const Var first = grad({ad::sum(y)}, {x}, {}, {.create_graph = true})[0];
+    const Var squares = ad::mul(first, first);
+    of_gradient = first.value().storage();
+    const Var second = grad({ad::sum(squares)}, {x}, {}, {.create_graph = true})[0];
+    EXPECT_TRUE(second.requires_grad());
+    EXPECT_FALSE(saved.expired());
+  }
+  EXPECT_TRUE(saved.expired());
+  EXPECT_TRUE(of_gradient.expired());
+}
+
+// An output that its own gradient needs must not keep itself alive.
+TEST(Grad, ASavedOutputIsNoCycle) {
+  std::weak_ptr<detail::Storage> saved;
+  {
+    const Var x = leaf({2, 3});
+    const Var y = ad::softmax(x);
+    saved = y.value().storage();
+    const Var first = grad({y}, {x}, {Var(Tensor::ones({2}))}, {.create_graph = true})[0];
+    EXPECT_TRUE(first.requires_grad());
+  }
+  EXPECT_TRUE(saved.expired());
+}
+
+TEST(Grad, DeepGraphsOfGradientsNeedNoStack) {
+  constexpr int kDepth = 50'000;
+  const Var x = leaf({1});
+  Var y = x;
+  for (int i = 0; i < kDepth; i++) {
+    y = record("identity", {y}, y.value(), [](const auto& pass) {
+      using T = std::decay_t<decltype(pass.dy())>;
+      if constexpr (std::is_same_v<T, Tensor>) {
+        return pass.gradients(pass.dy());
+      } else {
+        return pass.gradients(record("identity", {pass.dy()}, pass.dy().value(),
+                                     [](const auto& again) { return again.gradients(again.dy()); }));
+      }
+    });
+  }
+  const Var seed = leaf({3});
+  const Var first = grad({y}, {x}, {seed}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(grad({first}, {seed})[0]), (Floats{1}));
+}
+
+TEST(Grad, WhatIsNotDifferentiableTwiceSaysSo) {
+  const Var x = leaf({2, 3});
+  const auto once = [](const Var& v) {
+    return record("once", {v}, v.value().clone(), [](const Tensor& dy) -> std::vector<Tensor> { return {dy}; });
+  };
+  const Var y = ad::sum(once(ad::mul(x, x)));
+  const std::string message = message_of<AutogradError>([&] { grad({y}, {x}, {}, {.create_graph = true}); });
+  EXPECT_NE(message.find("backward of once"), std::string::npos) << message;
+  EXPECT_NE(message.find("create_graph"), std::string::npos) << message;
+  EXPECT_EQ(values_of(grad({y}, {x})[0]), (Floats{4, 6})) << "once it is";
+}
+
+TEST(Grad, WhatHasNoGradientSaysSo) {
+  const Var x = leaf({2, 3});
+  const Var y = record("rounded", {x}, x.value().clone(), NoGradient{});
+  for (const bool create_graph : {false, true}) {
+    const std::string message = message_of<AutogradError>(
+        [&] { grad({ad::sum(y)}, {x}, {}, {.create_graph = create_graph, .retain_graph = true}); });
+    EXPECT_NE(message.find("backward of rounded"), std::string::npos) << message;
+  }
+}
+
+TEST(Grad, ComparisonsAreConstants) {
+  const Var x = leaf({2, 3}), y = leaf({2, 4});
+  EXPECT_FALSE(ad::equal(x, y).requires_grad());
+}
+
+// In-place writes, whoever does them: what a gradient needs must be as it was.
+TEST(Grad, WritesInPlaceAreNoticed) {
+  const Var x = leaf({2, 3});
+  const Var first = grad({ad::sum(cube(x))}, {x}, {}, {.create_graph = true})[0];
+  const Tensor momentum = Tensor::zeros({2}), rate = Tensor::full({}, 0.5);
+  sgd_step(x.value(), Tensor::ones({2}), momentum, rate, 0.0, 0.0);
+  const std::string message = message_of<AutogradError>([&] { grad({ad::sum(first)}, {x}); });
+  EXPECT_NE(message.find("backward of mul"), std::string::npos) << message;
+  EXPECT_NE(message.find("clone()"), std::string::npos) << message;
+}
+
+TEST(Grad, AReplacedLeafIsNoticed) {
+  const Var x = leaf({2, 3});
+  const Var y = ad::sum(cube(x));
+  x.set_value(Tensor::ones({2}));
+  EXPECT_EQ(values_of(grad({y}, {x}, {}, {.retain_graph = true})[0]), (Floats{12, 27})) << "first gradients don't mind";
+  const std::string message = message_of<AutogradError>([&] { grad({y}, {x}, {}, {.create_graph = true}); });
+  EXPECT_NE(message.find("set_value()"), std::string::npos) << message;
+}
+
+// ---- several outputs
+
+/// x² and x³, and the number of elements.
+std::vector<Var> powers(const Var& x, int* calls = nullptr) {
+  const Tensor squares = mul(x.value(), x.value()), cubes = mul(squares, x.value());
+  return record_outputs("powers", {x}, {squares, cubes, Tensor::full({}, 2, DType::i64)},
+                        [x_ = save_input(0, x), calls](const auto& pass) {
+                          using namespace ad;
+                          if (calls != nullptr) ++*calls;
+                          const auto x = pass.get(x_);
+                          const auto of_squares = affine(mul(pass.dy(0), x), 2, 0);
+                          const auto of_cubes = affine(mul(pass.dy(1), mul(x, x)), 3, 0);
+                          return pass.gradients(add(of_squares, of_cubes));
+                        });
+}
+
+TEST(SeveralOutputs, AreDifferentiatedTogether) {
+  const Var x = leaf({2, -3});
+  int calls = 0;
+  const std::vector<Var> y = powers(x, &calls);
+  EXPECT_TRUE(y[0].requires_grad() && y[1].requires_grad());
+  EXPECT_FALSE(y[2].requires_grad()) << "integers";
+  backward(ad::sum(ad::mul(y[0], y[1])));  // x⁵
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(x.grad().to_vector<float>(), (Floats{80, 405}));
+}
+
+TEST(SeveralOutputs, AnUnusedOneCountsAsZero) {
+  const Var x = leaf({2, -3});
+  EXPECT_EQ(values_of(grad({ad::sum(powers(x)[0])}, {x})[0]), (Floats{4, -6}));
+  EXPECT_EQ(values_of(grad({ad::sum(powers(x)[1])}, {x})[0]), (Floats{12, 27}));
+}
+
+TEST(SeveralOutputs, AreInputsOfGradEachByItself) {
+  const Var x = leaf({2, -3});
+  const std::vector<Var> y = powers(x);
+  const std::vector<Var> gradients = grad({ad::sum(ad::mul(y[0], y[1]))}, {y[0], y[1], x});
+  EXPECT_EQ(values_of(gradients[0]), (Floats{8, -27}));
+  EXPECT_EQ(values_of(gradients[1]), (Floats{4, 9}));
+  EXPECT_EQ(values_of(gradients[2]), (Floats{80, 405}));
+}
+
+TEST(SeveralOutputs, AreDifferentiatedTwice) {
+  const Var x = leaf({2, -3});
+  const std::vector<Var> y = powers(x);
+  const Var first = grad({ad::sum(y[0]), ad::sum(y[1])}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(grad({ad::sum(first)}, {x})[0]), (Floats{2 + 12, 2 - 18}));
+}
+
+// y and 1/y, the latter without a gradient, but used by the one of the former.
+std::vector<Var> root(const Var& x) {
+  const Tensor y = sqrt(x.value()), inverse = rsqrt(x.value());
+  return record_outputs(
+      "root", {x}, {y, inverse},
+      [inverse_ = save_output(1, inverse)](const auto& pass) {
+        using namespace ad;
+        return pass.gradients(affine(mul(pass.dy(), pass.get(inverse_)), 0.5, 0));
+      },
+      /*differentiable=*/1);
+}
+
+TEST(SeveralOutputs, OneMayHaveNoGradient) {
+  const Var x = leaf({4, 16});
+  const std::vector<Var> y = root(x);
+  EXPECT_FALSE(y[1].requires_grad());
+  EXPECT_EQ(values_of(grad({ad::sum(ad::mul(y[0], y[1]))}, {x})[0]), (Floats{0.125, 0.03125})) << "a constant";
+  // Differentiating the gradient would need it: an error and no wrong number.
+  const Var first = grad({ad::sum(root(x)[0])}, {x}, {}, {.create_graph = true})[0];
+  const std::string message = message_of<AutogradError>([&] { grad({ad::sum(first)}, {x}); });
+  EXPECT_NE(message.find("backward of root"), std::string::npos) << message;
+  EXPECT_NE(message.find("output 1"), std::string::npos) << message;
+}
+
+TEST(SeveralOutputs, AreFreedOnceForAll) {
+  const Var x = leaf({2, -3});
+  const std::vector<Var> y = powers(x);
+  backward(ad::sum(y[0]));
+  EXPECT_THROW(backward(ad::sum(y[1])), AutogradError);
+}
+
+// ---- second gradients on every device, and in 16 bits
+
+TEST(Grad, HessianVectorProductsOnEveryDevice) {
+  for (const Device device : testing::usable_devices()) {
+    const Var x(Tensor::from<float>({0.5f, -1, 2}, {3}, device), true);
+    const Var v(Tensor::from<float>({1, 2, 3}, {3}, device));
+    // L = (Σ x²)²: H = 8 x xᵀ + 4 |x|² I
+    const Var squares = ad::sum(ad::mul(x, x));
+    const Var slope = grad({ad::mul(squares, squares)}, {x}, {}, {.create_graph = true})[0];
+    const Floats product = values_of(grad({slope}, {x}, {v})[0]);
+    const float dot = 0.5f - 2 + 6, norm = 0.25f + 1 + 4;
+    const Floats wanted{8 * 0.5f * dot + 4 * norm, -8 * dot + 8 * norm, 16 * dot + 12 * norm};
+    for (size_t i = 0; i < 3; i++) EXPECT_NEAR(product[i], wanted[i], 1e-4) << device.str();
+  }
+}
+
+TEST(Grad, SixteenBitSumsStayExactTwice) {
+  // y = Σ over 4096 rows of a b, b broadcast: products that are summed are taken in f32.
+  std::vector<float> values(4096);
+  for (size_t i = 0; i < values.size(); i++) values[i] = i % 2 == 0 ? 1.5f : -1.25f;
+  const Var a(Tensor::from(values, {4096, 1}).to(DType::bf16), true), b(Tensor::ones({1}, DType::bf16), true);
+  const Var squares = ad::mul(ad::mul(a, a), b);
+  const Var seed(Tensor::ones({4096, 1}, DType::bf16));
+  const Var first = grad({squares}, {b}, {seed}, {.create_graph = true})[0];  // Σ a²
+  EXPECT_EQ(first.value().item(), Tensor::full({}, 2048 * (2.25 + 1.5625), DType::bf16).item());
+  const Var second = grad({first}, {a})[0];  // 2 a
+  EXPECT_EQ(second.value().to(DType::f32).to_vector<float>()[1], -2.5f);
+}
+
+}  // namespace
+}  // namespace ashlar

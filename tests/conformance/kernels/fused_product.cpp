@@ -1,0 +1,30 @@
+// A product with an epilogue of its own, as an author outside the library writes one.
+#include "schedules/contraction_plans.h"
+
+namespace ashlar::dsl {
+
+// y[b,m,n] = residual[b,m,n] + scale · silu(Σ_k x[b,m,k] w[b,k,n])
+template <ElementType T>
+class GatedProduct : public Kernel<GatedProduct<T>> {
+ public:
+  In<T, 3> x{"x"}, w{"w"};
+  In<T, 3> residual{"residual", {x.size(0), x.size(1), w.size(2)}};
+  Scalar<float> scale{"scale"};
+  ContractionTunables<T> tunables;
+  Out<T, 3> y{"y", {x.size(0), x.size(1), w.size(2)}};
+
+  GatedProduct() { this->formula("y[b,m,n] = residual[b,m,n] + scale silu(Σ_k x[b,m,k] w[b,k,n])"); }
+  void algorithm() {
+    product.define(contraction_plans(contraction_problem(x, w, y, b, m, n), tunables, EpilogueLength::long_one));
+    y(b, m, n) = residual(b, m, n) + scale * silu(product(b, m, n));
+  }
+  void schedule(auto) { product.schedule(y.func()); }
+
+ private:
+  Contraction product;
+  Var b{"b"}, m{"m"}, n{"n"};
+};
+
+const bool registered = register_kernel<GatedProduct, f32, f16>("test_gated_product");
+
+}  // namespace ashlar::dsl

@@ -67,11 +67,11 @@ Var cat(std::span<const Var> vars, int64_t axis) {
     sizes.push_back(x.size(axis));
     dtypes.push_back(x.dtype());
   }
-  return record("cat", vars, std::move(y), [axis, sizes, dtypes](const Tensor& dy) {
-    std::vector<Tensor> gradients;
+  return record("cat", vars, std::move(y), [axis, sizes, dtypes](const auto& pass) {
+    std::vector<std::decay_t<decltype(pass.dy())>> gradients;
     int64_t start = 0;
     for (size_t i = 0; i < sizes.size(); start += sizes[i++]) {
-      gradients.push_back(dy.slice(axis, start, start + sizes[i]).to(dtypes[i]));
+      gradients.push_back(pass.dy().slice(axis, start, start + sizes[i]).to(dtypes[i]));
     }
     return gradients;
   });
@@ -81,10 +81,10 @@ Var stack(std::span<const Var> vars, int64_t axis) {
   const std::vector<Tensor> values = values_of(vars);
   std::vector<DType> dtypes;
   for (const Tensor& x : values) dtypes.push_back(x.dtype());
-  return record("stack", vars, ashlar::stack(values, axis), [axis, dtypes](const Tensor& dy) {
-    std::vector<Tensor> gradients;
+  return record("stack", vars, ashlar::stack(values, axis), [axis, dtypes](const auto& pass) {
+    std::vector<std::decay_t<decltype(pass.dy())>> gradients;
     for (size_t i = 0; i < dtypes.size(); i++) {
-      gradients.push_back(dy.select(axis, static_cast<int64_t>(i)).to(dtypes[i]));
+      gradients.push_back(pass.dy().select(axis, static_cast<int64_t>(i)).to(dtypes[i]));
     }
     return gradients;
   });

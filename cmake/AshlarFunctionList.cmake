@@ -3,7 +3,8 @@
 # Lists are separated by commas.
 cmake_minimum_required(VERSION 3.25)
 
-# _read(FILE OUT): the declarations of FILE, each "name|declaration|first line of its comment".
+# _read(FILE OUT): the declarations of FILE, each "name|declaration|first sentence of its comment, as far as its line goes".
+# Declarations below each other share the comment above the first.
 function(_read file out)
   file(READ ${file} text)
   # What CMake's lists are made of.
@@ -14,21 +15,25 @@ function(_read file out)
   string(REPLACE "\n" ";" lines "${text}")
   set(found "")
   set(comment "")
+  set(in_comment OFF)
   set(declaration "")
   foreach(line IN LISTS lines)
     if(declaration)
       string(STRIP "${line}" line)
       string(APPEND declaration " ${line}")
     elseif(line MATCHES "^/// (.*)$")
-      if(NOT comment)
-        set(comment "${CMAKE_MATCH_1}")
+      if(NOT in_comment)
+        string(REGEX REPLACE "[.] .*$" "" comment "${CMAKE_MATCH_1}")
+        set(in_comment ON)
       endif()
       continue()
-    elseif(line MATCHES "^[A-Za-z_]+ [a-z_0-9]+\\(")
-      set(declaration "${line}")
+    elseif(line MATCHES "^(inline )?([A-Za-z_]+ [a-z_0-9]+\\(.*)$")
+      set(declaration "${CMAKE_MATCH_2}")
     elseif(line STREQUAL "")
       set(comment "")
     endif()
+    set(in_comment OFF)
+    string(REGEX REPLACE "\\) {.*$" ")%s" declaration "${declaration}")  # an inline one's body
     if(declaration MATCHES "^([A-Za-z_]+) ([a-z_0-9]+)(\\(.*\\))%s$")
       list(APPEND found "${CMAKE_MATCH_2}|${CMAKE_MATCH_1} ${CMAKE_MATCH_2}${CMAKE_MATCH_3}|${comment}")
       set(declaration "")

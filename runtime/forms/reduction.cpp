@@ -125,16 +125,18 @@ std::vector<Tensor> run_pass(const KernelInfo& kernel, const KernelKey& key, std
   return outputs;
 }
 
+/// Integers and bool are added up in i64, and stay that, as in PyTorch.
+bool is_summed_in_i64(const KernelInfo& kernel, const Tensor& x) {
+  return x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
+         has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind);
+}
+
 }  // namespace
 
-Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars, uint16_t variant) try {
+  const Tensor x = is_summed_in_i64(kernel, given) ? given.to(DType::i64) : given;
   const std::span<const Tensor> inputs(&x, 1);
-  // Integers and bool are added up in i64, and stay that, as in PyTorch.
-  if (x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
-      has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind)) {
-    return reduction(kernel, x.to(DType::i64), axes, keepdim, scalars, variant);
-  }
   KernelKey key = key_of(kernel, inputs, variant);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
   // Elements are {input, accumulator}, or the input alone (argmax).

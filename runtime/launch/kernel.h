@@ -44,7 +44,6 @@ struct Argument {
   int8_t rank;
   int8_t in_place_of;       ///< for an output that overwrites an input: that input's index among the inputs; else -1
   bool is_strided = false;  ///< an input whose innermost dimension may have any stride, 0 too; else that stride is 1
-  int8_t in_place_of;  ///< for an output that overwrites an input: that input's index among the inputs; else -1
   /// Which of the kernel's axes each dimension is: dimensions that must be of one size have one number. Of Form::rows
   /// the rows are 0 and the columns 1.
   std::array<int8_t, kMaxRank> axes = {};

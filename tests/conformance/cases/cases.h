@@ -8,6 +8,7 @@ void add_unary_cases();
 void add_binary_cases();
 void add_compare_cases();
 void add_reduction_cases();
+void add_integer_sum_cases();
 void add_row_cases();
 void add_norm_cases();
 void add_gradient_kernel_cases();
@@ -31,6 +32,7 @@ inline void add_all_cases() {
   add_binary_cases();
   add_compare_cases();
   add_reduction_cases();
+  add_integer_sum_cases();
   add_row_cases();
   add_norm_cases();
   add_gradient_kernel_cases();

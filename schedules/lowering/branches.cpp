@@ -43,7 +43,9 @@ void choose_among(Branches begin, Branches end, Halide::Stage stage, Definition&
 
 void choose(Halide::Func out, const std::vector<Branch>& branches) {
   Definition& definition = out.function().definition();
-  choose_among(branches.begin(), branches.end() - 1, out, definition);
+  const bool has_default = !branches.back().condition.defined();
+  choose_among(branches.begin(), branches.end() - has_default, out, definition);
+  if (!has_default) return;  // the caller schedules what is left
   give_values(definition, branches.back());
   branches.back().schedule(out);
 }

@@ -4,6 +4,7 @@
 #include "ashlar/ops/generic.h"
 #include "ashlar/ops/neighbours.h"
 #include "ashlar/ops/row_family.h"
+#include "ashlar/ops/schedules.h"
 #include "runtime/all.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/runner.h"
@@ -16,7 +17,8 @@ int main(int argc, char** argv) {
   conformance::add_neighbour_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
-  for (const auto& of_file : {kernels::all_of_generic(), kernels::all_of_neighbours(), kernels::all_of_row_family()}) {
+  for (const auto& of_file : {kernels::all_of_generic(), kernels::all_of_neighbours(), kernels::all_of_row_family(),
+                              kernels::all_of_schedules()}) {
     kernels.insert(kernels.end(), of_file.begin(), of_file.end());
   }
   return conformance::run_conformance(argc, argv, kernels);

@@ -43,7 +43,8 @@ inline Expr place_inside(const Expr& at, const Expr& size, Border border) {
     const Expr period = Halide::max(2 * n - 2, 1), place = wrapped(at, period);
     folded = Halide::clamp(Halide::min(place, period - place), 0, n - 1);
   }
-  return is_gpu ? folded : Halide::select(at < 0 || at >= size, folded, clamped);
+  // A hint inside clamp() says nothing about the select.
+  return is_gpu ? folded : Halide::select(at < 0 || at >= size, folded, Halide::likely(clamped));
 }
 }  // namespace detail
 

@@ -6,6 +6,7 @@
 #include "ashlar/ops/merged_reduction.h"
 #include "ashlar/ops/neighbours.h"
 #include "ashlar/ops/row_family.h"
+#include "ashlar/ops/schedules.h"
 #include "runtime/all.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/runner.h"
@@ -22,7 +23,7 @@ int main(int argc, char** argv) {
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
   for (const auto& of_file :
        {kernels::all_of_fused_product(), kernels::all_of_generic(), kernels::all_of_merged_reduction(),
-        kernels::all_of_neighbours(), kernels::all_of_row_family()}) {
+        kernels::all_of_neighbours(), kernels::all_of_row_family(), kernels::all_of_schedules()}) {
     kernels.insert(kernels.end(), of_file.begin(), of_file.end());
   }
   return conformance::run_conformance(argc, argv, kernels);

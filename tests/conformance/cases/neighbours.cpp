@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ashlar/ops/neighbours.h"
+#include "ashlar/ops/schedules.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/cases/cases.h"
@@ -65,6 +66,26 @@ Expected convolve(const HostTensor& x, const HostTensor& w, Border border) {
   return y;
 }
 
+Expected smooth(const HostTensor& x) {
+  constexpr double kWeights[] = {0.2, 0.16, 0.12, 0.08, 0.04};
+  Expected y{x.shape, {}, {}};
+  for (int64_t r = 0; r < x.shape[0]; ++r) {
+    for (int64_t c = 0; c < x.shape[1]; ++c) {
+      double value = 0, magnitude = 0;
+      for (int64_t i = -4; i <= 4; ++i) {
+        for (int64_t j = -4; j <= 4; ++j) {
+          const int64_t row = place(r + i, x.shape[0], Border::clamp), column = place(c + j, x.shape[1], Border::clamp);
+          const double term =
+              kWeights[std::abs(i)] * kWeights[std::abs(j)] * x.values[static_cast<size_t>(row * x.shape[1] + column)];
+          value += term, magnitude += std::abs(term);
+        }
+      }
+      y.values.push_back(value), y.magnitudes.push_back(magnitude);
+    }
+  }
+  return y;
+}
+
 using Blurring = Tensor (*)(const Tensor&);
 using Convolving = Tensor (*)(const Tensor&, const Tensor&);
 constexpr Blurring kBlurs[] = {&test_blur_constant, &test_blur_clamp, &test_blur_reflect, &test_blur_wrap};
@@ -77,6 +98,24 @@ void add_neighbour_cases() {
   const Shape images[] = {{0, 4}, {1, 1}, {1, 2}, {2, 1}, {2, 9}, {9, 2}, {3, 3}, {17, 31}, {5, 300}, {40, 1100}};
   const std::pair<Shape, int64_t> lines[] = {{{0, 4}, 3}, {{1, 1}, 1},  {{2, 1}, 5},    {{2, 2}, 9},
                                              {{3, 5}, 4}, {{2, 33}, 7}, {{3, 1030}, 5}, {{1, 3}, 40}};
+  const std::pair<const char*, Blurring> smoothing[] = {{"test_smooth", &test_smooth},
+                                                        {"test_smooth_in_two", &test_smooth_in_two},
+                                                        {"test_smooth_in_tiles", &test_smooth_in_tiles},
+                                                        {"test_blur_in_rows", &test_blur_in_rows}};
+  for (const auto& [kernel, function] : smoothing) {
+    const bool is_blur = function == &test_blur_in_rows;
+    for (const Shape& shape : images) {
+      add_case(
+          {.kernel = kernel,
+           .name = std::to_string(shape[0]) + "x" + std::to_string(shape[1]),
+           .inputs = {{.shape = shape}},
+           .dtypes = {DType::f32},
+           .call = [f = function](Tensors in) { return std::vector{f(in[0])}; },
+           .reference =
+               [is_blur](HostTensors in) { return std::vector{is_blur ? blur(in[0], Border::clamp) : smooth(in[0])}; },
+           .tolerance = terms()});
+    }
+  }
   for (int b = 0; b < 4; ++b) {
     const auto border = static_cast<Border>(b);
     for (const Shape& shape : images) {

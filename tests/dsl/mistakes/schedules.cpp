@@ -1,0 +1,68 @@
+// Kernels with one mistake each in their schedule, or that generic() can't schedule (see algorithms.cpp).
+#include "schedules/generic.h"
+
+namespace ashlar::dsl {
+
+template <class Derived, ElementType T>
+class Row : public Kernel<Derived> {
+ public:
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
+
+ protected:
+  Row() { this->formula("y[i] = x[i] - …"); }
+  Axis k;
+  Stage total{"total"};
+  Var i{"i"};
+};
+
+template <ElementType T>
+struct ReadBeyond : Row<ReadBeyond<T>, T> {
+  void algorithm() { this->y(this->i) = this->x(Value(this->i) + 1) - this->x(this->i); }
+  void schedule(auto target) { generic(target, this->y); }
+};
+
+// One total for all elements has no place in their loops, and nothing is allocated on a GPU.
+template <ElementType T>
+struct TotalOfAll : Row<TotalOfAll<T>, T> {
+  void algorithm() {
+    this->k = this->x.reduce(0);
+    this->total() = sum(this->k, this->x(this->k));
+    this->y(this->i) = this->x(this->i) - this->total();
+  }
+  void schedule(auto target) { generic(target, this->y); }
+};
+
+template <ElementType T>
+struct UnscheduledUpdate : Row<UnscheduledUpdate<T>, T> {
+  void algorithm() {
+    this->y(this->i) = this->x(this->i);
+    this->y(this->i) = Value(this->y(this->i)) * 2.0;
+  }
+  void schedule(Cpu) { this->y.func().vectorize(this->i, 8); }
+  void schedule(auto) {
+    Var block("block"), thread("thread");
+    this->y.func().gpu_tile(this->i, block, thread, 64, Halide::TailStrategy::GuardWithIf);
+  }
+};
+
+template <ElementType T>
+struct StageByItself : Row<StageByItself<T>, T> {
+  void algorithm() {
+    this->total(this->i) = this->x(this->i) * 2.0;
+    this->y(this->i) = this->x(this->i) - this->total(this->i);
+  }
+  void schedule(auto target) {
+    generic(target, this->y);
+    this->total.func().compute_root().vectorize(this->i, 8);
+  }
+};
+
+namespace {
+const bool registered = register_kernel<ReadBeyond, f32>("read_beyond") &&
+                        register_kernel<TotalOfAll, f32>("total_of_all") &&
+                        register_kernel<UnscheduledUpdate, f32>("unscheduled_update") &&
+                        register_kernel<StageByItself, f32>("stage_by_itself");
+}
+
+}  // namespace ashlar::dsl

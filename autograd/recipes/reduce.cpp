@@ -87,4 +87,8 @@ Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keep
   return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), mul(counts, others)).to(x.dtype());
 }
 
+Tensor cumsum_grad(const Tensor& dy, int64_t axis) {
+  return dy.rank() == 0 ? dy : cumsum(dy.flip(axis), axis).flip(axis);
+}
+
 }  // namespace ashlar::recipes

@@ -8,6 +8,7 @@ void add_unary_cases();
 void add_binary_cases();
 void add_reduction_cases();
 void add_row_cases();
+void add_scan_cases();
 void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
@@ -24,6 +25,7 @@ inline void add_all_cases() {
   add_binary_cases();
   add_reduction_cases();
   add_row_cases();
+  add_scan_cases();
   add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();

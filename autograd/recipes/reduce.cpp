@@ -95,6 +95,10 @@ Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keep
   return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), mul(counts, others)).to(x.dtype());
 }
 
+Tensor cumsum_grad(const Tensor& dy, int64_t axis) {
+  return dy.rank() == 0 ? dy : cumsum(dy.flip(axis), axis).flip(axis);
+}
+
 template Tensor unreduce(const Tensor&, const Shape&, bool, const Shape&);
 template Var unreduce(const Var&, const Shape&, bool, const Shape&);
 template Tensor sum_grad(const Tensor&, const Shape&, bool, const Shape&);

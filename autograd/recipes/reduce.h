@@ -31,4 +31,7 @@ Tensor logsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const 
 /// y = prod(x, axes): dx = dy times the product of all other elements, zeros among them or not.
 Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim);
 
+/// y = cumsum(x, axis): dx[k] = Σ of dy[j] for j >= k.
+Tensor cumsum_grad(const Tensor& dy, int64_t axis);
+
 }  // namespace ashlar::recipes

@@ -11,6 +11,7 @@ void add_reduction_cases();
 void add_integer_sum_cases();
 void add_row_cases();
 void add_norm_cases();
+void add_scan_cases();
 void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
@@ -35,6 +36,7 @@ inline void add_all_cases() {
   add_integer_sum_cases();
   add_row_cases();
   add_norm_cases();
+  add_scan_cases();
   add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();

@@ -1,0 +1,103 @@
+// y = scan(x, axis): running sums.
+#include <cmath>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+using Row = std::vector<double>;
+
+void running_sum(const Row& x, double* y, double* magnitude) {
+  double sum = 0, terms = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = sum += x[i];
+    magnitude[i] = terms += std::abs(x[i]);
+  }
+}
+
+Case with_other_axis(const Case& like, Random& random);
+
+Case example(std::string name, Input input, int64_t axis = -1) {
+  return {.kernel = "cumsum",
+          .name = std::move(name),
+          .inputs = {std::move(input)},
+          .dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64},
+          .call = [axis](Tensors x) { return std::vector{cumsum(x[0], axis)}; },
+          .reference = [axis](HostTensors x) { return std::vector{row_wise(x[0], axis, running_sum)}; },
+          .tolerance = terms(),
+          .vary = with_other_axis};
+}
+
+Case differentiable_example(std::string name, Input input, int64_t axis = -1) {
+  Case item = example(std::move(name), std::move(input), axis);
+  item.differentiable = [axis](Vars x) { return ad::cumsum(x[0], axis); };
+  return item;
+}
+
+// Any rank of 1 or more and any axis, counted from either end.
+Case with_other_axis(const Case& like, Random& random) {
+  const int rank = static_cast<int>(random.pick<int64_t>({1, 2, 2, 2, 3, 3, 4, 6}));
+  const int64_t axis = random.chance(0.5) ? -1 : random.between(-rank, rank - 1);
+  Input input = like.inputs[0];
+  input.shape = symbols(rank, random);
+  const std::string name = "along " + std::to_string(axis);
+  Case item = like.differentiable ? differentiable_example(name, input, axis) : example(name, input, axis);
+  item.dtypes = like.dtypes;
+  item.tolerance = like.tolerance;
+  return item;
+}
+
+}  // namespace
+
+void add_scan_cases() {
+  // Around a thread's columns, a short row, a block and a group of blocks.
+  for (const int64_t n : {1, 2, 7, 8, 9, 31, 33, 255, 511, 512, 513, 1024, 2047, 2048, 2049, 4096, 5000, 33000}) {
+    add_case(example("rows_of_" + std::to_string(n), {.shape = {5, n}}));
+    add_case(example("columns_of_" + std::to_string(n), {.shape = {n, 3}}, 0));
+  }
+  for (const int64_t n : {131071, 131072, 131073, 300'000}) {
+    add_case(example("long_rows_of_" + std::to_string(n), {.shape = {2, n}}));
+  }
+  add_case(example("1000003", {.shape = {1'000'003}}));
+  add_case(example("many_rows", {.shape = {4099, 3}}));
+  add_case(example("rank0", {.shape = {}}, 0));
+  add_case(example("middle_of_3x70x33", {.shape = {3, 70, 33}}, 1));
+  add_case(example("no_rows", {.shape = {0, 5}}));
+  add_case(example("no_columns", {.shape = {5, 0}}));
+  for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
+                                     {"stepped", Layout::stepped},
+                                     {"flipped", Layout::flipped},
+                                     {"transposed", Layout::transposed},
+                                     {"broadcast_first", Layout::broadcast_first},
+                                     {"broadcast_last", Layout::broadcast_last}}) {
+    add_case(example(std::string("9x67_") + name, {.shape = {9, 67}, .layout = layout}));
+    add_case(example(std::string("9x67_along_0_") + name, {.shape = {9, 67}, .layout = layout}, 0));
+  }
+  add_case(example("special", {{70, 33}, {Pattern::special}}));
+  add_case(example("special_rows_of_5000", {{3, 5000}, {Pattern::special}}));
+  for (const Shape& shape : {Shape{70, 33}, Shape{3, 5000}, Shape{2, 140'000}}) {
+    Case item = example("integers_" + shape.str(), {shape, {Pattern::integers, -100, 100}});
+    item.dtypes = {DType::i32, DType::i64};
+    item.tolerance = kExact;
+    add_case(item);
+  }
+  add_case(differentiable_example("gradient_rank0", {.shape = {}}, 0));
+  add_case(differentiable_example("gradient_rows", {{4, 9}, {Pattern::distinct, -2, 2}}));
+  add_case(differentiable_example("gradient_middle", {{3, 5, 4}, {Pattern::distinct, -2, 2}}, 1));
+  add_case(differentiable_example("gradient_rows_of_2100", {{2, 2100}, {Pattern::distinct, -2, 2}}));
+
+  for (const auto& [name, shape] :
+       {std::pair{"16384x1024", Shape{16384, 1024}}, {"262144x64", Shape{262144, 64}}, {"16M", Shape{1 << 24}}}) {
+    Case bench = example(name, {.shape = shape});
+    bench.benchmark = true;
+    bench.tolerance = terms(1e-4);
+    add_case(bench);
+  }
+}
+
+}  // namespace ashlar::conformance

@@ -243,7 +243,11 @@ class StagedBlockRows {
       of_columns_.emplace_back();
       for (const Steps& part : parts) {
         of_columns_.back().emplace_back();
-        for (const Func& input : reader_.of_columns) of_columns_.back().back().push_back(stage_from(input, part.first));
+        if (blocks.rows > 1) continue;  // one vector of each thread would be given memory for all of the block's
+        for (const Func& input : reader_.of_columns) {
+          of_columns_.back().back().push_back(
+              stage_rows(input, layout, columns, element_, member_, thread, step_, {}, row, part.first));
+        }
       }
       const auto reading = [&](size_t part, const Halide::RDom& each, const Expr& column) {
         const std::vector<Func>& staged = part == 0                               ? in_shared_
@@ -253,7 +257,8 @@ class StagedBlockRows {
         Rewrite rewrite = reader_.rewrite(
             column, [&](const Func& f) { return f(stages.row); },
             [&](size_t i) { return staged[i](each.x, member_, each.y, stages.row); },
-            [&](size_t i) { return of_columns[i](each.x, member_, each.y, stages.row); });
+            of_columns.empty() ? std::function<Expr(size_t)>()
+                               : [&](size_t i) { return of_columns[i](each.x, member_, each.y); });
         rewrite.variables[stage.index().at(0).name()] = row;
         return rewrite;
       };

@@ -2,6 +2,7 @@
 // functions' own sources; a kernel's author needs none of it.
 #pragma once
 
+#include "dsl/functions/native.h"
 #include "dsl/value.h"
 
 namespace ashlar::dsl::parts {
@@ -77,8 +78,13 @@ inline Pair halves(const Expr& x) {
   const Expr high = real(bits(x) & word(0xfffff000u));
   return {high, sub(x, high)};
 }
-/// a b exactly, from products of halves (Dekker 1971)
+/// a b exactly: from products of halves (Dekker 1971), or by a fused multiply-add, which GPUs would make of some of
+/// those products by themselves.
 inline Pair two_product(const Expr& a, const Expr& b) {
+  if (is_gpu_f32(a)) {
+    const Expr product = product_on_gpu(a, b);
+    return {product, fused_on_gpu(a, b, -product)};
+  }
   const Expr product = mul(a, b);
   const Pair x = halves(a), y = halves(b);
   const Expr crossed = add(add(sub(mul(x.high, y.high), product), mul(x.high, y.low)), mul(x.low, y.high));

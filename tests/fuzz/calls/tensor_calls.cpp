@@ -123,7 +123,7 @@ class Calls {
       if (shape.numel() * size <= kMostElements) shape.push_back(size);
     }
     std::vector<int> values(static_cast<size_t>(shape.numel()));
-    for (int& value : values) value = static_cast<int>(below(200));
+    for (int& value : values) value = static_cast<int>(below(128));
     const std::vector<int32_t> given(values.begin(), values.end());
     const Tensor tensor = Tensor::from(given, shape, device());
     return {tensor.to(kDTypes[below(std::size(kDTypes))]), PlainTensor::dense(shape, values)};
@@ -289,7 +289,7 @@ class Calls {
     };
     if (below(3) == 0) {
       last_ = "fill_";
-      const int value = static_cast<int>(below(200));
+      const int value = static_cast<int>(below(128));
       return perform([&] { to.tensor.fill_(value); }, [&] { to.plain.fill(value); });
     }
     last_ = "copy_";
@@ -309,7 +309,7 @@ class Calls {
       return refused<ShapeError>([&] { to.tensor.copy_(from.tensor); });
     } else {
       std::vector<int> values(static_cast<size_t>(to.tensor.numel()));
-      for (int& value : values) value = static_cast<int>(below(200));
+      for (int& value : values) value = static_cast<int>(below(128));
       const std::vector<int32_t> given(values.begin(), values.end());
       source = {Tensor::from(given, to.tensor.shape(), device()), PlainTensor::dense(to.tensor.shape(), values)};
     }

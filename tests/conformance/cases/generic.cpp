@@ -109,6 +109,7 @@ Expected running(const HostTensor& x) {
 
 Expected softmax_of(const HostTensor& x) {
   return row_wise(x, 1, [](const std::vector<double>& row, double* y, double* magnitude) {
+    if (row.empty()) return;
     const double largest = *std::max_element(row.begin(), row.end());
     double total = 0;
     for (const double v : row) total += std::exp(v - largest);

@@ -20,7 +20,7 @@ class DotI8 : public Kernel<DotI8<T>> {
     total(r) = sum(k, mul_wide(a(r, k), b(r, k)));
     y(r) = total(r);
   }
-  void schedule(auto target) { row_reduction(target, {{{total, k.rvar()}}, y.func(), r, Var(), tunables, false}); }
+  void schedule(auto target) { row_reduction(target, {{total}, y.func(), r, Var(), tunables}); }
 
  private:
   Axis k;

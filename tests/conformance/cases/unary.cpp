@@ -55,7 +55,7 @@ const Function kFunctions[] = {
 };
 
 Case example(const Function& f, std::string name, Input input) {
-  return {.kernel = f.name,
+  Case item{.kernel = f.name,
           .name = std::move(name),
           .inputs = {std::move(input)},
           .call = [&f](Tensors x) { return std::vector{f.call(x[0])}; },
@@ -67,6 +67,8 @@ Case example(const Function& f, std::string name, Input input) {
               },
           .tolerance = ulps(f.ulps),
           .vary = any_rank};
+  if (f.call == neg) item.dtypes.push_back(DType::f64);
+  return item;
 }
 
 Case with_gradient(const Function& f, Case item) {

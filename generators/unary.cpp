@@ -115,6 +115,6 @@ class Affine : public Kernel<Affine<T>> {
 };
 
 const bool others_registered =
-    register_kernel<Neg, f32, f16, bf16, f64>("neg") && register_kernel<Affine, f32, f16, bf16>("affine");
+    register_kernel<Neg, f32, f16, bf16>("neg") && register_kernel<Affine, f32, f16, bf16>("affine");
 
 }  // namespace ashlar::dsl

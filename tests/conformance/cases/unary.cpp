@@ -67,7 +67,6 @@ Case example(const Function& f, std::string name, Input input) {
               },
           .tolerance = ulps(f.ulps),
           .vary = any_rank};
-  if (f.call == neg) item.dtypes.push_back(DType::f64);
   return item;
 }
 

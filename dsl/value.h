@@ -253,7 +253,11 @@ inline Value min(const Value& a, const Value& b) {
 }
 inline Value clamp(const Value& x, const Value& low, const Value& high) { return min(max(x, low), high); }
 // relu(x) = x where x > 0 or NaN, else +0, also for -0
-inline Value relu(const Value& x) { return select(!(x <= 0), x, 0); }
+inline Value relu(const Value& x) {
+  const Expr zero = Halide::cast(x.type(), 0);
+  if (!x.type().is_float()) return Halide::max(x.expr(), zero);
+  return Halide::select((Value(zero) < x).expr() || detail::is_nan_bits(x.expr()), x.expr(), zero);
+}
 /// |x|, in x's type: that of the most negative integer is itself.
 inline Value abs(const Value& x) { return Halide::cast(x.type(), Halide::abs(x.expr())); }
 inline Value square(const Value& x) { return x * x; }

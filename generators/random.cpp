@@ -16,7 +16,7 @@ class PhiloxUniform : public Kernel<PhiloxUniform<T>> {
   PhiloxUniform() {
     this->formula(
         "y[4b + w] = word w of Philox 4x32-10 of counter state[1] + first_block + b and key state[0], in [0, 1)");
-    this->form(Form::movement).widest_on_cpu(CodeTarget::cpu_avx2);
+    this->form(Form::movement).internal().widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
     const auto words = [](const Value& x) { return Words2{cast<u32>(x), cast<u32>(x >> 32)}; };
@@ -65,7 +65,9 @@ class PhiloxAdvance : public Kernel<PhiloxAdvance<T>> {
   Scalar<int64_t> blocks{"blocks"};
   OutTuple<1, T> advanced{"advanced", {{{"new_state", "state"}}}, shape_of(state)};
 
-  PhiloxAdvance() { this->formula("state[1] += blocks").form(Form::movement).widest_on_cpu(CodeTarget::cpu); }
+  PhiloxAdvance() {
+    this->formula("state[1] += blocks").form(Form::movement).internal().widest_on_cpu(CodeTarget::cpu);
+  }
   void algorithm() { advanced.define({i}, {state(i) + select(Value(i) == 1, blocks, cast<T>(0))}); }
   void schedule(auto target) { elementwise(target, advanced.func(), i); }
 

@@ -22,7 +22,7 @@ trap 'rm -rf "$stripped"' EXIT
 for program in "${programs[@]}"; do
   strip -o "$stripped/$program" "$build/bin/$program${changed:+-changed}"
 done
-tar -c -C "$stripped" "${programs[@]}" | xz --lzma2=preset=1,dict=128MiB > "$out/programs.tar.xz"
+tar -c -C "$stripped" "${programs[@]}" | xz --lzma2=preset=6,dict=128MiB > "$out/programs.tar.xz"
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.
 for program in "${programs[@]}"; do

@@ -76,7 +76,11 @@ int main(int argc, char** argv) {
     similarity.kernel = "gaussian_kernel";
     similarity.call = [](Tensors in) { return std::vector{gaussian_kernel(in[0], in[1], 0.5)}; };
     similarity.reference = [](HostTensors in) {
-      return std::vector{distances(in, [](double d) { return std::exp(-0.5 * d); })};
+      Expected y = distances(in, [](double d) { return std::exp(-0.5 * d); });
+      // What is wrong with the exponent is that much of the result.
+      y.magnitudes.clear();
+      for (const double value : y.values) y.magnitudes.push_back(value * (1 - std::log(value)));
+      return std::vector{y};
     };
     similarity.differentiable = [](Vars in) { return ad::gaussian_kernel(in[0], in[1], 0.5); };
     similarity.fixed_shapes = true;  // between longer vectors there's no similarity left to check

@@ -169,14 +169,18 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   detail::throw_out_of_host_memory(kernel.name);
 }
 
-std::vector<Tensor> Contraction::call(const KernelInfo& kernel, const FormCall& call) {
+std::vector<Tensor> Contraction::call(const KernelInfo& kernel, const FormCall& call) try {
   if (call.inputs.size() < 2) key_of(kernel, call, 1);  // throws
   MatmulOptions options{.transpose_a = call.integer(0) != 0,
                         .transpose_b = call.integer(1) != 0,
                         .activation = static_cast<Activation>(call.integer(2)),
                         .allow_tf32 = call.integer(3) != 0};
   if (call.inputs.size() > 2 && call.inputs[2].defined()) options.bias = call.inputs[2];
-  return {contraction(kernel, call.inputs[0], call.inputs[1], options, call.scalars, call.variant)};
+  std::vector<Tensor> results(1);
+  results[0] = contraction(kernel, call.inputs[0], call.inputs[1], options, call.scalars, call.variant);
+  return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 CanonicalSizes Contraction::sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {

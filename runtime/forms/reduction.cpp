@@ -206,9 +206,13 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes
   detail::throw_out_of_host_memory(kernel.name);
 }
 
-std::vector<Tensor> Reduction::call(const KernelInfo& kernel, const FormCall& call) {
+std::vector<Tensor> Reduction::call(const KernelInfo& kernel, const FormCall& call) try {
   if (call.inputs.size() != 1) key_of(kernel, call);  // throws
-  return {reduction(kernel, call.inputs[0], call.integers(0), call.integer(1) != 0, call.scalars, call.variant)};
+  std::vector<Tensor> results(1);
+  results[0] = reduction(kernel, call.inputs[0], call.integers(0), call.integer(1) != 0, call.scalars, call.variant);
+  return results;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
 }
 
 CanonicalSizes Reduction::sizes(std::span<const Tensor> inputs, std::span<const Tensor>) {

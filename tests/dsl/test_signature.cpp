@@ -45,8 +45,8 @@ TEST(Signature, HasOptionsScalarsAndComptimeValuesInEveryForm) {
 
 TEST(Signature, LeavesOutWhatTheFormKnowsItself) {
   EXPECT_EQ(parameters_in(Form::reduction),
-            "const Tensor& x, double eps, ChosenMode mode = ChosenMode::plain, ChosenEpilogue epilogue = "
-            "ChosenEpilogue::none, const Axes& axes = {}, bool keepdim = false");
+            "const Tensor& x, ChosenMode mode = ChosenMode::plain, ChosenEpilogue epilogue = ChosenEpilogue::none, "
+            "const Axes& axes = {}, bool keepdim = false, double eps");
   EXPECT_EQ(parameters_in(Form::contraction),
             "const Tensor& x, double eps, int64_t chunk, ChosenMode mode = ChosenMode::plain, const MatmulOptions& "
             "options = {}");

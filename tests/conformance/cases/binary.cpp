@@ -27,7 +27,7 @@ const Function kFunctions[] = {
     {"div", div, ad::div, [](double a, double b) { return a / b; }, 3, true},
     {"maximum", maximum, ad::maximum, max_of, 0, true, true},
     {"minimum", minimum, ad::minimum, min_of, 0, true, true},
-    {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, false},
+    {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, true},
 };
 
 // Operands of any ranks; each axis is both operands', or stretched in one of them, or missing in front of one.

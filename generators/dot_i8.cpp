@@ -12,7 +12,7 @@ class DotI8 : public Kernel<DotI8<T>> {
   Out<i32, 1> y{"y", {a.size(0)}};
 
   DotI8() {
-    this->formula("dot_i8(a, b)[r] = Σ_k a[r,k] b[r,k], added up in i32").form(Form::rows);
+    this->formula("dot_i8(a, b)[r] = Σ_k a[r,k] b[r,k], added up in i32").form(Form::rows).of_none(OfNone::zero);
     this->flops("2.0 * shapes[0].numel()");
   }
   void algorithm() {

@@ -67,7 +67,8 @@ Case uniform_case(std::string kernel, int64_t count) {
                 return std::vector{y, Expected{{2}, {x[0].values[0], next}, {}, DType::i64}};
               },
           .in_place = true,
-          .fixed_shapes = true};
+          .fixed_shapes = true,
+          .is_drawn = false};
 }
 
 }  // namespace

@@ -132,6 +132,9 @@ struct Case {
   /// False where that test had better not take the case for a pattern: gigabytes.
   bool is_drawn = true;
 
+  /// A result's size comes from computed elements (nonzero). Where nothing is computed (--unchecked), it may be refused.
+  bool size_from_elements = false;
+
   /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.
   bool benchmark = false;
   /// Floating-point operations of one call; 0: the case is limited by memory, and its bytes count.

@@ -27,7 +27,8 @@ Case example(std::string name, Input input) {
       .dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8, DType::boolean},
       .call = [](Tensors x) { return std::vector{nonzero(x[0])}; },
       .reference = [](HostTensors x) { return std::vector{places(x[0])}; },
-      .vary = any_rank};
+      .vary = any_rank,
+      .size_from_elements = true};
 }
 
 }  // namespace

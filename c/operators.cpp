@@ -46,8 +46,9 @@ const KernelInfo& operator_of(const char* operation, const char* name) {
 std::vector<const Argument*> arguments_of(const KernelInfo& kernel, Role role) {
   std::vector<const Argument*> found;
   for (const Argument& argument : kernel.arguments) {
-    const bool is_own = role == Role::scalar && (kernel.form->signature.owns(argument.name) || argument.given_of >= 0);
-    if (argument.role == role && !is_own) found.push_back(&argument);
+    if (role == Role::scalar ? is_callers_scalar(kernel.form->signature, argument) : argument.role == role) {
+      found.push_back(&argument);
+    }
   }
   return found;
 }

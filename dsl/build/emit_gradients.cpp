@@ -128,7 +128,7 @@ class Recording {
     for (const ArgumentDescription& argument : kernel_.arguments) {
       if (argument.role == Argument::Role::input) {
         of_input[argument.name] = "inputs[" + std::to_string(of_input.size()) + "]";
-      } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
+      } else if (is_callers_scalar(form, argument)) {
         scalars.emplace(argument.name, scalars.size());
       }
     }

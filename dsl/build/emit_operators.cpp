@@ -265,7 +265,7 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
     if (argument.role == Argument::Role::input) {
       const bool is_needed = form.needed_inputs < 0 || input++ < form.needed_inputs;
       tensors.push_back(is_needed ? argument.name : of_options + argument.name + ".value_or(Tensor())");
-    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
+    } else if (is_callers_scalar(form, argument)) {
       scalars.push_back(argument.name);
     }
   }

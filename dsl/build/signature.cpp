@@ -133,7 +133,7 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
       } else {
         optional.push_back({"const std::optional<Tensor>&", argument.name, "{}", false, Kind::optional_tensor});
       }
-    } else if (argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0) {
+    } else if (is_callers_scalar(form, argument)) {
       (form.scalars_last ? scalars_last : parameters)
           .push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value, false,
                       Kind::scalar});

@@ -66,6 +66,13 @@ struct FormSignature {
   }
 };
 
+/// Whether an argument is a scalar that callers give: neither the form's own, nor whether an optional input is there.
+/// For the tables' Argument and for the build's ArgumentDescription.
+template <class A>
+bool is_callers_scalar(const FormSignature& form, const A& argument) {
+  return argument.role == Argument::Role::scalar && !form.owns(argument.name) && argument.given_of < 0;
+}
+
 /// boolean, integer or choice; or integers.
 using OptionValue = std::variant<int64_t, Shape>;
 

@@ -57,10 +57,8 @@ uint16_t public_variant(const KernelInfo& kernel, uint16_t variant) {
 }
 
 size_t public_scalars(const KernelInfo& kernel) {
-  return static_cast<size_t>(std::ranges::count_if(kernel.arguments, [&](const Argument& argument) {
-    return argument.role == Argument::Role::scalar && !kernel.form->signature.owns(argument.name) &&
-           argument.given_of < 0;
-  }));
+  return static_cast<size_t>(std::ranges::count_if(
+      kernel.arguments, [&](const Argument& argument) { return is_callers_scalar(kernel.form->signature, argument); }));
 }
 
 /// How far two results of one dtype may lie apart, of the larger of the element and the root mean square.

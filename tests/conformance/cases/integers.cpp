@@ -1,8 +1,7 @@
 // Kernels of integers: an 8-bit dot product and random numbers.
-#include <array>
-
 #include "ashlar/ops.h"
 #include "runtime/random/philox.h"
+#include "runtime/tensor/random.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -27,20 +26,6 @@ Case dot_case(std::string name, Shape shape, Layout layout = Layout::dense) {
               }};
 }
 
-using Words = std::array<uint32_t, 4>;
-
-// Salmon et al. 2011, section 4.2 and table 2.
-Words philox(Words c, uint32_t key0, uint32_t key1) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xd2511f53} * c[0], b = uint64_t{0xcd9e8d57} * c[2];
-    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0, static_cast<uint32_t>(b),
-         static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1, static_cast<uint32_t>(a)};
-    key0 += 0x9e3779b9;
-    key1 += 0xbb67ae85;
-  }
-  return c;
-}
-
 // The state holds a seed and a counter that doubles hold exactly.
 Case uniform_case(std::string kernel, int64_t count) {
   return {.kernel = std::move(kernel),
@@ -58,8 +43,8 @@ Case uniform_case(std::string kernel, int64_t count) {
                 Expected y{{count}, {}, {}, DType::f32};
                 for (int64_t i = 0; i < count; ++i) {
                   const auto block = static_cast<uint64_t>(first + i / 4);
-                  const Words words = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
-                                             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+                  const auto words = ashlar::Random::philox(
+                      {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0}, seed);
                   y.values.push_back(words[static_cast<size_t>(i % 4)] >> 8);
                   y.values.back() /= 0x1p24;
                 }

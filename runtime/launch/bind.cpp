@@ -76,7 +76,7 @@ bool output_is_aligned(const Tensor& x) {
   return bytes == 0 || bytes % x.storage()->home().owner().output_alignment() == 0;
 }
 
-void Binding::input(const Tensor& x) {
+void Binding::input(const Tensor& x, bool is_strided) {
   const int64_t width = size_of(x.dtype());
   // Halide computes indices in 32 bits: of a far offset, whole aligned stretches go into the pointer.
   int64_t folded = 0;
@@ -86,13 +86,17 @@ void Binding::input(const Tensor& x) {
   }
   const auto offset = static_cast<int32_t>(x.offset() - folded / width);
   point_at(x, folded, x.rank() + 1);
+  if (!is_strided) make_innermost_dense(x);
   dimensions[x.rank()] = halide_dimension_t(-offset, offset + 1, 1);
 }
 
 void Binding::output(const Tensor& x) {
   point_at(x, x.offset() * size_of(x.dtype()), x.rank());
-  // Kernels may count on it; where the size is 1 the view's own stride says nothing.
-  if (x.rank() > 0) dimensions[0].stride = 1;
+  make_innermost_dense(x);
+}
+
+void Binding::make_innermost_dense(const Tensor& x) {
+  if (x.rank() > 0 && x.shape()[x.rank() - 1] <= 1) dimensions[0].stride = 1;
 }
 
 void Binding::point_at(const Tensor& x, int64_t byte_offset, int dimension_count) {

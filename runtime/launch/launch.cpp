@@ -100,7 +100,7 @@ class Call {
     slots_[0] = &context_address_;
     size_t input = 0, scalar = 0;
     for (const Argument& a : kernel.arguments) {
-      if (a.role == Argument::Role::input) add_input(arguments.inputs[input++]);
+      if (a.role == Argument::Role::input) add_input(arguments.inputs[input++], a.is_strided);
       if (a.role == Argument::Role::scalar) add_scalar(narrow(arguments.scalars[scalar++], dtype_of_argument(a, key)));
     }
     for (const Tensor& y : arguments.outputs) add_output(y);
@@ -116,9 +116,9 @@ class Call {
   }
 
  private:
-  void add_input(const Tensor& x) {
+  void add_input(const Tensor& x, bool is_strided) {
     Binding& binding = *new (next_place()) Binding;
-    binding.input(x);
+    binding.input(x, is_strided);
     slots_[slot_count_++] = &binding.buffer;
   }
   void add_output(const Tensor& y) {

@@ -31,12 +31,12 @@ struct Precision {
 
 /// Runs one instance of `kernel` on the current stream of the tensors' device. Inputs, scalars and outputs stand in
 /// the order of the kernel's arguments of that role, already in canonical form: ranks as declared, inputs with any
-/// non-negative strides, outputs with innermost stride 1. Scratch is taken from the pool. Outputs get their version
-/// bumped. Does nothing when every output is empty. A captured call (runtime/graph/graph.h) refers to `kernel` and its
-/// tables.
+/// non-negative strides (the innermost 1 unless the argument is_strided), outputs with innermost stride 1. Scratch is
+/// taken from the pool. Outputs get their version bumped. Does nothing when every output is empty. A captured call
+/// (runtime/graph/graph.h) refers to `kernel` and its tables.
 ///
 /// Throws DeviceError (mixed devices), DTypeError (a tensor's dtype isn't the instance's), MissingKernel,
-/// ShapeError (rank, or over kMostElements in one argument), OutOfMemory, DriverError, KernelError.
+/// ShapeError (rank, stride, or over kMostElements in one argument), OutOfMemory, DriverError, KernelError.
 void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inputs, std::span<const Scalar> scalars,
             std::span<const Tensor> outputs, Precision precision = {});
 

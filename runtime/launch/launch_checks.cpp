@@ -68,6 +68,14 @@ void check_output_strides(const KernelInfo& kernel, const Argument& argument, co
                    "positive strides, the innermost 1", "Compute into a dense tensor and copy_ it");
 }
 
+void check_input_stride(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
+  const int last = tensor.rank() - 1;
+  if (argument.is_strided || last < 0 || tensor.strides()[last] == 1 || tensor.shape()[last] <= 1) [[likely]]
+    return;
+  throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
+                   "innermost stride 1", "Make it contiguous() first, or declare the kernel's input strided");
+}
+
 /// "f32", "f16 bf16": the element types of an instance.
 std::string elements_text(const KernelInfo& kernel, uint32_t key) {
   std::string text;
@@ -127,7 +135,10 @@ Device check_arguments(const KernelInfo& kernel, KernelKey key, const CallArgume
   }
   output = 0;
   for (const Argument& a : kernel.arguments) {
-    if (a.role == Argument::Role::input) check_tensor(kernel, key, a, arguments.inputs[input++], first);
+    if (a.role == Argument::Role::input) {
+      check_tensor(kernel, key, a, arguments.inputs[input], first);
+      check_input_stride(kernel, a, arguments.inputs[input++]);
+    }
     if (a.role != Argument::Role::output) continue;
     check_tensor(kernel, key, a, arguments.outputs[output], first);
     check_output_strides(kernel, a, arguments.outputs[output++]);

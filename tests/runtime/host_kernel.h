@@ -13,7 +13,7 @@ namespace ashlar::testing {
 
 /// y[i] = scale · x[i], element_count 1, ranks as given; the only instance is f32 on the CPU's baseline.
 inline constexpr Argument kScaleArguments[] = {
-    {"x", Argument::Role::input, 0, DType::f32, 1, -1},
+    {"x", Argument::Role::input, 0, DType::f32, 1, -1, true},
     {"scale", Argument::Role::scalar, -1, DType::f32, 0, -1},
     {"y", Argument::Role::output, 0, DType::f32, 1, -1},
 };

@@ -98,6 +98,27 @@ int see_scalars(void** arguments) {
   return 0;
 }
 
+TEST(Launch, AKernelThatCountsOnStrideOneGetsIt) {
+  static int32_t stride;
+  stride = 0;
+  constexpr Argument kDense[] = {{"x", Argument::Role::input, 0, DType::f32, 1, -1},
+                                 {"y", Argument::Role::output, 0, DType::f32, 1, -1}};
+  const HostKernel dense("dense", kDense, [](void** arguments) {
+    stride = buffer_at(arguments, 1).dim[0].stride;
+    return 0;
+  });
+  const Tensor x = upload(ramp(10), Device::cpu()), y = Tensor::empty({1}), pair = Tensor::empty({2});
+  dense({Tensor(x.storage(), {1}, {3}, 8, DType::f32)}, {}, {y});
+  EXPECT_EQ(stride, 1);
+  try {
+    dense({Tensor(x.storage(), {2}, {3}, 0, DType::f32)}, {}, {pair});
+    FAIL() << "it read elements that the view doesn't have";
+  } catch (const ShapeError& error) {
+    EXPECT_NE(std::string(error.what()).find("strides [3]"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("contiguous()"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Launch, NarrowsScalars) {
   using Role = Argument::Role;
   constexpr Argument arguments[] = {

@@ -323,8 +323,11 @@ void add_long_rows(RowBranches& branches) {
   const auto layout_of = [&](int columns, int cluster) {
     return RowLayout{kLongThreads * cluster, columns / (kLongThreads * cluster * vector), vector};
   };
+  // Columns' own values are loaded beside each vector of the row: 8 of them a step are all the registers that there are.
+  const bool is_crowded = vector == 8 && !column_inputs(stages, /*of_reductions=*/true).empty();
   const auto kept_of = [&](const RowLayout& layout) {
-    const int registers = std::min({layout.steps - 1, kMostRegisterSteps, kLongRegisters / (4 * inputs)});
+    const int most = is_crowded ? 0 : kLongRegisters / (4 * inputs);
+    const int registers = std::min({layout.steps - 1, kMostRegisterSteps, most});
     return KeptSteps{std::min(layout.steps - registers, kLongShared / bytes_of_step), registers};
   };
   const auto add = [&](int columns, int cluster, const Expr& runs) {
@@ -335,18 +338,19 @@ void add_long_rows(RowBranches& branches) {
                  aligned && runs && most_shared_bytes() >= bytes);
   };
   // The rest is measured on an H200. Vectors of a row in each thread of a cluster:
-  const int steps = inputs == 1 && branches.reductions().size() == 1 ? 4 : 8;
+  const int steps = is_crowded || (inputs == 1 && branches.reductions().size() == 1) ? 4 : 8;
   for (int columns = 8192; columns <= 65536; columns *= 2) {
     if (columns * bytes_of_column <= kMostSharedOfCuda) continue;
     const RowLayout alone = layout_of(columns, 1);
     const bool is_kept = kept_of(alone).shared + kept_of(alone).registers == alone.steps;
     // Two reductions of 16 bits are arithmetic, which a cluster's meetings hold up.
-    const bool is_better_alone = vector == 8 && branches.reductions().size() > 1 && is_kept;
+    const bool is_better_alone = vector == 8 && !is_crowded && branches.reductions().size() > 1 && is_kept;
     const int wanted = stages.tunables.long_row_cluster;
     const int cluster = wanted != 0 ? wanted : is_better_alone ? 1 : columns / (kLongThreads * steps * vector);
     if (cluster > 1) add(columns, cluster, has_clusters());
     // Rows of 16 bits even where a part has to be read again.
-    if (is_kept || vector == 8) add(columns, 1, Halide::Internal::const_true());
+    const bool has_registers = !is_crowded || alone.steps <= steps;
+    if ((is_kept || vector == 8) && has_registers) add(columns, 1, Halide::Internal::const_true());
   }
 }
 

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=build/bin/ashlar-conformance
-here=(build/conformance/{cpu,cpu_avx2,cpu_baseline,opencl}.json)
+here=(build/conformance/{cpu,cpu_avx2,cpu_baseline}.json)
 for file in "${here[@]}"; do
   if [[ ! -e $file ]]; then
     echo "update-tables: no $file; run ./dev test -R '^conformance' first" >&2
@@ -30,9 +30,10 @@ trap 'rm -rf "$made"' EXIT
 {
   echo "## Runs brought back"
   echo
-  echo "From machines with a GPU by \`build/bundle/run.sh\`, and from this one by \`./dev conformance-intel\`. Their results"
-  echo "lie in docs/results with a hash of each kernel's compiled code and of the tests that ran; the last column tells"
-  echo "which kernels have other code or other cases now. A test compares this section with what is built now."
+  echo "From machines with a GPU by \`build/bundle/run.sh\`, and on CPUs by \`./dev conformance-pocl\` and"
+  echo "\`./dev conformance-intel\`. Their results lie in docs/results with a hash of each kernel's compiled code and of the"
+  echo "tests that ran; the last column tells which kernels have other code or other cases now. A test compares this section"
+  echo "with what is built now."
   echo
   cat "$made/brought.table"
 } > "$made/brought.md"

@@ -14,6 +14,7 @@ struct PropertyRun {
   int64_t draws = 0;
   uint64_t seed = 0;  ///< of the first draw; the next one's is one more
   std::function<bool(const std::string& kernel)> wanted;
+  std::function<bool(const std::string& kernel, DType dtype)> wanted_in = [](const auto&, DType) { return true; };
   /// How many settings of tunables a kernel was compiled with for a dtype and a device, beside the default.
   std::function<int(const std::string& kernel, DType dtype, DeviceKind device)> settings;
   std::string program;  ///< the command line up to --devices, for the report of a failure

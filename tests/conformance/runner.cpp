@@ -54,6 +54,7 @@ struct Options {
   std::vector<std::string> changed;
   std::string left_out;
   bool unchecked = false;
+  bool sample = false;
 };
 
 class CaseTest : public testing::Test {
@@ -296,15 +297,17 @@ std::set<std::string> tests_in(const std::string& path) {
 }
 
 // Draws instead of cases. Without --seed no two runs draw the same.
-int run_property(const Options& options, Kernels kernels, const std::function<bool(const std::string&)>& wanted) {
+int run_property(const Options& options, Kernels kernels, const std::function<bool(const std::string&)>& wanted,
+                 const std::function<bool(const std::string&, DType)>& wanted_in) {
   PropertyRun run;
   run.draws = options.draws;
   run.seed = options.seed.value_or(std::random_device{}());
   run.wanted = wanted;
+  run.wanted_in = wanted_in;
   run.settings = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
     return settings_of(kernel, dtype, device, kernels);
   };
-  run.program = options.program + (options.vendor ? " --vendor" : "");
+  run.program = options.program + (options.vendor ? " --vendor" : "") + (options.sample ? " --sample" : "");
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   int failures = 0;
   for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
@@ -335,7 +338,9 @@ int run_all(const Options& options, Kernels kernels) {
     return shard.has(kernel) && (!options.vendor || has_vendor(kernel)) &&
            (options.kernels.empty() || std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
   };
-  if (options.draws > 0) return run_property(options, kernels, wanted);
+  const std::optional<Sample> sample = options.sample ? std::optional(Sample(kernels)) : std::nullopt;
+  const auto wanted_in = [&](const std::string& kernel, DType dtype) { return !sample || sample->has(kernel, dtype); };
+  if (options.draws > 0) return run_property(options, kernels, wanted, wanted_in);
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
   std::vector<const KernelInfo*> covered;
@@ -345,7 +350,8 @@ int run_all(const Options& options, Kernels kernels) {
   const std::set<std::string> only = tests_in(options.only);
   for (const Device device : devices) {
     for (const Job& job : jobs_on(device, kernels)) {
-      if (!wanted(job.item->kernel) || (!only.empty() && !only.contains(job.test()))) continue;
+      if (!wanted(job.item->kernel) || !wanted_in(job.item->kernel, job.dtype)) continue;
+      if (!only.empty() && !only.contains(job.test())) continue;
       jobs.emplace(job.test(), job);
       register_job(job, kernels, options.unchecked);
     }
@@ -358,7 +364,7 @@ int run_all(const Options& options, Kernels kernels) {
                           [device, kernels]() -> testing::Test* { return new DeviceTest(device, kernels); });
   }
   // A part of the tests can't reach every instance.
-  if (testing::GTEST_FLAG(filter) == "*" && only.empty()) {
+  if (testing::GTEST_FLAG(filter) == "*" && only.empty() && !sample) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
       const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
@@ -413,6 +419,7 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
   app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
+  app.add_flag("--sample", options.sample, "f16 and bf16 of one kernel of each form alone; of the others what isn't");
   auto* draws = app.add_option("--draws", options.draws,
                                "So many random draws of sizes, layouts, axes, options, … in place of the cases")
                     ->check(whole_number(1));

@@ -65,6 +65,7 @@ std::vector<Expected> weighted_totals(HostTensors in) {
 std::vector<Expected> masked_rows(HostTensors in) {
   const auto& x = in[0].values;
   const auto columns = static_cast<size_t>(in[0].shape.back());
+  if (columns == 0 && in[0].shape[0] > 0) throw ShapeError("masked_rows", "rows of no columns", "one or more", "");
   Expected y, totals, rest;
   y.shape = rest.shape = in[0].shape;
   totals.shape = {in[0].shape[0]};

@@ -41,24 +41,6 @@ std::vector<Job> jobs_on(Device device, Kernels kernels) {
   return jobs;
 }
 
-namespace {
-bool is_16_bits(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-}  // namespace
-
-Sample::Sample(Kernels kernels) {
-  std::set<decltype(KernelInfo::form)> seen;
-  for (const KernelInfo* kernel : kernels) {
-    const bool has_16_bits = std::ranges::any_of(cases(), [&](const Case& item) {
-      return item.kernel == kernel->name && std::ranges::any_of(item.dtypes, is_16_bits);
-    });
-    if (has_16_bits && seen.insert(kernel->form).second) of_forms_.insert(kernel->name);
-  }
-}
-
-bool Sample::has(const std::string& kernel, DType dtype) const {
-  return !is_16_bits(dtype) || of_forms_.contains(stem(kernel));
-}
-
 void run_unchecked(const Job& job) try {
   const Case& item = *job.item;
   std::vector<Tensor> tensors;

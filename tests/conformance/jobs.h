@@ -1,7 +1,6 @@
 // The tests that the cases make on one device: every element type, result and gradient, every setting of the tunables.
 #pragma once
 
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,17 +30,6 @@ struct Job {
 /// All jobs of the cases that aren't benchmarks on one device, with the settings that `kernels` were compiled with for
 /// that kind of device.
 std::vector<Job> jobs_on(Device device, Kernels kernels);
-
-/// Of all kernels what isn't f16 or bf16, and these of one kernel of each form: where every instance takes long to
-/// compile. Instances of the two go through the same code of a form and a family.
-class Sample {
- public:
-  explicit Sample(Kernels kernels);
-  bool has(const std::string& kernel, DType dtype) const;
-
- private:
-  std::set<std::string> of_forms_;
-};
 
 /// Makes the inputs and calls, comparing nothing: for a driver that stands in for a GPU and computes nothing.
 void run_unchecked(const Job& job);

@@ -54,7 +54,7 @@ struct Options {
   std::vector<std::string> changed;
   std::string left_out;
   bool unchecked = false;
-  bool sample = false;
+  std::vector<std::string> sample;
 };
 
 class CaseTest : public testing::Test {
@@ -296,6 +296,12 @@ std::set<std::string> tests_in(const std::string& path) {
   return tests;
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
 // Draws instead of cases. Without --seed no two runs draw the same.
 int run_property(const Options& options, Kernels kernels, const std::function<bool(const std::string&)>& wanted,
                  const std::function<bool(const std::string&, DType)>& wanted_in) {
@@ -307,7 +313,7 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
   run.settings = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
     return settings_of(kernel, dtype, device, kernels);
   };
-  run.program = options.program + (options.vendor ? " --vendor" : "") + (options.sample ? " --sample" : "");
+  run.program = options.program + (options.vendor ? " --vendor" : "") + (options.sample.empty() ? "" : " --sample " + joined(options.sample));
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   int failures = 0;
   for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
@@ -315,7 +321,7 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
 }
 
 // A name that nothing is called by would run nothing and pass.
-void check_names(const std::vector<std::string>& names, Kernels kernels) {
+void check_names(const char* option, const std::vector<std::string>& names, Kernels kernels) {
   std::set<std::string> known;
   for (const Case& item : cases()) known.insert(stem(item.kernel));
   for (const KernelInfo* kernel : kernels) known.insert(stem(kernel->name));
@@ -323,13 +329,14 @@ void check_names(const std::vector<std::string>& names, Kernels kernels) {
     if (known.contains(name)) continue;
     std::string list;
     for (const std::string& one : known) list += (list.empty() ? "" : ", ") + one;
-    throw ValueError("--kernels", name, "kernels of this program: " + list,
+    throw ValueError(option, name, "kernels of this program: " + list,
                      "A gradient's cases go by the name of its kernel");
   }
 }
 
 int run_all(const Options& options, Kernels kernels) {
-  check_names(options.kernels, kernels);
+  check_names("--kernels", options.kernels, kernels);
+  check_names("--sample", options.sample, kernels);
   const Shard shard(options.shard, kernels);
   const auto has_vendor = [&](const std::string& kernel) {
     return std::ranges::any_of(kernels, [&](const KernelInfo* k) { return k->name == kernel && k->vendor; });
@@ -338,8 +345,10 @@ int run_all(const Options& options, Kernels kernels) {
     return shard.has(kernel) && (!options.vendor || has_vendor(kernel)) &&
            (options.kernels.empty() || std::ranges::find(options.kernels, stem(kernel)) != options.kernels.end());
   };
-  const std::optional<Sample> sample = options.sample ? std::optional(Sample(kernels)) : std::nullopt;
-  const auto wanted_in = [&](const std::string& kernel, DType dtype) { return !sample || sample->has(kernel, dtype); };
+  const auto wanted_in = [&](const std::string& kernel, DType dtype) {
+    return options.sample.empty() || (dtype != DType::f16 && dtype != DType::bf16) ||
+           std::ranges::find(options.sample, stem(kernel)) != options.sample.end();
+  };
   if (options.draws > 0) return run_property(options, kernels, wanted, wanted_in);
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
@@ -364,7 +373,7 @@ int run_all(const Options& options, Kernels kernels) {
                           [device, kernels]() -> testing::Test* { return new DeviceTest(device, kernels); });
   }
   // A part of the tests can't reach every instance.
-  if (testing::GTEST_FLAG(filter) == "*" && only.empty() && !sample) {
+  if (testing::GTEST_FLAG(filter) == "*" && only.empty() && options.sample.empty()) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
       const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
@@ -419,7 +428,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
   app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
-  app.add_flag("--sample", options.sample, "f16 and bf16 of one kernel of each form alone; of the others what isn't");
+  app.add_option("--sample", options.sample, "f16 and bf16 of these kernels alone; of the others what is neither")
+      ->delimiter(',');
   auto* draws = app.add_option("--draws", options.draws,
                                "So many random draws of sizes, layouts, axes, options, … in place of the cases")
                     ->check(whole_number(1));

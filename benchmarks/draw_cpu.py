@@ -24,19 +24,18 @@ def transposed(draw, x):
 
 
 def exact_draw(draw, x):
-    """(value, magnitude) of inputs in double; of argmax the inputs' largest values."""
+    """(value, magnitude) of inputs in double; draw_torch.magnitudes says of what kind."""
     kernel, options = draw.kernel, draw.options
     if kernel in UNARY or kernel in BINARY or kernel == "relu":
         value = np.maximum(x[0], 0) if kernel == "relu" else (UNARY.get(kernel) or BINARY[kernel])(*x)
         return value, max(np.abs(value).max(), 0.1 if len(x) == 1 else 0)
-    if kernel == "argmax":
-        return x[0].max(axis=tuple(options["axes"])), 1.0
     if kernel in REDUCTIONS:
         value = REDUCTIONS[kernel](x[0], axis=tuple(options["axes"]))
         return value, np.abs(value).max() if kernel == "max" else REDUCTIONS[kernel](np.abs(x[0]), axis=tuple(options["axes"]))
     if kernel == "log_softmax_grad":
         dy, y = x
-        return ROWS[kernel](dy, y), np.abs(dy) + np.exp(y) * np.abs(dy).sum(axis=-1, keepdims=True)
+        value = ROWS[kernel](dy, y)
+        return value, np.maximum(np.abs(dy) + np.exp(y) * np.sqrt((dy * dy).sum(axis=-1, keepdims=True)), np.abs(value))
     if kernel in ROWS:
         value = ROWS[kernel](*x)
     elif kernel == "cross_entropy":
@@ -46,7 +45,8 @@ def exact_draw(draw, x):
     else:
         a, b = transposed(draw, x)
         bias = x[2:] or [0.0]
-        value, magnitude = a @ b + bias[0], np.abs(a) @ np.abs(b) + np.abs(bias[0])
+        value = a @ b + bias[0]
+        magnitude = np.maximum(np.sqrt((a * a) @ (b * b) + np.square(bias[0])), np.abs(value))
         activation = options.get("activation")
         return {"relu": lambda y: np.maximum(y, 0), "gelu": gelu, None: lambda y: y}[activation](value), magnitude
     return value, np.abs(value).max()

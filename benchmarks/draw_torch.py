@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from timing import Contender, chain_length
-from torch_compile import OverBudget, library_calls, within
+from torch_compile import OverBudget, within
 from torch_programs import BINARY, REDUCTIONS, UNARY
 from torch_rival import TorchRival
 
@@ -60,15 +60,16 @@ def arguments(draw, buffers):
 
 
 def magnitudes(draw, arguments_, value):
-    """What errors are measured against: sums of magnitudes where terms may cancel, else the largest value."""
+    """What errors are measured against: sums of magnitudes; where products' terms may cancel the value or, if that is more,
+    the root of their squares; else the largest value."""
     if draw.kernel in ("sum", "mean"):
         return program(draw)(arguments_[0].abs())
     if draw.kernel == "matmul":
-        a, b, *bias = (x.abs() for x in arguments_)
-        return F.linear(a, b, *bias) if bias else torch.matmul(a, b)
+        a, b, *bias = (x.square() for x in arguments_)
+        return torch.maximum((F.linear(a, b, *bias) if bias else torch.matmul(a, b)).sqrt(), value.abs())
     if draw.kernel == "log_softmax_grad":
         dy, y = arguments_
-        return dy.abs() + y.exp() * dy.abs().sum(-1, keepdim=True)
+        return torch.maximum(dy.abs() + y.exp() * dy.square().sum(-1, keepdim=True).sqrt(), value.abs())
     return value.abs().max().clamp_min(0.1 if draw.kernel in UNARY else 0.0)
 
 
@@ -177,40 +178,35 @@ class DrawTorch(TorchRival):
     def add_compiled_draw(self, name, draw, views, graphs, dynamic):
         key = (draw.kernel, repr(draw.options))
         left = self.compile_left.setdefault(draw.family, self.compiler.seconds)
+        used_up = f"compiling has used up the family's {self.compiler.seconds:g} s"
         if dynamic and key in self.compiled:
             function = self.compiled[key]
         elif left > 0:
             function = torch.compile(of_its_own(program(draw)), dynamic=dynamic)
         else:
-            self.missing[name] = f"compiling has used up the family's {self.compiler.seconds:g} s"
+            self.missing[name] = used_up
             return
-        sources, start = [], time.perf_counter()
+        start = time.perf_counter()
         try:
             if left > 0:
-                from torch._inductor.utils import run_and_get_code
                 with within(left):
-                    _, sources = run_and_get_code(function, *views[0])
+                    function(*views[0])
             else:  # another rank, element type or layout would be compiled again
                 with torch.compiler.set_stance("fail_on_recompile"):
                     function(*views[0])
         except OverBudget:
-            self.missing[name] = f"compiling takes more than the family's {self.compiler.seconds:g} s"
+            torch._dynamo.reset()
+            self.compiled.clear()
             self.compile_left[draw.family] = 0
+            self.missing[name] = used_up
             return
         except Exception as error:  # it raises what it likes
             first = (str(error).strip() or "no message").splitlines()[0]
-            self.missing[name] = f"compiling has used up the family's {self.compiler.seconds:g} s" if left <= 0 else \
-                f"{type(error).__name__}: {first[:160]}"
+            self.missing[name] = used_up if left <= 0 else f"{type(error).__name__}: {first[:160]}"
             return
-        finally:
-            if left > 0:
-                self.compile_left[draw.family] -= time.perf_counter() - start
+        self.compile_left[draw.family] -= time.perf_counter() - start if left > 0 else 0
         if dynamic:
             self.compiled[key] = function
-        calls = library_calls(sources)
-        if calls:
-            self.missing[name] = f"compiled it is the library's call as before ({', '.join(calls)})"
-            return
         self.add_program(name, function, views, name + " graph" if graphs else None)
 
 

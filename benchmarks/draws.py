@@ -258,8 +258,9 @@ def rows(rng, third, limits, most=None, dense_share=0.8):
             return View(shape, dtype=dtype, **values)
         return rng.choice((offset_view, padded_view))(rng, shape, dtype=dtype, **values)
     views = [view()]
-    if kernel.endswith("_grad"):
-        views.append(view(low=0.0, high=0.1) if kernel == "softmax_grad" else view())
+    if kernel.endswith("_grad"):  # y is what the operator wrote: dense
+        views.append(View(shape, dtype=dtype, low=0.0 if kernel == "softmax_grad" else -1.0,
+                          high=0.1 if kernel == "softmax_grad" else 1.0))
     if kernel == "cross_entropy":
         views.append(View(shape[:1], dtype="i64", low=0, high=shape[1] - 1))
         return Draw(kernel, views, shape[:1], dtype, views[0].text(), output_dtype="f32")

@@ -158,6 +158,7 @@ AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* devi
     auto run = std::make_unique<AshlarRun>();
     run->device = Device::parse(device_name);
     run->stateful = benchmark.stateful;
+    run->vendor = benchmark.vendor;
     run->sets.resize(static_cast<size_t>(sets));
     for (AshlarRun::Set& set : run->sets) {
       for (const bench::Input& input : benchmark.inputs) {

@@ -10,6 +10,7 @@ left draws over: the same command with --resume goes on with the same seed.
 """
 import argparse
 import gc
+import math
 import os
 import platform
 import secrets
@@ -27,8 +28,18 @@ BROKEN = 70             # exit code of a process whose device doesn't answer any
 TARGETS = {"cpu": "openblas,onnxruntime,pytorch", "cuda": "torch", "opencl": "numpy"}
 
 
+MOST_SETS = 128
+
+
 class DrawMeasurer(measure.Measurer):
     """Rows of draws: graphs hold several calls, and products are measured by our kernels alone, too."""
+
+    def sets(self, draw):
+        """As many as hold twice the cache, outputs included, where memory is the limit."""
+        size = draw.footprint()
+        if size < measure.ROTATED_BYTES or draw.flops >= measure.ROTATED_INTENSITY * size:
+            return 1
+        return min(MOST_SETS, max(1, math.ceil(2 * self.cache / size)))
 
     def measure(self, draw):
         self.shared = []

@@ -35,7 +35,8 @@ class Library:
         self.c = ctypes.CDLL(path)
         for name, result in (("error", ctypes.c_char_p), ("device", ctypes.c_char_p), ("list", ctypes.c_char_p),
                              ("make", ctypes.c_void_p), ("tensors", ctypes.c_char_p), ("call", ctypes.c_int),
-                             ("capture", ctypes.c_int), ("replay", ctypes.c_int), ("write", ctypes.c_int),
+                             ("make_call", ctypes.c_void_p), ("share", ctypes.c_void_p), ("capture", ctypes.c_int),
+                             ("capture_chain", ctypes.c_int), ("replay_chain", ctypes.c_int), ("replay", ctypes.c_int), ("write", ctypes.c_int),
                              ("read", ctypes.c_int), ("replicate", ctypes.c_int), ("synchronize", ctypes.c_int),
                              ("time", ctypes.c_double), ("free", None)):
             getattr(self.c, "ashlar_bench_" + name).restype = result
@@ -54,18 +55,26 @@ class Library:
                 for i, b in enumerate(listed) for dtype in b["dtypes"]]
 
 
-CALLS, SUBMITTING, REPLAYS = range(3)  # AshlarBenchTiming
+CALLS, SUBMITTING, REPLAYS, CHAINS = range(4)  # AshlarBenchTiming
 
 
 class Run:
-    """A benchmark with sets of its inputs on the device. Calls that are timed take the sets in turn."""
+    """A benchmark, or a call that describes itself (draws.py), with sets of its inputs on the device. Calls that are timed
+    take the sets in turn."""
 
-    def __init__(self, library, benchmark, sets=1):
+    def __init__(self, library, benchmark, sets=1, handle=None):
         self.library, self.benchmark, self.sets = library, benchmark, sets
-        self.c = library.c
-        handle = library.checked(self.c.ashlar_bench_make(benchmark.index, benchmark.dtype.encode(),
-                                                          library.device.encode(), sets))
-        self.handle = ctypes.c_void_p(handle)
+        self.c, device = library.c, library.device.encode()
+        if handle is None and hasattr(benchmark, "call"):
+            handle = self.c.ashlar_bench_make_call(json.dumps(benchmark.call()).encode(), device, sets)
+        elif handle is None:
+            handle = self.c.ashlar_bench_make(benchmark.index, benchmark.dtype.encode(), device, sets)
+        self.handle = ctypes.c_void_p(library.checked(handle))
+
+    def share(self, vendor):
+        """A run on the same inputs whose calls follow a policy on vendors' libraries."""
+        return Run(self.library, self.benchmark, self.sets,
+                   self.library.checked(self.c.ashlar_bench_share(self.handle, vendor.encode())))
 
     def call(self, set_=0):
         return self.library.checked(self.c.ashlar_bench_call(self.handle, set_))
@@ -76,6 +85,13 @@ class Run:
 
     def replay(self, set_=0):
         return self.library.checked(self.c.ashlar_bench_replay(self.handle, set_))
+
+    def capture_chain(self, calls):
+        """One graph of so many calls, which take the sets in turn; replay_chain() and seconds(…, CHAINS) run it."""
+        self.library.checked(self.c.ashlar_bench_capture_chain(self.handle, calls))
+
+    def replay_chain(self):
+        return self.library.checked(self.c.ashlar_bench_replay_chain(self.handle))
 
     def tensors(self, which, set_=0):
         """[{"shape", "dtype", "address" unless on OpenCL}] of a set's "inputs" or the last call's "outputs"."""

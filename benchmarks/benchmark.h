@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/vendor/vendor.h"
 #include "tests/conformance/case.h"
 
 namespace ashlar::bench {
@@ -21,10 +22,11 @@ struct Benchmark {
   std::vector<DType> dtypes{DType::f32};
   /// Makes the function that is timed; state that lives from call to call (a model, a graph) belongs to it.
   std::function<Call()> make;
-  double flops = 0;       ///< of one call; 0 where memory is the limit
-  double bytes = 0;       ///< read and written by one call; 0: the inputs and outputs, each once
-  int checked_call = 1;   ///< the numbers of this call are checked, counted from 1
-  int operations = 1;     ///< in one call; times are given for one of them
+  double flops = 0;      ///< of one call; 0 where memory is the limit
+  double bytes = 0;      ///< read and written by one call; 0: the inputs and outputs, each once
+  int checked_call = 1;  ///< the numbers of this call are checked, counted from 1
+  int operations = 1;    ///< in one call; times are given for one of them
+  VendorPolicy vendor = VendorPolicy::automatic;
   bool stateful = false;  ///< calls differ: a model learns, a graph is bound to its first inputs
 };
 

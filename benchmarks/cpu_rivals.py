@@ -230,8 +230,8 @@ def quiet():
         os.close(nowhere)
 
 
-def debian_torch(options, threads):
-    """PyTorch of whichever Python has one: this, else Debian's package, whose modules run here too but for the passage to
+def debian_torch(options, threads, rival_class=None):
+    """A TorchRival, or one of `rival_class(device, options)`, by the PyTorch of whichever Python has one: this, else Debian's package, whose modules run here too but for the passage to
     NumPy, which nothing here needs."""
     with quiet():
         sys.path.append("/usr/lib/python3/dist-packages")
@@ -244,7 +244,7 @@ def debian_torch(options, threads):
         finally:
             sys.path.remove("/usr/lib/python3/dist-packages")
         torch.set_num_threads(threads)
-        rival = TorchRival("cpu", options)
+        rival = (rival_class or TorchRival)("cpu", options)
     blas = re.search(r"/([\w-]*blas[\w-]*)/libblas", open("/proc/self/maps", encoding="utf-8").read())
     rival.version = torch.__version__ + (f" ({blas.group(1)})" if blas else "")
     return rival
@@ -253,12 +253,12 @@ def debian_torch(options, threads):
 class CpuRivals:
     """Contenders among OpenBLAS, ONNX Runtime, JAX and PyTorch, by name; with none of them only the judge of numbers."""
 
-    def __init__(self, against, threads, options):
+    def __init__(self, against, threads, options, torch_class=None, onnx_class=None):
         self.random = np.random.default_rng(1)
         self.threads = threads
-        self.torch = debian_torch(options, threads) if "pytorch" in against else None
+        self.torch = debian_torch(options, threads, torch_class) if "pytorch" in against else None
         self.openblas = OpenBlas.all() if "openblas" in against else {}
-        self.onnxruntime = OnnxRuntime(threads) if "onnxruntime" in against else None
+        self.onnxruntime = (onnx_class or OnnxRuntime)(threads) if "onnxruntime" in against else None
         self.jax = Jax() if "jax" in against else None
         self.versions = {"NumPy": np.__version__}
         for label, rival in (*self.openblas.items(), ("ONNX Runtime", self.onnxruntime), ("JAX", self.jax),
@@ -365,10 +365,13 @@ class CpuRivals:
         if self.jax:
             calls["JAX"] = self.jax.calls(benchmark, sets)
         if self.torch:
-            tensors = [[self.torch.wrap({"shape": x.shape, "dtype": DTYPE_NAMES[x.dtype.name], "address": x.ctypes.data})
-                        for x in inputs] for inputs in sets]
-            found, missing = self.torch.contenders(benchmark, tensors, short)
+            found, missing = self.torch.contenders(benchmark, self.torch_sets(sets), short)
         return {**{name: Contender(of_sets) for name, of_sets in calls.items() if of_sets}, **found}, missing
+
+    def torch_sets(self, sets):
+        """PyTorch's tensors on the same memory."""
+        return [[self.torch.wrap({"shape": x.shape, "dtype": DTYPE_NAMES[x.dtype.name], "address": x.ctypes.data})
+                 for x in inputs] for inputs in sets]
 
     def bandwidth(self):
         """Bytes per second of a copy by all threads, read and written: of 64M floats or twice the cache, if that's more."""

@@ -1,17 +1,20 @@
 #include "benchmarks/library.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "benchmarks/benchmark.h"
+#include "benchmarks/named_call.h"
 #include "runtime/device/stream.h"
 #include "runtime/graph/graph.h"
 #include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/tensor/transfer.h"
+#include "runtime/vendor/vendor.h"
 
 using namespace ashlar;
 using nlohmann::json;
@@ -19,16 +22,20 @@ using nlohmann::json;
 struct AshlarRun {
   struct Set {
     std::vector<Tensor> inputs;
+    std::function<std::vector<Tensor>()> call;
     std::vector<Tensor> outputs;   // of the last timed call, so that the next set's go elsewhere
     std::vector<Tensor> captured;  // what the graph writes
     Graph graph;
   };
   Device device;
-  bench::Call call;
   bool stateful = false;
+  VendorPolicy vendor = VendorPolicy::automatic;
+  std::function<std::function<std::vector<Tensor>()>(const std::vector<Tensor>&)> bind;  // a call to its inputs
   std::vector<Set> sets;
-  size_t next = 0;              // the set of the next timed call
-  std::vector<Tensor> outputs;  // of the last call to be read
+  Graph chain;                               // several calls, which take the sets in turn
+  std::vector<std::vector<Tensor>> chained;  // what it writes
+  size_t next = 0;                           // the set of the next timed call
+  std::vector<Tensor> outputs;               // of the last call to be read
   std::string description;
 
   Set& at(int set) { return sets.at(static_cast<size_t>(set)); }
@@ -82,6 +89,30 @@ json describe(const Tensor& tensor) {
   return result;
 }
 
+/// While it lives, calls follow the run's policy; the process's own comes back.
+class Policy {
+ public:
+  explicit Policy(const AshlarRun& run) : before_(vendor_policy()), differs_(run.vendor != VendorPolicy::automatic) {
+    if (differs_) set_vendor_policy(run.vendor);
+  }
+  ~Policy() {
+    if (differs_) set_vendor_policy(before_);
+  }
+  Policy(const Policy&) = delete;
+  Policy& operator=(const Policy&) = delete;
+
+ private:
+  VendorPolicy before_;
+  bool differs_;
+};
+
+VendorPolicy parse_policy(std::string_view name) {
+  if (name == "automatic") return VendorPolicy::automatic;
+  if (name == "never") return VendorPolicy::never;
+  if (name == "always") return VendorPolicy::always;
+  throw ValueError("ashlar_bench_share", std::string(name), "automatic, never or always", "Choose one of these");
+}
+
 DType parse_dtype(std::string_view name) {
   for (int i = 0; i < kDTypes; i++) {
     const auto dtype = static_cast<DType>(i);
@@ -127,6 +158,7 @@ AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* devi
     auto run = std::make_unique<AshlarRun>();
     run->device = Device::parse(device_name);
     run->stateful = benchmark.stateful;
+    run->vendor = benchmark.vendor;
     run->sets.resize(static_cast<size_t>(sets));
     for (AshlarRun::Set& set : run->sets) {
       for (const bench::Input& input : benchmark.inputs) {
@@ -137,14 +169,53 @@ AshlarRun* ashlar_bench_make(int index, const char* dtype_name, const char* devi
         set.inputs.push_back(Tensor::empty(input.shape, input.dtype.value_or(dtype), run->device));
       }
     }
-    run->call = benchmark.make();
+    run->bind = [call = benchmark.make()](const std::vector<Tensor>& inputs) {
+      return [&call, &inputs] { return call(inputs); };
+    };
+    for (AshlarRun::Set& set : run->sets) set.call = run->bind(set.inputs);
     return run.release();
+  });
+}
+
+AshlarRun* ashlar_bench_make_call(const char* call, const char* device_name, int sets) {
+  return guarded<AshlarRun*>(nullptr, [&] {
+    if (sets < 1) {
+      throw ValueError("ashlar_bench_make_call", std::to_string(sets) + " sets of inputs", "at least 1", "Ask for one");
+    }
+    auto run = std::make_unique<AshlarRun>();
+    run->device = Device::parse(device_name);
+    run->sets.resize(static_cast<size_t>(sets));
+    run->bind = [description = json::parse(call)](const std::vector<Tensor>& buffers) {
+      return bench::bound_call(description, buffers);
+    };
+    for (AshlarRun::Set& set : run->sets) {
+      set.inputs = bench::buffers_of(json::parse(call), run->device);
+      set.call = run->bind(set.inputs);
+    }
+    return run.release();
+  });
+}
+
+AshlarRun* ashlar_bench_share(AshlarRun* run, const char* vendor) {
+  return guarded<AshlarRun*>(nullptr, [&] {
+    auto other = std::make_unique<AshlarRun>();
+    other->device = run->device;
+    other->stateful = run->stateful;
+    other->vendor = parse_policy(vendor);
+    other->bind = run->bind;
+    other->sets.resize(run->sets.size());
+    for (size_t i = 0; i < run->sets.size(); ++i) {
+      other->sets[i].inputs = run->sets[i].inputs;
+      other->sets[i].call = other->bind(other->sets[i].inputs);
+    }
+    return other.release();
   });
 }
 
 int ashlar_bench_call(AshlarRun* run, int set) {
   return guarded(-1, [&] {
-    run->outputs = run->call(run->at(set).inputs);
+    const Policy policy(*run);
+    run->outputs = run->at(set).call();
     Stream::current(run->device).synchronize();
     return static_cast<int>(run->outputs.size());
   });
@@ -156,10 +227,32 @@ int ashlar_bench_capture(AshlarRun* run) {
       throw ValueError("ashlar_bench_capture", "a benchmark with state", "one whose calls are all the same",
                        "Time its calls; those that repeat work capture it themselves");
     }
+    const Policy policy(*run);
     for (AshlarRun::Set& set : run->sets) {
-      set.graph = capture(run->device, [&] { set.captured = run->call(set.inputs); });
+      set.graph = capture(run->device, [&] { set.captured = set.call(); });
     }
     return 0;
+  });
+}
+
+int ashlar_bench_capture_chain(AshlarRun* run, int calls) {
+  return guarded(-1, [&] {
+    const Policy policy(*run);
+    run->chained.clear();
+    run->chain = capture(run->device, [&] {
+      for (int i = 0; i < calls; ++i)
+        run->chained.push_back(run->sets[static_cast<size_t>(i) % run->sets.size()].call());
+    });
+    return 0;
+  });
+}
+
+int ashlar_bench_replay_chain(AshlarRun* run) {
+  return guarded(-1, [&] {
+    run->chain.replay();
+    Stream::current(run->device).synchronize();
+    run->outputs = run->chained.back();
+    return static_cast<int>(run->outputs.size());
   });
 }
 
@@ -220,14 +313,22 @@ double ashlar_bench_time(AshlarRun* run, int64_t calls, AshlarBenchTiming what) 
   using Clock = std::chrono::steady_clock;
   return guarded(-1.0, [&] {
     const Stream stream = Stream::current(run->device);
+    const Policy policy(*run);
     const Clock::time_point start = Clock::now();
     for (int64_t i = 0; i < calls; ++i) {
       AshlarRun::Set& set = run->sets[run->next];
       run->next = run->next + 1 == run->sets.size() ? 0 : run->next + 1;
-      if (what == ashlar_bench_replays) {
-        set.graph.replay();
-      } else {
-        set.outputs = run->call(set.inputs);
+      switch (what) {
+        case ashlar_bench_replays:
+          set.graph.replay();
+          break;
+        case ashlar_bench_chains:
+          run->chain.replay();
+          break;
+        case ashlar_bench_calls:
+        case ashlar_bench_submitting:
+          set.outputs = set.call();
+          break;
       }
     }
     Clock::time_point end = Clock::now();

@@ -150,9 +150,13 @@ class Measurer:
             return
         limit = RIVALS_INDICES if benchmark.kernel == "argmax" else RIVALS_LIMIT * limit_of(benchmark)
         for name, contender in list(theirs.items()):
-            error = self.rival.error(contender.result(), exact)
-            if not error <= limit:
-                missing[name] = f"its numbers are wrong: error {error:.1e}"
+            try:
+                error = self.rival.error(contender.result(), exact)
+                why = "" if error <= limit else f"its numbers are wrong: error {error:.1e}"
+            except (RuntimeError, MemoryError) as problem:
+                why = f"{type(problem).__name__}: {str(problem)[:200]}"
+            if why:
+                missing[name] = why
                 del theirs[name]
 
     def add_times(self, benchmark, found, times, theirs, missing):
@@ -163,7 +167,7 @@ class Measurer:
             milliseconds[name] = median, [low, high]
 
         def ours(device):
-            names = {"ashlar": device, "ashlar graph": device + " graph"}
+            names = {"ashlar" + way: device + way for way in ("", " graph", " own", " own graph")}
             return {ours: milliseconds[name] for ours, name in names.items() if name in milliseconds}
         for device, row in found.items():
             both = {**ours(device), **{name: milliseconds[name] for name in theirs}}

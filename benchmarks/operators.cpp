@@ -3,7 +3,6 @@
 // moves axis D0 of that shape to the front, and so on; MxKxN is a product, its prefix the operands' transposes.
 #include "ashlar/ops.h"
 #include "benchmarks/benchmark.h"
-#include "runtime/vendor/vendor.h"
 
 namespace ashlar::bench {
 namespace {
@@ -135,17 +134,6 @@ void add_products(std::vector<Benchmark>& all) {
   }
 }
 
-/// The same call, computed by the vendor's library.
-Call by_vendor(Call call) {
-  return [call = std::move(call)](Tensors x) {
-    const VendorPolicy before = vendor_policy();
-    set_vendor_policy(VendorPolicy::always);
-    std::vector<Tensor> outputs = call(x);
-    set_vendor_policy(before);
-    return outputs;
-  };
-}
-
 // matmul_cublaslt/<mode>_MxKxN and <mode>_linear_relu_MxKxN; the mode is strict or tf32
 void add_vendor_products(std::vector<Benchmark>& all) {
   constexpr int64_t n = 4096;
@@ -154,8 +142,9 @@ void add_vendor_products(std::vector<Benchmark>& all) {
     const std::string mode = tf32 ? "tf32_" : "strict_";
     const std::vector<DType> dtypes = tf32 ? std::vector{f32} : kFloats;
     const auto add_one = [&](const std::string& name, std::vector<Input> inputs, Call call) {
-      all.push_back(in(dtypes, simple("matmul_cublaslt", mode + name + size, std::move(inputs),
-                                      by_vendor(std::move(call)), 2.0 * n * n * n)));
+      all.push_back(in(
+          dtypes, simple("matmul_cublaslt", mode + name + size, std::move(inputs), std::move(call), 2.0 * n * n * n)));
+      all.back().vendor = VendorPolicy::always;
     };
     const Input square{.shape = {n, n}};
     add_one("", {square, square}, [tf32](Tensors x) { return std::vector{matmul(x[0], x[1], {.allow_tf32 = tf32})}; });

@@ -67,6 +67,27 @@ def roofline(rows, bandwidth, title, path):
     save(figure, path)
 
 
+def distribution(panels, title, path):
+    """The ratio of each draw over its size; `panels` are (title, what sizes are, [(size, ratio)])."""
+    columns = 2
+    lines = -(-len(panels) // columns)
+    figure, grid = plt.subplots(lines, columns, figsize=(8, 0.6 + 2.3 * lines), squeeze=False)
+    for axes in grid.flat[len(panels):]:
+        axes.set_axis_off()
+    for axes, (name, unit, points) in zip(grid.flat, panels):
+        for colour, which in ((OURS, [p for p in points if p[1] >= 1]), (THEIRS, [p for p in points if p[1] < 1])):
+            axes.scatter(*zip(*which) if which else ([], []), s=9, color=colour, linewidths=0)
+        axes.axhline(1, color=LIMIT, linewidth=0.8)
+        axes.set_xscale("log")
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(matplotlib.ticker.FormatStrFormatter("%g"))
+        axes.set_title(name, loc="left", fontsize=8)
+        axes.set_xlabel(unit, fontsize=8)
+    figure.suptitle(f"{title}: rival's time / ours (above 1: Ashlar is faster)", x=0.02, ha="left")
+    figure.tight_layout()
+    save(figure, path)
+
+
 def count(shape):
     product = 1
     for size in shape:

@@ -2,17 +2,21 @@
 """Writes the report from measurements (measure.py): docs/benchmarks.md and its plots.
 
     report.py docs/results/benchmarks/*.json --out docs/benchmarks.md [--notes docs/results/benchmarks/notes.md]
+              [--draws docs/results/benchmarks/draws]
 
-One file for each target (results.py). Notes are sections of Markdown, "## cuda" and so on, which stand behind the tables of
+One file for each target (results.py), and one of random draws (distribution.py) in the folder of --draws, where it was
+measured. Notes are sections of Markdown, "## cuda" and so on, which stand behind the tables of
 their target and take their numbers from the measurements (notes.py).
 """
 import argparse
 import os
 import sys
 
+import distribution
 import figures
 import notes
 import plots
+import reach
 import results
 from verdicts import asked, verdict
 
@@ -101,14 +105,48 @@ def section(report, folder, out):
     return lines + details(report)
 
 
+def draw_panels(report):
+    """(title, axis, points) of each line of the target's table that has ratios."""
+    for line in reach.ALL:
+        points = [(row["size"], value) for value, row in distribution.ratios_of(line, report)]
+        if line.target == report["target"] and points:
+            yield line.work, "flops" if line.family in ("products", "products_f32", "layers") else "bytes", points
+
+
+def draws_section(folder, pictures, out):
+    """Random draws of all targets; what wasn't measured says so."""
+    lines = DRAWS.splitlines()
+    for target in ("cuda", "opencl", "cpu"):
+        path = os.path.join(folder, target + ".jsonl")
+        report = distribution.read(path) if os.path.exists(path) else None
+        panels, picture = list(draw_panels(report)) if report else [], None
+        if panels:
+            where = os.path.join(pictures, f"{target}-draws.svg")
+            plots.distribution(panels, report["device"]["description"], where)
+            picture = os.path.relpath(where, os.path.dirname(out))
+        lines += ["", *distribution.section(target, TITLES[target], report, picture)]
+    return lines
+
+
 INTRODUCTION = """# Benchmarks
 
-Written by `./dev bench` from the measurements in [results/benchmarks](results/benchmarks); don't edit. Repeat:
-`./dev bench`, `./dev bench --device cuda,opencl` where compiler and GPU share a machine, else
+Written by `./dev bench` from the measurements in [results/benchmarks](results/benchmarks); don't edit. Sizes drawn at random
+come first, since nobody can tune to them; [lists of chosen sizes](#chosen-sizes) follow.
+"""
+
+DRAWS = """## Random sizes
+
+`./dev bench --random` draws sizes, layouts and element types of each family's operators anew and measures them beside rivals;
+[measure-random-sizes.md](how-to/measure-random-sizes.md) says how to read and repeat it. Below are the geometric mean, tenth
+percentile and worst of the quickest rival's time over ours (above 1 Ashlar is faster), and what is asked of them
+([reach.py](../benchmarks/reach.py)). A family is **reached** only by 100 draws or more, all with right numbers and with both
+times."""
+
+METHOD = """## Chosen sizes
+
+Repeat: `./dev bench`, `./dev bench --device cuda,opencl` where compiler and GPU share a machine, else
 [on a GPU machine](how-to/run-on-a-gpu.md). `benchmarks/regression.py OLD NEW` fails when a ratio fell by more than 10 %
 and by more than the spreads explain.
-
-## Method
 
 - **Side by side.** Each benchmark and its rivals run in one process on the same random inputs: first calls, whose numbers
   are compared with the same in double, ours and the rivals' (but of programs that keep state only ours); then rounds in which every contender runs one call that isn't
@@ -132,9 +170,10 @@ and by more than the spreads explain.
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", nargs="+")
+    parser.add_argument("results", nargs="*")
     parser.add_argument("--out", required=True)
     parser.add_argument("--notes")
+    parser.add_argument("--draws", help="folder of <target>.jsonl")
     options = parser.parse_args()
     try:
         reports = {report["target"]: report for report in map(results.read, options.results)}
@@ -145,6 +184,9 @@ def main():
     folder = os.path.splitext(options.out)[0]
     os.makedirs(folder, exist_ok=True)
     lines = INTRODUCTION.splitlines()
+    if options.draws:
+        lines += ["", *draws_section(options.draws, folder, options.out)]
+    lines += ["", *METHOD.splitlines()] if reports else []
     for target in ("cuda", "opencl", "cpu"):
         if target in reports:
             lines += [""] + section(reports[target], folder, options.out)
@@ -157,4 +199,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except results.WrongFile as problem:
+        sys.exit(f"report: {problem}")

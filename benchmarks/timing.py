@@ -7,6 +7,7 @@ import time
 class Contender:
     """Calls over sets of inputs in turn. Each set's last outputs are kept, so that the next set's lie elsewhere: what one
     call leaves in a cache is gone when its set comes round again."""
+    calls_in_one = 1
 
     def __init__(self, calls, synchronize=lambda: None):
         self.calls, self.synchronize, self.sets = calls, synchronize, len(calls)
@@ -29,13 +30,18 @@ class Contender:
 
 
 class OurContender:
-    """Our calls, or their graphs' replays."""
+    """Our calls, or replays of their graphs, which may hold several."""
 
-    def __init__(self, run, what):
-        self.run, self.what, self.sets = run, what, run.sets
+    def __init__(self, run, what, calls_in_one=1):
+        self.run, self.what, self.sets, self.calls_in_one = run, what, run.sets if calls_in_one == 1 else 1, calls_in_one
 
     def seconds(self, count):
         return self.run.seconds(count, self.what)
+
+
+def chain_length(sets):
+    """Calls in a graph of several: each set as often as the others, 16 calls or more."""
+    return sets * -(-16 // sets)
 
 
 def calls_for(seconds, target, most):
@@ -72,5 +78,5 @@ def in_turn(contenders, batch, rounds, seconds, pause):
         for name, contender in contenders.items():
             time.sleep(pause)
             contender.seconds(1)
-            times[name].append(contender.seconds(counts[name]) / counts[name])
+            times[name].append(contender.seconds(counts[name]) / (counts[name] * contender.calls_in_one))
     return times

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh --device cuda,opencl --results FOLDER [ARGUMENT ...]: this bundle's measure.py, against PyTorch unless --against says
-# else. The same with --resume goes on where an earlier run stopped.
+# else. The same with --resume goes on where an earlier run stopped. run.sh random …: measure_draws.py, sizes drawn at random.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.gz" | cut -c1-12).so
@@ -10,4 +10,9 @@ if [[ ! -e $library ]]; then
 fi
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-$here/opencl-vendors/}"
-exec python3 "$here/measure.py" --library "$library" "$@"
+script=measure.py
+if [[ ${1:-} == random ]]; then
+  script=measure_draws.py
+  shift
+fi
+exec python3 "$here/$script" --library "$library" "$@"

@@ -1,0 +1,20 @@
+// Any operator by its name, as the C interface has it, on views of whole buffers.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar::bench {
+
+/// {"operator": "add", "inputs": [{"dtype", "elements", "shape", "strides", "offset"}, …], "options": {name: value}}.
+/// Each input is a view of a buffer of so many elements; "copy", which is no operator, makes its view dense.
+///
+/// The buffers of the call's inputs, uninitialised.
+std::vector<Tensor> buffers_of(const nlohmann::json& call, Device device);
+/// The call, its arguments bound once. Throws what the C interface throws of them.
+std::function<std::vector<Tensor>()> bound_call(const nlohmann::json& call, const std::vector<Tensor>& buffers);
+
+}  // namespace ashlar::bench

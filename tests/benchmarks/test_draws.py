@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""test_draws.py BENCHMARKS LIBRARY: tests random draws, their measuring and their report, with nothing but Python."""
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER, LIBRARY = sys.argv[1], sys.argv[2]
+sys.path.insert(0, FOLDER)
+import distribution  # noqa: E402
+import draws  # noqa: E402
+import reach  # noqa: E402
+import results  # noqa: E402
+from ashlar_library import CHAINS, AshlarError, Library, Run  # noqa: E402
+
+
+def all_draws(limits, count=150, seed="a seed"):
+    return {family: [draws.draw(seed, family, i, limits) for i in range(count)] for family in draws.FAMILIES}
+
+
+class Draws(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.on_gpu, cls.on_cpu = all_draws(draws.GPU_LIMITS), all_draws(draws.CPU_LIMITS)
+
+    def test_seed_family_and_index_decide(self):
+        for family, some in self.on_gpu.items():
+            again = [draws.draw("a seed", family, i, draws.GPU_LIMITS) for i in (140, 3)]
+            self.assertEqual([d.call() for d in again], [some[140].call(), some[3].call()])
+            other = [draws.draw("another", family, i, draws.GPU_LIMITS).key for i in range(20)]
+            self.assertNotEqual(other, [d.key for d in some[:20]])
+
+    @staticmethod
+    def sizes(draw):
+        """Those that the thirds speak of."""
+        if draw.kernel == "matmul":
+            return draw.views[0].shape[-2:] + draw.views[1].shape[-2:]
+        if draw.kernel == "copy" and "permuted" in draw.views[0].layout:
+            return [size for size, stride in zip(draw.views[0].shape, draw.views[0].strides) if stride == 1] + \
+                draw.views[0].shape[-1:]  # the innermost of what is permuted, or of a view with swapped axes
+        return [max(view.shape[-1] for view in draw.views)]
+
+    def test_a_third_has_multiples_of_64_and_a_third_odd_sizes(self):
+        for family, some in self.on_gpu.items():
+            for draw in some:
+                if draw.kernel in ("add", "sub", "mul", "div", "maximum", "minimum", "cross_entropy") or \
+                        (draw.kernel == "copy" and 1 in draw.views[0].shape):
+                    continue  # axes that are broadcast, strides that aren't unique
+                if draw.index % 3 < 2:
+                    good = [size % 64 == 0 if draw.index % 3 == 0 else size % 2 == 1 for size in self.sizes(draw)]
+                    (self.assertTrue(any(good), draw.name) if draw.kernel == "copy" else self.assertTrue(all(good), draw.name))
+            of_any = [size for draw in some[2::3] for size in self.sizes(draw)]
+            self.assertTrue(any(size % 2 == 0 and size % 64 for size in of_any), family)
+
+    def test_ranges_and_limits_are_kept(self):
+        for limits, families in ((draws.GPU_LIMITS, self.on_gpu), (draws.CPU_LIMITS, self.on_cpu)):
+            for family, some in families.items():
+                for draw in some:
+                    self.assertLessEqual(draw.footprint(), limits.bytes)
+                    self.assertLessEqual(draw.flops, limits.flops)
+                    self.assertIn(draw.dtype, limits.dtypes)
+                    rank = len(draw.views[0].shape)
+                    elements = draws.count(draw.views[0].shape)
+                    if family in ("elementwise", "reductions"):
+                        self.assertTrue(1 <= rank <= 4 and 1 <= draws.count(draw.output_shape) <= 1 << 27)
+                    elif family == "permutes":
+                        self.assertTrue(rank <= 5 and elements <= 1 << 27)
+                    elif family == "rows":
+                        self.assertTrue(1 <= draw.views[0].shape[0] <= 10**6 and 2 <= draw.views[0].shape[1] <= 10**5)
+                    elif family == "launches":
+                        self.assertTrue(draw.flops <= 1 << 26 if draw.flops else elements <= 1 << 20)
+                    else:
+                        self.assertTrue(all(1 <= size <= 8192 for view in draw.views for size in view.shape[-2:]))
+
+    def test_sizes_reach_from_end_to_end(self):
+        sides = [side for d in self.on_gpu["products"] for side in d.views[0].shape[-2:]]
+        self.assertLess(min(sides), 8)
+        self.assertGreater(max(sides), 4096)
+        below = sum(side <= 90 for side in sides) / len(sides)  # the middle of 1 to 8192, in logarithms
+        self.assertTrue(0.2 < below < 0.6, below)
+        self.assertEqual({d.name[:2] for d in self.on_gpu["products"]}, {"nn", "nt", "tn", "tt"})
+        elements = [draws.count(d.output_shape) for d in self.on_gpu["elementwise"]]
+        self.assertTrue(min(elements) < 100 and max(elements) > 1 << 24)
+
+    def test_views_lie_in_their_buffers_and_layouts_vary(self):
+        layouts = set()
+        for some in self.on_gpu.values():
+            for view in (view for draw in some for view in draw.views):
+                last = view.offset + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
+                self.assertEqual(view.elements(), last + 1)
+                if view.layout == "":
+                    self.assertTrue(view.is_dense() and view.offset == 0)
+                layouts.add(view.layout.split(" ")[0])
+        self.assertEqual(layouts, {"", "from", "step", "of", "="})
+
+    def test_values_computed_by_name_are_the_operators(self):
+        library = Library(LIBRARY, "cpu")
+        buffer = [float(i) for i in range(12)]
+
+        def computed(kernel, view, options, outputs):
+            run = Run(library, draws.Draw(kernel, [view], [outputs], "f32", options=options), 2)
+            values = (ctypes.c_float * len(buffer))(*buffer)
+            run.write(0, ctypes.addressof(values))
+            run.replicate()
+            results = []
+            run.capture_chain(16)
+            other = run.share("never")
+            for compute in (lambda: run.call(1), run.replay_chain, other.call):
+                compute()
+                result = (ctypes.c_float * outputs)()
+                (other if compute == other.call else run).read(0, ctypes.addressof(result))
+                results.append(list(result))
+            self.assertGreater(run.seconds(3, CHAINS), 0)
+            other.close()
+            run.close()
+            self.assertEqual(results[0], results[1])
+            self.assertEqual(results[0], results[2])
+            return results[0]
+        permuted = draws.permuted_view([4, 3], [1, 0])
+        self.assertEqual(computed("copy", permuted, {}, 12), [buffer[c + 4 * r] for c in range(4) for r in range(3)])
+        stepped = draws.View([2, 2], [8, 2], offset=1)
+        self.assertEqual(stepped.elements(), 12)
+        self.assertEqual(computed("neg", stepped, {}, 4), [-1, -3, -9, -11])
+        self.assertEqual(computed("sum", stepped, {"axes": [1]}, 2), [4, 20])
+        with self.assertRaisesRegex(AshlarError, "no_such"):
+            Run(library, draws.Draw("no_such", [draws.View([1])], [1], "f32"))
+        with self.assertRaisesRegex(AshlarError, "axes"):
+            Run(library, draws.Draw("neg", [draws.View([1])], [1], "f32", options={"axes": [0]}))
+
+    def test_every_operator_is_one_of_the_librarys(self):
+        library = Library(LIBRARY, "cpu")
+        known = set()
+        library.c.ashlar_operator_name.restype = ctypes.c_char_p
+        library.c.ashlar_operator_count.restype = ctypes.c_size_t
+        for i in range(library.c.ashlar_operator_count()):
+            known.add(library.c.ashlar_operator_name(ctypes.c_size_t(i)).decode())
+        self.assertFalse({d.kernel for some in self.on_gpu.values() for d in some} - known - {"copy"})
+
+
+def drawn_row(index, ratio, family="layers", **more):
+    return {"kernel": "matmul", "name": f"draw_{index}", "dtype": "f32", "family": family, "index": index, "size": 10.0 ** index,
+            "third": "any", "shapes": [[1]], "ms": {"ashlar": 1.0, "torch eager": ratio}, **more}
+
+
+class Distributions(unittest.TestCase):
+    LINE = reach.Line("cuda", "work", "layers", ("torch eager",), 1.0, 0.9, 0.5, ours=("ashlar",))
+
+    def verdict(self, rows, line=LINE):
+        return distribution.verdict(line, {"rows": rows})
+
+    def test_statistics(self):
+        mean, tenth, worst = distribution.statistics_of([1.0, 2.0, 4.0, 8.0])
+        self.assertAlmostEqual(mean, 2 ** 1.5)
+        self.assertAlmostEqual(worst, 1.0)
+        self.assertAlmostEqual(tenth, 1.3)
+        self.assertAlmostEqual(distribution.statistics_of([float(i) for i in range(1, 102)])[1], 11)
+        self.assertEqual(distribution.statistics_of([0.5]), (0.5, 0.5, 0.5))
+
+    def test_enough_good_draws_reach_it(self):
+        good = [drawn_row(i, 1.2) for i in range(reach.DRAWS)]
+        self.assertEqual(self.verdict(good), "**reached**")
+        self.assertEqual(self.verdict(good[1:]), "not measured: 1 of 100")
+        self.assertEqual(self.verdict([]), "not measured: 100 of 100")
+        self.assertEqual(distribution.verdict(self.LINE, None), "not measured: 100 of 100")
+        self.assertEqual(self.verdict([{**row, "family": "rows"} for row in good]), "not measured: 100 of 100")
+
+    def test_each_of_the_three_can_be_missed(self):
+        self.assertEqual(self.verdict([drawn_row(i, 0.95) for i in range(100)]), "missed: geometric mean")
+        self.assertEqual(self.verdict([drawn_row(i, 0.8 if i < 20 else 2.0) for i in range(100)]), "missed: tenth percentile")
+        self.assertEqual(self.verdict([drawn_row(i, 2.0 if i else 0.4) for i in range(100)]), "missed: worst")
+
+    def test_wrong_numbers_and_missing_rivals_do_not_reach_it(self):
+        good = [drawn_row(i, 1.2) for i in range(99)]
+        wrong = {**drawn_row(99, 1.2), "wrong": "error 1"}
+        del wrong["ms"]
+        self.assertEqual(self.verdict(good + [wrong]), "no numbers: 1 of 100")
+        alone = {**drawn_row(99, 1.2), "ms": {"ashlar": 1.0}}
+        self.assertEqual(self.verdict(good + [alone]), "no rival: 1 of 100")
+
+    def test_who_is_compared_with_whom(self):
+        row = drawn_row(0, 3.0)
+        row["ms"].update({"ashlar graph": 0.5, "ashlar own": 2.0, "torch graph": 1.5, "torch compiled graph": 0.1})
+
+        def ratio(**line):
+            return distribution.ratio(row, reach.Line("cuda", "", "layers", **{"against": (), "geometric_mean": 1.0, **line}))
+        self.assertEqual(ratio(), 0.2)
+        self.assertEqual(ratio(against=("torch eager",), ours=("ashlar",)), 3.0)
+        self.assertEqual(ratio(against=("torch graph",), ours=("ashlar graph",)), 3.0)
+        self.assertEqual(ratio(against=("torch eager", "torch graph"), ours=reach.OWN), 0.75)
+        opencl = reach.Line("opencl", "", "layers", ("cuda",), 0.85)
+        beside = {"cuda": {"ms": {"ashlar": 0.1, "ashlar own": 0.4, "ashlar own graph": 0.3}}}
+        self.assertAlmostEqual(distribution.ratio({**row, "beside": beside}, opencl), 0.6)
+        self.assertIsNone(distribution.ratio(row, opencl))
+
+    def test_lines_speak_of_families_that_there_are(self):
+        self.assertFalse({line.family for line in reach.ALL} - set(draws.FAMILIES))
+        for target in ("cuda", "cpu", "opencl"):
+            self.assertTrue([line for line in reach.ALL if line.target == target])
+
+    def test_the_report_of_a_file(self):
+        rows = [drawn_row(i, 0.5 + i, spread={"ashlar": [0.9, 1.1], "torch eager": [i, i + 1.0]}) for i in range(12)]
+        rows.append({**{k: v for k, v in drawn_row(12, 1.0).items() if k != "ms"}, "wrong": "error 2.0e-01 above 3e-05"})
+        report = {"target": "cuda", "seed": "7", "threads": 2, "load": 1.5, "dates": ["today"], "versions": {"Ashlar": "1"},
+                  "device": {"description": "a GPU", "driver": "d", "cpu": "c"}, "rows": rows}
+        text = "\n".join(distribution.section("cuda", "CUDA", report, "plot.svg"))
+        mean = distribution.statistics_of([0.5 + i for i in range(12)])[0]
+        self.assertIn(f"| products + bias + activation | eager | 1.30 / 1.00 / 0.80 | {mean:.2f} / 1.60 / 0.50 | 12 | "
+                      "missed: worst; no numbers: 1 of 13; not measured: 87 of 100 |", text)
+        self.assertIn("| elementwise, broadcast | the quickest rival | 1.10 / 0.95 / 0.80 |  | 0 | not measured: 100 of 100 |", text)
+        self.assertIn("- layers 12: matmul/draw_12/f32: error 2.0e-01 above 3e-05", text)
+        self.assertIn("| 0.50 | matmul draw_0 | f32 | ashlar 1000.0 ±10% | torch eager 500.0 ±100% |", text)
+        self.assertIn("matmul draw_9 |", text)
+        self.assertNotIn("matmul draw_10 |", text)
+        self.assertIn("Seed 7", text)
+        self.assertNotIn("reached**", text)
+
+    def test_a_file_is_gone_on_with(self):
+        head = {"target": "cpu", "seed": "1", "device": {"description": "x"}, "versions": {"Ashlar": "1"}, "load": 1.0}
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "cpu.jsonl")
+            distribution.File(path, head).add(drawn_row(3, 1.0))
+            with open(path, "a", encoding="utf-8") as file:
+                file.write('{"kernel": "mat')  # killed while it wrote
+            self.assertEqual(len(distribution.read(path)["rows"]), 1)
+            again = distribution.File(path, {**head, "load": 3.0})
+            self.assertEqual(again.done, {("layers", 3)})
+            again.add(drawn_row(4, 1.0))
+            report = distribution.read(path)
+            self.assertEqual([row["index"] for row in report["rows"]], [3, 4])
+            self.assertEqual((report["load"], report["seed"]), (3.0, "1"))
+            with self.assertRaisesRegex(results.WrongFile, "seed"):
+                distribution.File(path, {**head, "seed": "2"})
+            for text in ("", "{}", "[1]\n", "no\nJSON\n"):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                with self.assertRaises(results.WrongFile, msg=text):
+                    distribution.read(path)
+
+
+# Stands in for the rivals of measure_draws.py in a folder of its own: draws of the family named by BAD end the process, hang or
+# throw.
+PRETENDING = """
+import os, signal, sys, time
+sys.path.insert(0, {folder!r})
+import measure_draws
+
+class Rival:
+    versions = {{}}
+    def cache_bytes(self): return 1
+    def clean(self): pass
+    def synchronize(self): pass
+
+def measured(self, draw):
+    how = os.environ["HOW"]
+    if (draw.family, draw.index) == ("rows", 1):
+        if how == "kill": os.kill(os.getpid(), signal.SIGSEGV)
+        if how == "hang": time.sleep(60)
+        raise RuntimeError("broke")
+    return {{"cpu": {{"kernel": draw.kernel, "name": draw.name, "dtype": draw.dtype, "family": draw.family, "index": draw.index,
+                    "ms": {{"ashlar": 1.0}}}}}}
+
+measure_draws.__file__ = __file__
+measure_draws.make_rival = lambda options, threads: Rival()
+measure_draws.DrawMeasurer.measure = measured
+measure_draws.DrawMeasurer.__init__ = lambda self, *arguments: None
+sys.exit(measure_draws.main())
+"""
+
+
+class MeasuringDraws(unittest.TestCase):
+    def run_with(self, how, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "pretending.py")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(PRETENDING.format(folder=FOLDER))
+            result = subprocess.run([sys.executable, script, "--library", LIBRARY, "--results", folder, "--families",
+                                     "rows,layers", "--count", "3", *arguments], capture_output=True, text=True,
+                                    env={**os.environ, "HOW": how})
+            path = os.path.join(folder, "cpu.jsonl")
+            rows = distribution.read(path)["rows"] if os.path.exists(path) else []
+        return result.returncode, result.stdout + result.stderr, {(r["family"], r["index"]): r.get("wrong") for r in rows}
+
+    def test_a_draw_that_kills_hangs_or_throws_is_a_row_and_the_others_go_on(self):
+        for how, why in (("kill", "the process ended with signal 11"), ("hang", "takes longer than 2 s"),
+                         ("throw", "RuntimeError: broke")):
+            code, text, rows = self.run_with(how, "--patience", "2")
+            self.assertEqual(code, 1, text)
+            self.assertEqual(rows, {(family, i): why if (family, i) == ("rows", 1) else None
+                                    for family in ("rows", "layers") for i in range(3)}, text)
+
+    def test_the_limit_leaves_draws_over(self):
+        code, text, rows = self.run_with("throw", "--limit", "0")
+        self.assertEqual((code, rows), (3, {}), text)
+
+    def test_families_that_there_are_not(self):
+        code, text, _ = self.run_with("throw", "--families", "rows,colums")
+        self.assertEqual(code, 2)
+        self.assertIn("there are elementwise", text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

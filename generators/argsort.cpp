@@ -167,7 +167,9 @@ class RadixMove : public Kernel<RadixMove<T>> {
       // slot[digits + k] = slot[digit of k]++.
       step = Halide::RDom({{0, 2}, {0, block}}, "step");
       step.where(of * block + step.y < columns);
-      slot(s, task) = start(Halide::min(s, digits - 1), of, row);
+      each_digit = Halide::RDom(0, digits, "each_digit");
+      slot(s, task) = Halide::undef<int32_t>();
+      slot(each_digit, task) = start(each_digit, of, row);
       const Expr own = digit_of(keys, shift, row, of, step.y);
       slot(Halide::select(step.x == 0, digits + step.y, own), task) = slot(own, task) + step.x;
       place(s, task) = slot(s + digits, task);
@@ -182,7 +184,9 @@ class RadixMove : public Kernel<RadixMove<T>> {
     // No two places are the same.
     moved.func().update().allow_race_conditions().parallel(each.y);
     slot.compute_at(moved.func(), each.y).bound(s, 0, pass().digits() + pass().block);
-    slot.update().unroll(step.x);
+    Halide::Stage(slot).unscheduled();  // nothing is stored there
+    slot.update().unscheduled();
+    slot.update(1).unroll(step.x);
   }
   void schedule(auto) {
     Var thread("thread");
@@ -200,7 +204,7 @@ class RadixMove : public Kernel<RadixMove<T>> {
 
  private:
   Halide::Func digit{"digit"}, slot{"slot"}, place{"place"};
-  Halide::RDom each, step;
+  Halide::RDom each, each_digit, step;
   Var i{"i"}, rows{"rows"}, s{"s"}, task{"task"};
 };
 

@@ -1,6 +1,6 @@
 // Sums at places that a tensor holds, the terms of each place one after the other in the order of the source: the same
 // bits on every target and every time. A place has one writer:
-//   on the CPU    the task that owns the line through it walks along the source
+//   on the CPU    the task that owns the line through it, which walks along the source; so on a GPU, of few terms
 //   on a GPU      a thread, which adds up a segment of the source sorted by place (operators/scatter_add.cpp)
 #include "dsl/kernel.h"
 #include "schedules/lowering/index_arithmetic.h"

@@ -15,6 +15,8 @@ namespace {
 
 /// No place.
 constexpr int64_t kNone = -1;
+/// Up to so many terms, a thread of a GPU walks along the line itself: one launch in place of a sort.
+constexpr int64_t kFewTerms = 16;
 
 /// The terms' places: [outer, count, inner], or one row of places for all lines.
 struct Places {
@@ -35,7 +37,7 @@ Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const int64_t outer = x.size(0), n = x.size(1), inner = x.size(2), count = src.size(1);
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {x.dtype()}};
-  if (x.device().kind == DeviceKind::cpu) {
+  if (x.device().kind == DeviceKind::cpu || count <= kFewTerms) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};
     launch(kernels::scatter_add_lines, key, std::array{x, index, src}, skip, std::span(&y, 1));
@@ -130,9 +132,9 @@ Tensor embedding_grad(const Tensor& dy, const Tensor& index, int64_t n, int64_t 
   }
   const int64_t columns = dy.size(-1), count = index.numel();
   check_indices("embedding_grad", index, n);
-  const Tensor none = Tensor::zeros({n, columns}, dy.dtype(), dy.device());
-  if (none.numel() == 0 || count == 0) return none;
-  return summed_in(none, {1, n, columns}, {index.contiguous(), true, padding_idx}, dy, {1, count, columns})
+  if (n * columns == 0 || count == 0) return Tensor::zeros({n, columns}, dy.dtype(), dy.device());
+  const Tensor zeros = Tensor::zeros({1, 1, 1}, dy.dtype(), dy.device()).broadcast_to({1, n, columns});
+  return summed_in(zeros, {1, n, columns}, {index.contiguous(), true, padding_idx}, dy, {1, count, columns})
       .reshape({n, columns});
 }
 

@@ -14,9 +14,11 @@ namespace {
 const Tensor& value_of(const Tensor& x) { return x; }
 const Tensor& value_of(const Var& x) { return x.value(); }
 
+/// Of one element in memory.
 template <class T>
 T zeros(const Shape& shape, const T& like) {
-  return T(Tensor::zeros(shape, value_of(like).dtype(), value_of(like).device()));
+  const Tensor zero = Tensor::zeros(Shape::filled(shape.rank(), 1), value_of(like).dtype(), value_of(like).device());
+  return T(zero.broadcast_to(shape));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Reads and sums at places that a tensor holds. What an index outside does differs from device to device and is tested
-// in tests/runtime/indexing_test.cpp.
+// in tests/tensor/indexing_test.cpp.
 #include <cmath>
 
 #include "ashlar/ad.h"

@@ -66,8 +66,19 @@ class SortKeys : public Kernel<SortKeys<T>> {
     made.define({r, i}, {Halide::select(Value(descending).expr() != 0, ~key, key), Value(i)});
   }
   void schedule(Cpu) {
-    Var task("task"), row("row");
-    made.func().fuse(i, r, task).split(task, row, task, 16384, Halide::TailStrategy::GuardWithIf).parallel(row);
+    Var chunk("chunk"), piece("piece"), task("task");
+    constexpr int kKeys = 16384;
+    const auto nest = [&](Halide::Stage stage) {
+      stage.split(i, chunk, i, kKeys, Halide::TailStrategy::GuardWithIf)
+          .fuse(chunk, r, piece)
+          .split(piece, task, piece, Halide::max(1, kKeys / Halide::clamp(x.extent(1), 1, kKeys)),
+                 Halide::TailStrategy::GuardWithIf)
+          .parallel(task);
+    };
+    Halide::Stage dense = made.func().specialize(x.axis(1).stride() == 1);
+    nest(dense);
+    dense.vectorize(i, Descriptor::target.natural_vector_size<uint32_t>(), Halide::TailStrategy::GuardWithIf);
+    nest(made.func());
   }
   void schedule(auto) {
     Var task("task"), thread("thread");

@@ -1,6 +1,7 @@
 #include "operators/sorted_rows.h"
 
 #include <array>
+#include <utility>
 
 #include "ashlar/ops/argsort.h"
 #include "ashlar/ops/cumsum.h"
@@ -21,11 +22,11 @@ SortedRows sort_rows(SortedRows rows, int first_bit, int bits) {
   const Device device = rows.keys.device();
   if (count == 0 || n < 2) return rows;
   const KernelKey key{.elements = {DType::u32}};
-  const auto next = [&] { return std::array{Tensor::empty_like(rows.keys), Tensor::empty_like(rows.order)}; };
+  // Passes go from one pair to the other and back.
+  SortedRows other{Tensor::empty_like(rows.keys), Tensor::empty_like(rows.order)};
   if (n <= kShort) {
-    const std::array from{rows.keys, rows.order}, to = next();
-    launch(kernels::sort_short_rows, key, from, {}, to);
-    return {to[0], to[1]};
+    launch(kernels::sort_short_rows, key, std::array{rows.keys, rows.order}, {}, std::array{other.keys, other.order});
+    return other;
   }
   const RadixPass pass = radix_pass(device.kind != DeviceKind::cpu);
   const int64_t blocks = (n + pass.block - 1) / pass.block;
@@ -34,10 +35,9 @@ SortedRows sort_rows(SortedRows rows, int first_bit, int bits) {
     const Tensor counts = Tensor::empty({count, pass.digits(), blocks}, DType::i32, device);
     launch(kernels::radix_count, key, std::span(&rows.keys, 1), shift, std::span(&counts, 1));
     const Tensor ends = cumsum(counts.reshape({count, pass.digits() * blocks})).reshape(counts.shape());
-    const std::array from{rows.keys, rows.order, ends};
-    const std::array to = next();
-    launch(kernels::radix_move, key, from, shift, to);
-    rows = {to[0], to[1]};
+    launch(kernels::radix_move, key, std::array{rows.keys, rows.order, ends}, shift,
+           std::array{other.keys, other.order});
+    std::swap(rows, other);
   }
   return rows;
 }

@@ -11,7 +11,7 @@ struct SortedRows {
   Tensor order;
 };
 
-/// Sorts each row by bits [first_bit, first_bit + bits) of its keys, equal ones in their order.
+/// Sorts each row by bits [first_bit, first_bit + bits) of its keys, equal ones in their order. Writes over `rows`.
 SortedRows sort_rows(SortedRows rows, int first_bit, int bits);
 
 }  // namespace ashlar

@@ -3,6 +3,7 @@
 
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/extremum.h"
+#include "autograd/recipes/indexing.h"
 #include "autograd/recipes/matmul.h"
 #include "autograd/recipes/norm.h"
 #include "autograd/recipes/reduce.h"

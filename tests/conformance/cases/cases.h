@@ -19,6 +19,8 @@ void add_optimizer_cases();
 void add_large_cases();
 void add_nonzero_cases();
 void add_integer_cases();
+void add_sort_cases();
+void add_indexing_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -44,6 +46,8 @@ inline void add_all_cases() {
   add_large_cases();
   add_nonzero_cases();
   add_integer_cases();
+  add_sort_cases();
+  add_indexing_cases();
 }
 
 }  // namespace ashlar::conformance

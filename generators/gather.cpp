@@ -1,0 +1,109 @@
+// Reads at places that a tensor holds. Every element of the result reads for itself, so nothing can race.
+#include "dsl/kernel.h"
+#include "schedules/lowering/index_arithmetic.h"
+
+namespace ashlar::dsl {
+
+// y[o,j,i] = x[o, index[o,j,i], i]; `otherwise` where index[o,j,i] isn't in [0, n)
+template <ElementType T>
+class GatherElements : public Kernel<GatherElements<T>> {
+ public:
+  In<T, 3> x{"x", strided};
+  In<i64, 3> index{"index", {x.size(0), any_size, x.size(2)}, strided};
+  Scalar<int64_t> otherwise{"otherwise"};
+  Out<T, 3> y{"y", {x.size(0), index.size(1), x.size(2)}};
+
+  GatherElements() {
+    this->formula("y[o,j,i] = x[o, index[o,j,i], i]").internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    const Expr n = Halide::cast<int64_t>(x.extent(1)), at = index(o, j, i);
+    // Two comparisons in one: a negative number is beyond every size as an unsigned one.
+    const Expr is_inside = Halide::cast<uint64_t>(at) < Halide::cast<uint64_t>(n);
+    // Where nothing can be read, the first element is, which is there: without elements y is not computed.
+    const Expr place =
+        Halide::unsafe_promise_clamped(Halide::cast<int32_t>(Halide::select(is_inside, at, 0)), 0, x.extent(1) - 1);
+    const Expr read = x(o, place, i);
+    y(o, j, i) = Value(Halide::select(is_inside, read, Halide::cast(read.type(), Value(otherwise).expr())));
+  }
+  void schedule(Cpu) {
+    const auto y_dim = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
+    Var block("block"), piece("piece"), task("task");
+    // Rows of many places are cut; of short ones a task has several.
+    constexpr int kPlaces = 4096, kTask = 16384;
+    const auto nest = [&](Halide::Stage stage) {
+      const Expr in_piece = Halide::max(1, Halide::min(y_dim(1), kPlaces) * y_dim(0));
+      stage.split(j, block, j, kPlaces, Halide::TailStrategy::GuardWithIf)
+          .fuse(block, o, piece)
+          .split(piece, task, piece, Halide::max(1, kTask / in_piece), Halide::TailStrategy::GuardWithIf)
+          .parallel(task);
+    };
+    // A place for a whole row of x: copied by vectors.
+    Halide::Stage rows = y.func().specialize(x.axis(2).stride() == 1 && index.axis(2).stride() == 0);
+    nest(rows);
+    rows.vectorize(i, Descriptor::target.natural_vector_size<typename Element<T>::Storage>(),
+                   Halide::TailStrategy::GuardWithIf);
+    nest(y.func());
+  }
+  void schedule(auto) {
+    index_arithmetic();
+    Var line("line"), all("all"), thread("thread");
+    y.func().fuse(i, j, line).fuse(line, o, all).gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+  }
+
+ private:
+  Var o{"o"}, j{"j"}, i{"i"};
+};
+
+const std::vector<DType> kMovable{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64,
+                                  DType::i16, DType::i8,  DType::u8,   DType::u16, DType::u32, DType::boolean};
+const std::vector<std::string> kGathering{"gather_elements"};
+constexpr const char* kOutside =
+    " An index outside of x is an IndexError on the CPU; on a GPU, and in a graph's replay, it reads NaN (0 of "
+    "integers)";
+
+const bool registered =
+    register_kernel<GatherElements, raw<1>, raw<2>, raw<4>, raw<8>>("gather_elements") &&
+    register_operator(
+        {.name = "gather",
+         .formula =
+             std::string("gather(x, index)[o,j,i] = x[o, index[o,j,i], i] along the axis in the middle.") + kOutside,
+         .dtypes = kMovable,
+         .inputs = {{"x"}, {"index", DType::i64}},
+         .options = {{"axis", FormOption::Kind::integer, -1}},
+         .outputs = {{"y"}},
+         .calls = kGathering,
+         .gradients = {{"x", "scatter_into_zeros(dy, index, x.shape(), axis)", {}}}}) &&
+    register_operator({.name = "take_along",
+                       .formula = "take_along(x, index) = gather(x, index), the other axes of both broadcast",
+                       .dtypes = kMovable,
+                       .inputs = {{"x"}, {"index", DType::i64}},
+                       .options = {{"axis", FormOption::Kind::integer, -1}},
+                       .outputs = {{"y"}},
+                       .calls = kGathering,
+                       .gradients = {{"x", "take_along_grad(dy, index, x.shape(), axis)", {}}}}) &&
+    register_operator(
+        {.name = "index_select",
+         .formula =
+             std::string("index_select(x, index)[o,j,i] = x[o, index[j], i] along the axis in the middle.") + kOutside,
+         .dtypes = kMovable,
+         .inputs = {{"x"}, {"index", DType::i64}},
+         .options = {{"axis", FormOption::Kind::integer, 0}},
+         .outputs = {{"y"}},
+         .calls = kGathering,
+         .gradients = {{"x", "index_add_to_zeros(dy, index, x.shape(), axis)", {}}}}) &&
+    register_operator(
+        {.name = "embedding",
+         .formula =
+             std::string("embedding(index, weight)[j,c] = weight[index[j], c]; the row padding_idx (-1: none) gets "
+                         "no gradient.") +
+             kOutside,
+         .dtypes = kMovable,
+         .inputs = {{"index", DType::i64}, {"weight"}},
+         .options = {{"padding_idx", FormOption::Kind::integer, -1}},
+         .outputs = {{"y"}},
+         .calls = kGathering,
+         .gradients = {{"weight", "embedding_grad(dy, index, weight.shape()[0], padding_idx)", {}}}});
+
+}  // namespace ashlar::dsl

@@ -7,10 +7,11 @@
 #include "ashlar/ops/fused_chain.h"
 #include "autograd/backward.h"
 #include "benchmarks/benchmark.h"
-#include "nn/linear.h"
 #include "nn/loss.h"
+#include "nn/modules/activations.h"
+#include "nn/modules/linear.h"
+#include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
-#include "nn/sequential.h"
 #include "runtime/graph/graph.h"
 
 namespace ashlar::bench {

@@ -21,9 +21,9 @@ struct SafetensorsFile {
   Metadata metadata;
 };
 
-/// Dtypes F32, F16, BF16, F64, I8 to I64, U8 to U32 and BOOL. Time and memory are proportional to the file; tensors are read
-/// straight into their storage. Throws OutOfMemory, and DataError when the file can't be read or breaks a rule of the
-/// format: header length, JSON, duplicate names, unknown dtypes, negative or overflowing sizes, byte ranges that
+/// Dtypes F32, F16, BF16, F64, I8 to I64, U8 to U32 and BOOL. Time and memory are proportional to the file; tensors are
+/// read straight into their storage. Throws OutOfMemory, and DataError when the file can't be read or breaks a rule of
+/// the format: header length, JSON, duplicate names, unknown dtypes, negative or overflowing sizes, byte ranges that
 /// overlap, leave holes, leave the file or disagree with shape and dtype, truth values other than 0 and 1.
 SafetensorsFile read_safetensors(const std::filesystem::path& file);
 

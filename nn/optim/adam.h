@@ -25,15 +25,15 @@ class Adam : public Optimizer {
  public:
   /// Throws ValueError on a beta outside of [0, 1), or another negative option.
   explicit Adam(std::vector<Var> parameters, const AdamOptions& options = {})
-      : Adam(std::move(parameters), options, options.weight_decay.value_or(0.0), /*decoupled=*/false) {}
+      : Adam({{std::move(parameters), options}}) {}
+  explicit Adam(std::vector<ParameterGroup<AdamOptions>> groups) : Adam(std::move(groups), /*decoupled=*/false) {}
 
  protected:
-  Adam(std::vector<Var> parameters, const AdamOptions& options, double weight_decay, bool decoupled);
-  void update(const Group& group) override;
+  Adam(std::vector<ParameterGroup<AdamOptions>> groups, bool decoupled);
+  void update(const Arena& arena) override;
 
  private:
-  AdamOptions options_;
-  double weight_decay_;
+  std::vector<AdamOptions> options_;  // of each group
   bool decoupled_;
 };
 
@@ -42,7 +42,8 @@ class Adam : public Optimizer {
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Var> parameters, const AdamOptions& options = {})
-      : Adam(std::move(parameters), options, options.weight_decay.value_or(0.01), /*decoupled=*/true) {}
+      : AdamW({{std::move(parameters), options}}) {}
+  explicit AdamW(std::vector<ParameterGroup<AdamOptions>> groups) : Adam(std::move(groups), /*decoupled=*/true) {}
 };
 
 }  // namespace ashlar::nn

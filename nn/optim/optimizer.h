@@ -1,16 +1,35 @@
-// What all optimisers share: arenas, states, learning rate and step count.
+// What all optimisers share: parameter groups, arenas, states, learning rates, step counts, clipping.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "nn/module.h"
 #include "nn/optim/parameter_arena.h"
 
 namespace ashlar::nn {
 
-/// Parameters are gathered into one arena for each device and dtype; step() runs one kernel over each. What changes
-/// between steps (learning rate, step count) lies in rank-0 f32 tensors on the device, so that a recorded step can be
-/// replayed with other values.
+/// Parameters that share an optimiser's options: `{{body.parameters(), {.learning_rate = 1e-4}}, {head.parameters()}}`.
+template <class Options>
+struct ParameterGroup {
+  std::vector<Var> parameters;
+  Options options = {};
+};
+
+/// Bounds of a gradient, as in torch.nn.utils: by norm first, then by value. None at first.
+struct Clipping {
+  /// All gradients of the optimiser together, as one vector, are shortened to this length.
+  double norm = std::numeric_limits<double>::infinity();
+  /// Each element is held between minus this and this.
+  double value = std::numeric_limits<double>::infinity();
+};
+
+/// Parameters are gathered into one arena for each group, device and dtype; step() runs one kernel over each. What
+/// changes between steps (learning rate, step count, scale of the gradient) lies in rank-0 f32 tensors on the device,
+/// so that a recorded step can be replayed with other values.
 ///
 /// When parameters have moved (Module::to), the next step() makes new arenas and takes the state along. Parameters that
 /// backward() didn't reach are treated as having a zero gradient.
@@ -25,34 +44,88 @@ class Optimizer {
   /// Forgets all gradients.
   void zero_grad() const;
 
-  double learning_rate() const { return learning_rate_; }
+  size_t group_count() const { return learning_rates_.size(); }
+  /// Throws IndexError on a group that isn't there.
+  double learning_rate(size_t group = 0) const;
   /// Takes effect with the next step. Throws ValueError when negative or not finite.
   void set_learning_rate(double learning_rate);
+  /// The same for one group.
+  void set_learning_rate(double learning_rate, size_t group);
   /// Updates so far, read from the device: waits for it.
   int64_t steps() const;
 
-  /// For tests and checkpoints: the state-th moment of the i-th parameter given to the constructor (duplicates once).
+  /// From the next step on (a step captured before stays as it was). Costs no pass over the gradients but the one that
+  /// finds their norm, and nothing comes to the host. Throws ValueError unless both bounds are positive.
+  void set_clipping(const Clipping& clipping);
+  /// The gradients are multiplied by this before all else: 1 / n where n backward passes are added up. Throws
+  /// ValueError unless finite.
+  void set_gradient_scale(double scale);
+  /// Length of the scaled gradients in the last step, before clipping: rank 0, f32, on the first parameter's device.
+  /// Undefined before a step with Clipping::norm.
+  const Tensor& gradient_norm() const { return norm_; }
+
+  /// The state-th moment of the i-th parameter given to the constructor (duplicates once), for tests.
   Tensor state(size_t parameter, size_t state) const;
+  /// Everything that a training needs to go on: moments under "state.<i>.<PyTorch's name>", counts, learning rates.
+  NamedTensors state_dict() const;
+  /// Throws, before anything is written, ValueError on missing or unexpected names, ShapeError, DTypeError.
+  void load_state_dict(const NamedTensors& state);
 
  protected:
-  /// `state_count` flat tensors, zero at first, of each arena's layout.
-  Optimizer(std::vector<Var> parameters, double learning_rate, size_t state_count);
-
-  struct Group {
-    ParameterArena arena;
-    std::vector<Tensor> states;  ///< f32, each laid out like arena.values()
-    Tensor learning_rate;        ///< rank 0, f32
-    Tensor step;                 ///< rank 0, f32: updates including the one that runs
+  /// A tensor that the optimiser keeps, by PyTorch's name, and what it is full of at first.
+  struct Kept {
+    const char* name;
+    double first = 0;
   };
-  virtual void update(const Group& group) = 0;
+  struct Group {
+    std::vector<Var> parameters;
+    double learning_rate;
+    std::vector<Kept> moments;  ///< f32 for each element; as many and the same names in every group
+    std::vector<Kept> numbers;  ///< f32 for each arena, beside the step count
+  };
+  explicit Optimizer(std::vector<Group> groups);
+  /// Groups that all keep the same.
+  template <class Options>
+  static std::vector<Group> groups_of(const std::vector<ParameterGroup<Options>>& groups, std::vector<Kept> moments,
+                                      std::vector<Kept> numbers = {}) {
+    std::vector<Group> all;
+    for (const ParameterGroup<Options>& group : groups) {
+      all.push_back({group.parameters, group.options.learning_rate, moments, numbers});
+    }
+    return all;
+  }
+
+  struct Arena {
+    size_t group;
+    ParameterArena parameters;
+    std::vector<Tensor> moments;  ///< f32, each laid out like parameters.values()
+    std::vector<Tensor> numbers;  ///< rank 0, f32; the first counts updates, the one that runs included
+    Tensor learning_rate;         ///< rank 0, f32
+    Tensor gradient_scale;        ///< rank 0, f32: what kernels multiply gradients by
+    const Tensor& step() const { return numbers[0]; }
+  };
+  virtual void update(const Arena& arena) = 0;
+  /// Largest size of a gradient's element.
+  double largest_gradient() const { return clipping_.value; }
 
  private:
+  struct Place {
+    const Arena* arena;
+    size_t index;
+  };
   void gather();
+  Place place_of(size_t parameter) const;
+  NamedTensors tensors() const;
+  void scale_gradients();
 
-  std::vector<Var> parameters_;
-  double learning_rate_;
-  size_t state_count_;
   std::vector<Group> groups_;
+  std::vector<double> learning_rates_;
+  std::vector<Var> parameters_;   // of all groups
+  std::vector<size_t> group_of_;  // of each parameter
+  std::vector<Arena> arenas_;
+  Clipping clipping_;
+  double gradient_scale_ = 1;
+  Tensor norm_;
 };
 
 }  // namespace ashlar::nn

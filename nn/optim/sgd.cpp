@@ -1,16 +1,17 @@
 #include "nn/optim/sgd.h"
 
 #include <string>
-#include <utility>
 
 #include "ashlar/ops.h"
+#include "nn/optim/options.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-SGD::SGD(std::vector<Var> parameters, const SgdOptions& options)
-    : Optimizer(std::move(parameters), options.learning_rate, /*state_count=*/1), options_(options) {
-  if (!(options.momentum >= 0) || !(options.weight_decay >= 0)) {
+SGD::SGD(std::vector<ParameterGroup<SgdOptions>> groups)
+    : Optimizer(groups_of(groups, {{"momentum_buffer"}})), options_(options_of(groups)) {
+  for (const SgdOptions& options : options_) {
+    if (options.momentum >= 0 && options.weight_decay >= 0) continue;
     throw ValueError(
         "SGD",
         "momentum " + std::to_string(options.momentum) + ", weight decay " + std::to_string(options.weight_decay),
@@ -18,9 +19,11 @@ SGD::SGD(std::vector<Var> parameters, const SgdOptions& options)
   }
 }
 
-void SGD::update(const Group& group) {
-  sgd_step(group.arena.values(), group.arena.gradients(), group.states[0], group.learning_rate, options_.momentum,
-           options_.weight_decay, options_.nesterov ? SgdStepKind::nesterov : SgdStepKind::classic);
+void SGD::update(const Arena& arena) {
+  const SgdOptions& options = options_[arena.group];
+  sgd_step(arena.parameters.values(), arena.parameters.gradients(), arena.moments[0], arena.learning_rate,
+           arena.gradient_scale, options.momentum, options.weight_decay, largest_gradient(),
+           options.nesterov ? SgdStepKind::nesterov : SgdStepKind::classic);
 }
 
 }  // namespace ashlar::nn

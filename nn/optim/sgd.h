@@ -1,6 +1,9 @@
 // Stochastic gradient descent with momentum.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "nn/optim/optimizer.h"
 
 namespace ashlar::nn {
@@ -18,13 +21,14 @@ struct SgdOptions {
 class SGD : public Optimizer {
  public:
   /// Throws ValueError on a negative option.
-  explicit SGD(std::vector<Var> parameters, const SgdOptions& options = {});
+  explicit SGD(std::vector<Var> parameters, const SgdOptions& options = {}) : SGD({{std::move(parameters), options}}) {}
+  explicit SGD(std::vector<ParameterGroup<SgdOptions>> groups);
 
  protected:
-  void update(const Group& group) override;
+  void update(const Arena& arena) override;
 
  private:
-  SgdOptions options_;
+  std::vector<SgdOptions> options_;  // of each group
 };
 
 }  // namespace ashlar::nn

@@ -13,8 +13,10 @@ constexpr int64_t kSetUpSteps = 3;  // arenas, modules and pools come to be in t
 
 }  // namespace
 
-Trainer::Trainer(Module& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics)
+Trainer::Trainer(Module& model, std::function<Var(const Var&)> forward, Optimizer& optimizer, Device device,
+                 const PixelStatistics& statistics)
     : model_(model),
+      forward_(std::move(forward)),
       optimizer_(optimizer),
       device_(device),
       scale_(1.0 / (255.0 * statistics.deviation)),
@@ -42,7 +44,7 @@ void Trainer::step(const Batch& batch) {
 }
 
 void Trainer::compute(const Batch& on_device) {
-  const Var logits = model_(normalised(on_device.images));
+  const Var logits = forward_(normalised(on_device.images));
   const Var loss = cross_entropy(logits, on_device.labels);
   optimizer_.zero_grad();
   backward(loss);
@@ -81,7 +83,7 @@ Scores Trainer::evaluate(BatchLoader& data) {
   data.start(0);
   while (const std::optional<Batch> batch = data.next()) {
     const Tensor labels = batch->labels.to(device_);
-    const Var logits = model_(normalised(batch->images.to(device_)));
+    const Var logits = forward_(normalised(batch->images.to(device_)));
     meter_.add(cross_entropy(logits, labels).value(), logits.value(), labels);
   }
   return meter_.read();

@@ -33,7 +33,12 @@ struct TransferReport {
 class Trainer {
  public:
   /// Model and optimiser must outlive the trainer; the model is moved to `device`.
-  Trainer(Module& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics);
+  template <LayerModule M>
+  Trainer(M& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics)
+      : Trainer(model, [&model](const Var& x) -> Var { return model(x); }, optimizer, device, statistics) {}
+  /// The same with the function that computes logits.
+  Trainer(Module& model, std::function<Var(const Var&)> forward, Optimizer& optimizer, Device device,
+          const PixelStatistics& statistics);
 
   /// Whether steps are captured and replayed; by default on CUDA, where launching them costs more than running them.
   void set_replay(bool replay) { replay_ = replay; }
@@ -55,6 +60,7 @@ class Trainer {
   void compute(const Batch& on_device);
 
   Module& model_;
+  std::function<Var(const Var&)> forward_;
   Optimizer& optimizer_;
   Device device_;
   double scale_;  // pixel · scale + shift

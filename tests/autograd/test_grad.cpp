@@ -265,7 +265,7 @@ TEST(Grad, WritesInPlaceAreNoticed) {
   const Var x = leaf({2, 3});
   const Var first = grad({ad::sum(cube(x))}, {x}, {}, {.create_graph = true})[0];
   const Tensor momentum = Tensor::zeros({2}), rate = Tensor::full({}, 0.5);
-  sgd_step(x.value(), Tensor::ones({2}), momentum, rate, 0.0, 0.0);
+  sgd_step(x.value(), Tensor::ones({2}), momentum, rate, Tensor::ones({}), 0.0, 0.0, 1.0);
   const std::string message = message_of<AutogradError>([&] { grad({ad::sum(first)}, {x}); });
   EXPECT_NE(message.find("backward of mul"), std::string::npos) << message;
   EXPECT_NE(message.find("clone()"), std::string::npos) << message;

@@ -3,7 +3,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/autograd.h"
-#include "nn/linear.h"
+#include "nn/modules/linear.h"
 #include "nn/loss.h"
 #include "nn/optim/adam.h"
 #include "runtime/device/stream.h"

@@ -5,11 +5,21 @@
 #include <cmath>
 
 #include "autograd/backward.h"
-#include "nn/activations.h"
-#include "nn/linear.h"
 #include "nn/loss.h"
-#include "nn/sequential.h"
+#include "nn/modules/activations.h"
+#include "nn/modules/bilinear.h"
+#include "nn/modules/dropout.h"
+#include "nn/modules/flatten.h"
+#include "nn/modules/linear.h"
+#include "nn/modules/module_list.h"
+#include "nn/modules/normalization.h"
+#include "nn/modules/residual.h"
+#include "nn/modules/sequential.h"
+#include "nn/safetensors.h"
+#include "runtime/device/counters.h"
+#include "runtime/graph/graph.h"
 #include "runtime/support/error.h"
+#include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
@@ -27,22 +37,27 @@ std::vector<std::string> names_of(const NamedVars& vars) {
 
 void build(Sequential& model, uint64_t seed = 1) {
   Random random(seed);
-  model.add<Linear>(4, 3, random).add<ReLU>().add<Linear>(3, 2, random, /*with_bias=*/false);
+  model.add<Linear>(4, 3, random).add<ReLU>().add<Linear>(3, 2, LinearOptions{.bias = false, .random = &random});
 }
 
 /// A module with a buffer and a child, as a user may write one.
-class Scaled : public Module {
+template <class Inner>
+class Scaled : public ModuleOf<Scaled<Inner>> {
  public:
-  explicit Scaled(std::shared_ptr<Module> inner) : inner_(inner) {
-    scale_ = register_parameter("scale", Tensor::full({1}, 2));
-    shift_ = register_buffer("shift", Tensor::full({1}, 3));
-    register_child("inner", std::move(inner));
+  explicit Scaled(Inner inner)
+      : scale_(Tensor::full({1}, 2), true), shift_(Tensor::full({1}, 3)), inner_(std::move(inner)) {}
+  Var forward(const Var& x) const { return ad::add(ad::mul(inner_(x), scale_), shift_); }
+
+ protected:
+  void members(Members& members) override {
+    members.parameter("scale", scale_);
+    members.buffer("shift", shift_);
+    members.child("inner", inner_);
   }
-  Var forward(const Var& x) override { return ad::add(ad::mul(inner_->forward(x), scale_), shift_); }
 
  private:
-  std::shared_ptr<Module> inner_;
   Var scale_, shift_;
+  Inner inner_;
 };
 
 TEST(Modules, NamesAreThoseOfPyTorch) {
@@ -50,20 +65,112 @@ TEST(Modules, NamesAreThoseOfPyTorch) {
   build(model);
   EXPECT_EQ(names_of(model.named_parameters()), (std::vector<std::string>{"0.weight", "0.bias", "2.weight"}));
   EXPECT_EQ(model.parameter_count(), 4 * 3 + 3 + 3 * 2);
-  const Scaled scaled(std::make_shared<Sequential>());
+  const Scaled scaled{Sequential()};
   EXPECT_EQ(names_of(scaled.named_parameters()), (std::vector<std::string>{"scale"}));
   EXPECT_EQ(names_of(scaled.named_buffers()), (std::vector<std::string>{"shift"}));
   EXPECT_EQ(scaled.state_dict().size(), 2U);
 }
 
 TEST(Modules, TrainingModeReachesChildren) {
-  auto inner = std::make_shared<Sequential>();
-  Scaled outer(inner);
+  auto inner = std::make_shared<Dropout>();
+  Sequential model;
+  model.add(std::make_shared<Residual<Sequential>>(std::move(Sequential().add(inner))));
   EXPECT_TRUE(inner->training());
-  outer.eval();
+  model.eval();
   EXPECT_FALSE(inner->training());
-  outer.train();
+  model.train();
   EXPECT_TRUE(inner->training());
+}
+
+/// Arguments of any kind and number, some of them no Vars.
+class Cell : public ModuleOf<Cell> {
+ public:
+  explicit Cell(Random& random) : in_(3, 2, random), state_(2, 2, random) {}
+  std::pair<Var, int> forward(const Var& x, const Var& h, int steps) const {
+    return {ad::tanh(ad::add(in_(x), state_(h))), steps + 1};
+  }
+
+ protected:
+  void members(Members& members) override {
+    members.child("in", in_);
+    members.child("state", state_);
+  }
+
+ private:
+  Linear in_, state_;
+};
+
+TEST(Modules, ForwardBelongsToTheClass) {
+  Random random(1);
+  Cell cell(random);
+  auto [h, steps] = cell(Tensor::ones({4, 3}), Tensor::zeros({4, 2}), 6);
+  EXPECT_EQ(h.shape(), (Shape{4, 2}));
+  EXPECT_EQ(steps, 7);
+  EXPECT_EQ(names_of(cell.named_parameters()),
+            (std::vector<std::string>{"in.weight", "in.bias", "state.weight", "state.bias"}));
+  ModuleList<Cell> cells;
+  cells.emplace(random);
+  cells.emplace(random);
+  for (const Cell& each : cells) h = each(Tensor::ones({4, 3}), h, 0).first;
+  EXPECT_EQ(names_of(cells.named_parameters())[4], "1.in.weight");
+  EXPECT_THROW(cells[2], IndexError);
+  EXPECT_THROW(cells.add(nullptr), ValueError);
+}
+
+TEST(Modules, CopiesShareAndClonesDoNot) {
+  Random random(1);
+  Scaled<Residual<Sequential>> model{Residual(Sequential(Linear(2, 2, random), ReLU()))};
+  model.eval();
+  const Scaled<Residual<Sequential>> copy = model;
+  Scaled<Residual<Sequential>> twin = model.clone();
+  const std::shared_ptr<Module> other = static_cast<const Module&>(model).clone();
+  EXPECT_FALSE(twin.training());
+  EXPECT_EQ(names_of(twin.named_parameters()), names_of(model.named_parameters()));
+  const auto states = [](const Module& module) {
+    std::vector<std::vector<float>> all;
+    for (const auto& [name, tensor] : module.state_dict()) all.push_back(tensor.to_vector<float>());
+    return all;
+  };
+  const auto before = states(model);
+  EXPECT_EQ(states(twin), before);
+  for (const auto& [name, tensor] : model.state_dict()) tensor.fill_(7);
+  EXPECT_NE(states(model), before);
+  EXPECT_EQ(states(copy), states(model));
+  EXPECT_EQ(states(twin), before);
+  EXPECT_EQ(states(*other), before);
+  EXPECT_TRUE(twin.parameters()[0].requires_grad());
+  EXPECT_TRUE(twin.parameters()[0].is_leaf());
+  // The copy computes with its own parameters, not with those of the names.
+  const Var x = Tensor::ones({1, 2});
+  EXPECT_NE(twin(x).value().to_vector<float>(), model(x).value().to_vector<float>());
+}
+
+TEST(Modules, WhatIsSharedInsideIsSharedInTheClone) {
+  Random random(1);
+  const auto layer = std::make_shared<Linear>(2, 2, random);
+  Sequential model;
+  model.add(layer).add<ReLU>().add(layer);
+  EXPECT_EQ(model.parameter_count(), 6) << "counted once";
+  EXPECT_EQ(names_of(model.named_parameters()), (std::vector<std::string>{"0.weight", "0.bias"}));
+  EXPECT_EQ(model.state_dict().size(), 4U) << "under both names";
+  Sequential twin = model.clone();
+  EXPECT_EQ(twin.parameter_count(), 6);
+  twin.parameters()[0].value().fill_(0);
+  EXPECT_EQ(twin.state_dict()[2].second.to_vector<float>(), std::vector<float>(4, 0));
+}
+
+TEST(Modules, SummaryShowsNamesShapesAndCounts) {
+  Random random(1);
+  const Sequential model(Linear(4, 3, random), ReLU(), Residual(Linear(3, 3, LinearOptions{.bias = false})),
+                         Dropout(0.25, {.random = &random}));
+  EXPECT_EQ(model.summary(),
+            "(all)        Sequential\n"
+            "  0          Linear             weight [3, 4], bias [3]  15\n"
+            "  1          ReLU\n"
+            "  2          Residual<Linear>\n"
+            "    2.inner  Linear             weight [3, 3]            9\n"
+            "  3          Dropout(p = 0.25)  random [2]               0\n"
+            "24 parameters, 2 elements of buffers, 112 bytes\n");
 }
 
 TEST(Modules, LinearStartsUniformInItsBound) {
@@ -130,8 +237,8 @@ TEST_P(ModulesOnDevice, FusionChangesNothing) {
 TEST_P(ModulesOnDevice, ActivationsComputeTheirFormulas) {
   const std::vector<float> points{-3, -0.5F, 0, 0.25F, 2};
   const Var x(Tensor::from(points, {5}, device()));
-  const auto check = [&](Module&& module, double (*formula)(double)) {
-    const auto y = module(x).value().to_vector<float>();
+  const auto check = [&](auto module, double (*formula)(double)) {
+    const auto y = module(x).value().template to_vector<float>();
     for (size_t i = 0; i < points.size(); i++) EXPECT_NEAR(y[i], formula(points[i]), 1e-5) << points[i];
   };
   check(ReLU(), [](double v) { return std::max(v, 0.0); });
@@ -167,17 +274,20 @@ TEST(Modules, StateDictsAreStrict) {
   dtype[0].second = Tensor::ones({3, 4}, DType::f64);
   twice.push_back(state[0]);
   const auto before = to.parameters()[0].value().to_vector<float>();
-  EXPECT_THROW(to.load_state_dict(missing), ValueError);
-  EXPECT_THROW(to.load_state_dict(surplus), ValueError);
+  using testing::expect_error;
+  expect_error<ValueError>([&] { to.load_state_dict(missing); }, {"no tensor \"0.weight\"", "same structure"});
+  expect_error<ValueError>([&] { to.load_state_dict(surplus); }, {"unexpected \"3.weight\""});
+  missing.emplace_back("nonsense", Tensor::ones({1}));
+  expect_error<ValueError>([&] { to.load_state_dict(missing); }, {"no tensor \"0.weight\"; unexpected \"nonsense\""});
   EXPECT_THROW(to.load_state_dict(twice), ValueError);
-  EXPECT_THROW(to.load_state_dict(shape), ShapeError);
+  expect_error<ShapeError>([&] { to.load_state_dict(shape); }, {"\"0.weight\" as f32[3, 5]", "[3, 4]"});
   EXPECT_THROW(to.load_state_dict(dtype), DTypeError);
   EXPECT_EQ(to.parameters()[0].value().to_vector<float>(), before) << "nothing was written";
 }
 
 TEST_P(ModulesOnDevice, MovesParametersAndBuffers) {
   Random random(1);
-  Scaled module(std::make_shared<Linear>(2, 2, random));
+  Scaled module{Linear(2, 2, random)};
   const auto x = Tensor::from(std::vector<float>{1, 2}, {1, 2});
   const auto before = module(x).value().to_vector<float>();
   module.to(device());
@@ -186,6 +296,170 @@ TEST_P(ModulesOnDevice, MovesParametersAndBuffers) {
   for (size_t i = 0; i < before.size(); i++) EXPECT_NEAR(after[i], before[i], 1e-5);
   module.to(DType::f16);
   EXPECT_EQ(module(x.to(device()).to(DType::f16)).dtype(), DType::f16);
+}
+
+class MyReLU : public ModuleOf<MyReLU> {
+ public:
+  static constexpr Activation kEpilogue = Activation::relu;
+  Var forward(const Var& x) const { return ad::relu(x); }
+};
+class Unknown : public ModuleOf<Unknown> {
+ public:
+  Var forward(const Var& x) const { return ad::relu(x); }
+};
+
+// GELU is fused as well, and a class of one's own that says what it is.
+TEST_P(ModulesOnDevice, DescriptorsSayWhatIsFused) {
+  Random random(1);
+  const Var x(Tensor::randn({5, 4}, random).to(device()));
+  const auto launches = [&](auto activation) {
+    Sequential model(Linear(4, 3, {.device = device()}), activation);
+    const Tensor warm = model(x).value();
+    const Counters before = counters(device().kind);
+    const Var y = model(x);
+    return (counters(device().kind) - before).launches;
+  };
+  const auto alone = launches(Unknown());
+  EXPECT_LT(launches(ReLU()), alone);
+  EXPECT_LT(launches(GELU()), alone);
+  EXPECT_LT(launches(MyReLU()), alone);
+}
+
+TEST_P(ModulesOnDevice, OptionsPlaceParameters) {
+  const Linear linear(3, 2, {.device = device(), .dtype = DType::f16});
+  EXPECT_EQ(linear.weight().device(), device());
+  EXPECT_EQ(linear.bias().dtype(), DType::f16);
+  manual_seed(5);
+  const Linear first(3, 2, {.device = device()});
+  manual_seed(5);
+  const Linear second(3, 2);
+  EXPECT_EQ(first.weight().value().to_vector<float>(), second.weight().value().to_vector<float>());
+}
+
+TEST_P(ModulesOnDevice, BilinearIsItsSum) {
+  Random random(2);
+  const Bilinear layer(3, 4, 2, {.device = device(), .random = &random});
+  const Tensor a = Tensor::randn({2, 3, 3}, random), b = Tensor::randn({2, 3, 4}, random);
+  const Var y = layer(a.to(device()), b.to(device()));
+  ASSERT_EQ(y.shape(), (Shape{2, 3, 2}));
+  const auto w = layer.weight().value().to_vector<float>(), bias = layer.bias().value().to_vector<float>();
+  const auto x1 = a.to_vector<float>(), x2 = b.to_vector<float>(), got = y.value().to_vector<float>();
+  for (size_t row = 0; row < 6; row++) {
+    for (size_t o = 0; o < 2; o++) {
+      double sum = bias[o];
+      for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < 4; j++) sum += double{x1[row * 3 + i]} * w[(o * 3 + i) * 4 + j] * x2[row * 4 + j];
+      }
+      EXPECT_NEAR(got[row * 2 + o], sum, 1e-5);
+    }
+  }
+  backward(ad::sum(y));
+  for (const Var& p : layer.parameters()) EXPECT_EQ(p.grad().shape(), p.shape());
+  EXPECT_THROW(layer(a.to(device()), a.to(device())), ShapeError);
+}
+
+TEST_P(ModulesOnDevice, NormsWorkOnRows) {
+  Random random(3);
+  const Tensor x = Tensor::randn({5, 2, 3}, random);
+  const auto values = x.to_vector<float>();
+  const auto check = [&](const Var& y, size_t columns, bool centred, double eps) {
+    const auto got = y.value().to_vector<float>();
+    ASSERT_EQ(got.size(), values.size());
+    for (size_t row = 0; row < values.size() / columns; row++) {
+      double mean = 0, squares = 0;
+      for (size_t c = 0; c < columns; c++) mean += values[row * columns + c] / static_cast<double>(columns);
+      if (!centred) mean = 0;
+      for (size_t c = 0; c < columns; c++) {
+        squares +=
+            (values[row * columns + c] - mean) * (values[row * columns + c] - mean) / static_cast<double>(columns);
+      }
+      for (size_t c = 0; c < columns; c++) {
+        const size_t i = row * columns + c;
+        EXPECT_NEAR(got[i], (values[i] - mean) / std::sqrt(squares + eps), 2e-5);
+      }
+    }
+  };
+  const LayerNorm layer(3, {.device = device()}), wide({2, 3}, {.device = device()});
+  check(layer(x.to(device())), 3, true, 1e-5);
+  check(wide(x.to(device())), 6, true, 1e-5);
+  check(RMSNorm(3, {.device = device()})(x.to(device())), 3, false, 0x1p-23);
+  check(RMSNorm({2, 3}, {.eps = 0.5, .device = device()})(x.to(device())), 6, false, 0.5);
+  check(LayerNorm({2, 3}, {.elementwise_affine = false})(x), 6, true, 1e-5);
+  EXPECT_EQ(names_of(wide.named_parameters()), (std::vector<std::string>{"weight", "bias"}));
+  EXPECT_EQ(wide.parameters()[0].shape(), (Shape{2, 3}));
+  backward(ad::sum(wide(x.to(device()))));
+  EXPECT_EQ(wide.parameters()[1].grad().to_vector<float>(), std::vector<float>(6, 5));
+  EXPECT_THROW(layer(Tensor::ones({3, 2}).to(device())), ShapeError);
+  EXPECT_THROW(LayerNorm(0), ValueError);
+}
+
+TEST_P(ModulesOnDevice, DropoutDropsAndScales) {
+  Random random(4);
+  Dropout dropout(0.25, {.device = device(), .random = &random});
+  const Var x(Tensor::full({100, 100}, 3, DType::f32, device()), true);
+  const auto y = dropout(x).value().to_vector<float>();
+  const auto kept = std::ranges::count(y, 4.0F);
+  EXPECT_EQ(kept + std::ranges::count(y, 0.0F), 10000);
+  EXPECT_NEAR(static_cast<double>(kept), 7500, 5 * 43.3) << "five standard deviations";
+  EXPECT_NE(dropout(x).value().to_vector<float>(), y) << "other numbers at every call";
+  // The gradient has the mask of its own call, whatever came between.
+  const Var first = dropout(x), second = dropout(x);
+  backward(ad::sum(first));
+  std::vector<float> wanted = first.value().to_vector<float>();
+  for (float& value : wanted) value /= 3;
+  EXPECT_EQ(x.grad().to_vector<float>(), wanted);
+  dropout.eval();
+  EXPECT_EQ(dropout(x).value().storage(), x.value().storage());
+  EXPECT_TRUE(dropout.state_dict().empty()) << "a file of weights has none of it";
+  EXPECT_EQ(dropout.state_dict(Saved::with_checkpoints).size(), 1U);
+  EXPECT_THROW(Dropout(1.5), ValueError);
+  const auto all = Dropout(1, {.device = device()})(x).value().to_vector<float>();
+  EXPECT_EQ(std::ranges::count(all, 0.0F), 10000);
+}
+
+TEST_P(ModulesOnDevice, ReplayedDropoutGoesOnWithNewNumbers) {
+  Random random(4);
+  const Dropout dropout(0.5, {.device = device(), .random = &random}), twin = dropout.clone();
+  const Var x(Tensor::ones({64}, DType::f32, device()), true);
+  const auto step = [&](const Dropout& module) {
+    x.clear_grad();
+    const Var y = module(x);
+    backward(ad::sum(y));
+    return y.value();
+  };
+  step(dropout);
+  step(twin);
+  Tensor y, dx;
+  const Graph graph = capture(device(), [&] {
+    y = step(dropout);
+    dx = x.grad();
+  });
+  for (int replay = 0; replay < 3; replay++) {
+    graph.replay();
+    const auto values = y.to_vector<float>(), gradients = dx.to_vector<float>();
+    EXPECT_EQ(values, gradients);
+    EXPECT_EQ(values, step(twin).to_vector<float>()) << "as eager calls do";
+  }
+}
+
+TEST(Modules, FlattenJoinsDimensions) {
+  const Var x(Tensor::ones({2, 3, 4, 5}));
+  EXPECT_EQ(Flatten()(x).shape(), (Shape{2, 60}));
+  EXPECT_EQ(Flatten(0, 1)(x).shape(), (Shape{6, 4, 5}));
+  EXPECT_EQ(Flatten(-2)(x).shape(), (Shape{2, 3, 20}));
+  EXPECT_THROW(Flatten(2, 1)(x), ValueError);
+  EXPECT_THROW(Flatten(4)(x), IndexError);
+}
+
+TEST(Modules, WeightsGoThroughFiles) {
+  const testing::TemporaryFolder folder;
+  Random random(1);
+  Sequential from(Linear(3, 2, random), Residual(Linear(2, 2, random)));
+  Sequential to = from.clone();
+  for (const Var& p : to.parameters()) p.value().fill_(0);
+  write_safetensors(folder / "model.safetensors", from.state_dict());
+  to.load_state_dict(read_safetensors(folder / "model.safetensors").tensors);
+  EXPECT_EQ(to.parameters()[2].value().to_vector<float>(), from.parameters()[2].value().to_vector<float>());
 }
 
 }  // namespace

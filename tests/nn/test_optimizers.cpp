@@ -7,6 +7,7 @@
 #include "ashlar/ops.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
+#include "runtime/graph/graph.h"
 #include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 
@@ -189,15 +190,117 @@ TEST(Optimizers, SharedParametersAreUpdatedOnce) {
 
 TEST(Optimizers, StepsRefuseWhatOverlapsInPart) {
   using testing::expect_error;
-  const Tensor arena = Tensor::ones({12}), grad = Tensor::ones({8}), rate = Tensor::full({}, 0.1);
+  const Tensor arena = Tensor::ones({12}), grad = Tensor::ones({8}), rate = Tensor::full({}, 0.1),
+               scale = Tensor::ones({});
   const Tensor param = arena.slice(0, 0, 8);
-  expect_error<ValueError>([&] { sgd_step(param, grad, arena.slice(0, 4), rate, 0.9, 0); },
+  expect_error<ValueError>([&] { sgd_step(param, grad, arena.slice(0, 4), rate, scale, 0.9, 0, 1); },
                            {"sgd_step", "param and buffer share memory", "clone()"});
-  expect_error<ValueError>([&] { sgd_step(param, arena.slice(0, 4), grad, rate, 0.9, 0); }, {"param and grad"});
-  expect_error<ValueError>([&] { sgd_step(param, grad, Tensor::zeros({8}), arena.select(0, 2), 0.9, 0); },
+  expect_error<ValueError>([&] { sgd_step(param, arena.slice(0, 4), grad, rate, scale, 0.9, 0, 1); },
+                           {"param and grad"});
+  expect_error<ValueError>([&] { sgd_step(param, grad, Tensor::zeros({8}), arena.select(0, 2), scale, 0.9, 0, 1); },
                            {"param and lr"});
   EXPECT_EQ(arena.to_vector<float>(), std::vector<float>(12, 1));
-  sgd_step(arena.slice(0, 0, 4), grad.slice(0, 0, 4), arena.slice(0, 8), arena.select(0, 5), 0, 0);  // neighbours
+  sgd_step(arena.slice(0, 0, 4), grad.slice(0, 0, 4), arena.slice(0, 8), arena.select(0, 5), scale, 0, 0,
+           1);  // neighbours
+}
+
+TEST_P(OptimizersOnDevice, GroupsHaveOptionsOfTheirOwn) {
+  const Var a(Tensor::ones({2}, DType::f32, device()), true), b(Tensor::ones({2}, DType::f32, device()), true);
+  SGD optimizer({{{a}, {.learning_rate = 0.5}}, {{b}, {.learning_rate = 0.25, .weight_decay = 1}}});
+  EXPECT_EQ(optimizer.group_count(), 2U);
+  a.set_grad(Tensor::ones({2}, DType::f32, device()));
+  b.set_grad(Tensor::ones({2}, DType::f32, device()));
+  optimizer.step();
+  EXPECT_EQ(a.value().to_vector<float>(), (std::vector<float>{0.5F, 0.5F}));
+  EXPECT_EQ(b.value().to_vector<float>(), (std::vector<float>{0.5F, 0.5F}));  // 1 - 0.25 · (1 + 1)
+  optimizer.set_learning_rate(0, 0);
+  optimizer.step();
+  EXPECT_EQ(a.value().to_vector<float>()[0], 0.5F);
+  EXPECT_EQ(b.value().to_vector<float>()[0], 0.125F);  // 0.5 - 0.25 · 1.5
+}
+
+// Two groups and three arenas' worth of gradients are one vector; what is captured clips by what comes later.
+TEST_P(OptimizersOnDevice, ClipsByNormAndByValue) {
+  const Var a(Tensor::zeros({2}, DType::f32, device()), true), b(Tensor::zeros({3}, DType::f32, device()), true);
+  SGD optimizer({{{a}, {.learning_rate = 1}}, {{b}, {.learning_rate = 1}}});
+  const auto give = [&](double x, double y) {
+    a.set_grad(Tensor::full({2}, x, DType::f32, device()));
+    b.set_grad(Tensor::full({3}, y, DType::f32, device()));
+  };
+  const auto moved = [&] {
+    const std::vector<double> now{-a.value().to_doubles()[1], -b.value().to_doubles()[2]};
+    a.value().fill_(0);
+    b.value().fill_(0);
+    return now;
+  };
+  const auto expect_moved = [&](double x, double y) {
+    const auto now = moved();
+    EXPECT_NEAR(now[0], x, 1e-5);
+    EXPECT_NEAR(now[1], y, 1e-5);
+  };
+  optimizer.set_clipping({.norm = 2});
+  give(2, 4);  // length √(2 · 4 + 3 · 16) = √56
+  optimizer.step();
+  EXPECT_NEAR(optimizer.gradient_norm().item(), std::sqrt(56.0), 1e-5);
+  expect_moved(2 * 2 / std::sqrt(56.0), 4 * 2 / std::sqrt(56.0));
+  const Graph graph = capture(device(), [&] { optimizer.step(); });
+  a.grad().fill_(0.1);
+  b.grad().fill_(0.2);
+  graph.replay();
+  expect_moved(0.1, 0.2);
+  a.grad().fill_(3);
+  b.grad().fill_(0);
+  graph.replay();
+  expect_moved(3 * 2 / std::sqrt(18.0), 0);
+
+  optimizer.set_clipping({.value = 0.5});
+  give(2, -0.25);
+  optimizer.step();
+  expect_moved(0.5, -0.25);
+  optimizer.set_gradient_scale(0.125);  // of eight backward passes
+  optimizer.step();
+  expect_moved(0.25, -0.03125);
+  optimizer.set_clipping({.norm = 0.25, .value = 0.2});
+  give(2, 0);  // scaled 0.25, length 0.25 √2
+  optimizer.step();
+  expect_moved(0.25 / std::sqrt(2.0), 0);
+  optimizer.set_clipping({});
+  give(std::numeric_limits<double>::infinity(), 1);
+  optimizer.step();
+  EXPECT_EQ(moved()[0], std::numeric_limits<double>::infinity()) << "nothing hides an overflow";
+}
+
+TEST_P(OptimizersOnDevice, StateGoesAndComesBack) {
+  const auto make = [&] { return Var(Tensor::full({3}, 2, DType::f32, device()), true); };
+  const Var a = make(), b = make();
+  Adam first({a}, {.learning_rate = 0.1}), second({b}, {.learning_rate = 0.3});
+  const auto step = [&](Adam& adam, const Var& w, int t) {
+    w.set_grad(Tensor::from(gradients(3, 0, t), {3}, device()));
+    adam.step();
+  };
+  for (int t = 0; t < 3; t++) step(first, a, t);
+  second.load_state_dict(first.state_dict());
+  b.value().copy_(a.value());
+  EXPECT_EQ(second.learning_rate(), 0.1);
+  for (int t = 3; t < 6; t++) {
+    step(first, a, t);
+    step(second, b, t);
+    EXPECT_EQ(a.value().to_vector<float>(), b.value().to_vector<float>());
+  }
+  EXPECT_EQ(second.steps(), 6);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : first.state_dict()) names.push_back(name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"state.0.step", "state.0.exp_avg", "state.0.exp_avg_sq", "learning_rates"}));
+  NamedTensors state = first.state_dict();
+  const auto before = second.state(0, 0).to_vector<float>();
+  state[1].second = Tensor::ones({2});
+  EXPECT_THROW(second.load_state_dict(state), ShapeError);
+  state.erase(state.begin() + 1);
+  EXPECT_THROW(second.load_state_dict(state), ValueError);
+  EXPECT_EQ(second.state(0, 0).to_vector<float>(), before);
+  SGD other({b}, {});
+  EXPECT_THROW(other.load_state_dict(first.state_dict()), ValueError);
 }
 
 TEST(Optimizers, NonsenseIsRefused) {
@@ -211,7 +314,11 @@ TEST(Optimizers, NonsenseIsRefused) {
   EXPECT_THROW(AdamW({a}, {.weight_decay = -0.1}), ValueError);
   SGD optimizer({a}, {});
   EXPECT_THROW(optimizer.set_learning_rate(std::nan("")), ValueError);
-  EXPECT_THROW(optimizer.state(0, 7), std::out_of_range);
+  EXPECT_THROW(optimizer.state(0, 7), IndexError);
+  EXPECT_THROW(optimizer.state(1, 0), IndexError);
+  EXPECT_THROW(optimizer.set_learning_rate(1, 1), IndexError);
+  EXPECT_THROW(optimizer.set_clipping({.norm = 0}), ValueError);
+  EXPECT_THROW(optimizer.set_gradient_scale(std::nan("")), ValueError);
 }
 
 }  // namespace

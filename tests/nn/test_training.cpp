@@ -4,10 +4,11 @@
 #include <optional>
 #include <sstream>
 
-#include "nn/linear.h"
+#include "nn/modules/activations.h"
+#include "nn/modules/linear.h"
+#include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
-#include "nn/sequential.h"
 #include "nn/trainer/metrics.h"
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"

@@ -14,6 +14,13 @@ constexpr double kWeightDecay = 0.01F;
 constexpr double kOneMinusBeta1 = 0.1F;
 constexpr double kOneMinusBeta2 = 0.001F;
 constexpr double kEps = 1e-8F;
+constexpr double kMaxGrad = 0.375F;  // below the largest scaled gradients of the cases
+
+// clamp(scale grad, max_grad); NaN stays
+double clipped(double grad, double scale) {
+  const double scaled = grad * scale;
+  return scaled > kMaxGrad ? kMaxGrad : scaled < -kMaxGrad ? -kMaxGrad : scaled;
+}
 
 Input constant(double value) { return {.shape = {}, .values = {.low = value, .high = value}, .dtype = DType::f32}; }
 
@@ -44,8 +51,9 @@ std::vector<Expected> sgd(HostTensors x, bool nesterov) {
   Updated updated(x[0].shape, 1);
   for (size_t i = 0; i < x[0].values.size(); ++i) {
     const double p = x[0].values[i];
-    const double g = x[1].values[i] + kWeightDecay * p;
-    const double g_size = std::abs(x[1].values[i]) + std::abs(kWeightDecay * p);
+    const double grad = clipped(x[1].values[i], x[4].values[0]);
+    const double g = grad + kWeightDecay * p;
+    const double g_size = std::abs(grad) + std::abs(kWeightDecay * p);
     const double b = kMomentum * x[2].values[i] + g;
     const double b_size = std::abs(kMomentum * x[2].values[i]) + g_size;
     const double direction = nesterov ? g + kMomentum * b : b;
@@ -59,15 +67,16 @@ std::vector<Expected> sgd(HostTensors x, bool nesterov) {
 // added to g (Adam) or multiplied onto p (AdamW)
 std::vector<Expected> adam(HostTensors x, bool decoupled) {
   const double lr = x[4].values[0];
-  const double t = x[5].values[0];
+  const double t = x[6].values[0];
   const double correction1 = 1 - std::pow(1 - kOneMinusBeta1, t);
   const double correction2 = 1 - std::pow(1 - kOneMinusBeta2, t);
   Updated updated(x[0].shape, 2);
   for (size_t i = 0; i < x[0].values.size(); ++i) {
     const double p = x[0].values[i];
     const double decay = decoupled ? 0 : kWeightDecay * p;
-    const double g = x[1].values[i] + decay;
-    const double g_size = std::abs(x[1].values[i]) + std::abs(decay);
+    const double grad = clipped(x[1].values[i], x[5].values[0]);
+    const double g = grad + decay;
+    const double g_size = std::abs(grad) + std::abs(decay);
     const double m = x[2].values[i] + kOneMinusBeta1 * (g - x[2].values[i]);
     const double m_size = std::abs(x[2].values[i]) + kOneMinusBeta1 * (g_size + std::abs(x[2].values[i]));
     const double v = x[3].values[i] + kOneMinusBeta2 * (g * g - x[3].values[i]);
@@ -84,10 +93,10 @@ std::vector<Expected> adam(HostTensors x, bool decoupled) {
 Case sgd_case(std::string name, int64_t n, SgdStepKind kind) {
   return {.kernel = "sgd_step",
           .name = std::move(name),
-          .inputs = {{.shape = {n}}, {.shape = {n}}, {.shape = {n}, .dtype = DType::f32}, constant(0.1)},
+          .inputs = {{.shape = {n}}, {.shape = {n}}, {.shape = {n}, .dtype = DType::f32}, constant(0.1), constant(0.5)},
           .call =
               [kind](Tensors x) {
-                sgd_step(x[0], x[1], x[2], x[3], kMomentum, kWeightDecay, kind);
+                sgd_step(x[0], x[1], x[2], x[3], x[4], kMomentum, kWeightDecay, kMaxGrad, kind);
                 return std::vector{x[0], x[2]};
               },
           .reference = [kind](HostTensors x) { return sgd(x, kind == SgdStepKind::nesterov); },
@@ -101,11 +110,11 @@ Case adam_case(std::string name, int64_t n, double step, AdamStepDecay decay) {
   squares.values = {.low = 0, .high = 2};
   return {.kernel = "adam_step",
           .name = std::move(name),
-          .inputs = {{.shape = {n}}, {.shape = {n}}, state, squares, constant(0.01), constant(step)},
+          .inputs = {{.shape = {n}}, {.shape = {n}}, state, squares, constant(0.01), constant(0.5), constant(step)},
           .call =
               [decay](Tensors x) {
-                adam_step(x[0], x[1], x[2], x[3], x[4], x[5], kOneMinusBeta1, kOneMinusBeta2, kEps, kWeightDecay,
-                          decay);
+                adam_step(x[0], x[1], x[2], x[3], x[4], x[5], x[6], kOneMinusBeta1, kOneMinusBeta2, kEps, kWeightDecay,
+                          kMaxGrad, decay);
                 return std::vector{x[0], x[2], x[3]};
               },
           .reference = [decay](HostTensors x) { return adam(x, decay == AdamStepDecay::decoupled); },

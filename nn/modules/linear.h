@@ -1,0 +1,48 @@
+// The fully connected layer.
+#pragma once
+
+#include "nn/initial.h"
+#include "nn/module.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::nn {
+
+struct LinearOptions {
+  bool bias = true;
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
+};
+
+/// y = x · weightᵀ + bias. Parameters "weight" [out, in] and "bias" [out], both uniform in ±1/sqrt(in) at first, which
+/// is kaiming_uniform with a = sqrt(5) (He et al. 2015, and torch.nn.Linear).
+class Linear : public ModuleOf<Linear> {
+ public:
+  /// For containers: forward takes an activation that its kernel computes in the same launch.
+  static constexpr bool kTakesEpilogue = true;
+
+  /// Throws ValueError unless both sizes are positive.
+  Linear(int64_t in, int64_t out, const LinearOptions& options = {});
+  /// First values from `random`.
+  Linear(int64_t in, int64_t out, Random& random) : Linear(in, out, {.random = &random}) {}
+
+  /// x [..., in] to [..., out]
+  Var forward(const Var& x) const { return forward(x, Activation::none); }
+  /// The same with an activation fused into the kernel; Sequential calls it where an activation follows.
+  Var forward(const Var& x, Activation activation) const;
+
+  const Var& weight() const { return weight_; }
+  const Var& bias() const { return bias_; }  ///< undefined without bias
+
+ protected:
+  void members(Members& members) override {
+    members.parameter("weight", weight_);
+    members.parameter("bias", bias_);
+  }
+
+ private:
+  Var weight_;
+  Var bias_;
+};
+
+}  // namespace ashlar::nn

@@ -1,0 +1,71 @@
+// Normalisation of rows.
+#pragma once
+
+#include <optional>
+
+#include "nn/initial.h"
+#include "nn/module.h"
+
+namespace ashlar::nn {
+
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;
+  bool bias = true;
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< not drawn from
+};
+
+/// (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, which are `normalized_shape` (Ba, Kiros
+/// and Hinton 2016, and torch.nn.LayerNorm). Parameters "weight" (ones at first) and "bias" (zeros) of that shape.
+class LayerNorm : public ModuleOf<LayerNorm> {
+ public:
+  /// Throws ValueError on an empty shape or a size that isn't positive.
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
+
+  /// Throws ShapeError when x doesn't end in the normalised shape.
+  Var forward(const Var& x) const;
+  std::string details() const override;
+
+ protected:
+  void members(Members& members) override {
+    members.parameter("weight", weight_);
+    members.parameter("bias", bias_);
+  }
+
+ private:
+  Shape shape_;
+  double eps_;
+  Var weight_, bias_;
+};
+
+struct RmsNormOptions {
+  std::optional<double> eps = {};  ///< none: the machine epsilon of x's dtype, as in PyTorch
+  bool elementwise_affine = true;
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< not drawn from
+};
+
+/// x / sqrt(mean of x² + eps) · weight over the last dimensions (Zhang and Sennrich 2019, and torch.nn.RMSNorm).
+/// Parameter "weight", ones at first.
+class RMSNorm : public ModuleOf<RMSNorm> {
+ public:
+  /// Throws ValueError on an empty shape or a size that isn't positive.
+  explicit RMSNorm(const Shape& normalized_shape, const RmsNormOptions& options = {});
+
+  /// Throws ShapeError when x doesn't end in the normalised shape.
+  Var forward(const Var& x) const;
+  std::string details() const override;
+
+ protected:
+  void members(Members& members) override { members.parameter("weight", weight_); }
+
+ private:
+  Shape shape_;
+  std::optional<double> eps_;
+  Var weight_;
+};
+
+}  // namespace ashlar::nn

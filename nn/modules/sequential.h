@@ -1,0 +1,89 @@
+// Modules applied one after another.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "nn/module.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar::nn {
+
+namespace detail {
+
+/// What a container knows of a module's class.
+struct LayerDescriptor {
+  Var (*forward)(Module& module, const Var& x);
+  /// The same with an activation in the same launch, `forward(x, Activation)`; null where the class doesn't say
+  /// `kTakesEpilogue`.
+  Var (*forward_with)(Module& module, const Var& x, Activation activation);
+  /// Which activation it is, by the class's `kEpilogue`; none where it says nothing.
+  Activation epilogue;
+};
+
+template <LayerModule M>
+constexpr LayerDescriptor layer_descriptor() {
+  LayerDescriptor result{[](Module& module, const Var& x) -> Var { return static_cast<M&>(module).forward(x); },
+                         nullptr, Activation::none};
+  if constexpr (requires { requires M::kTakesEpilogue; }) {
+    result.forward_with = [](Module& module, const Var& x, Activation activation) -> Var {
+      return static_cast<M&>(module).forward(x, activation);
+    };
+  }
+  if constexpr (requires {
+                  { M::kEpilogue } -> std::convertible_to<Activation>;
+                })
+    result.epilogue = M::kEpilogue;
+  return result;
+}
+
+}  // namespace detail
+
+/// Children are named "0", "1", …, as torch.nn.Sequential names them. A module that takes an activation with it
+/// (Linear), directly before one that is such (ReLU, GELU), runs as one kernel; names and results are the same.
+class Sequential : public ModuleOf<Sequential> {
+ public:
+  Sequential() = default;
+  /// Modules are moved in: Sequential(Linear(784, 10), ReLU()).
+  template <LayerModule... M>
+  requires(sizeof...(M) > 0 &&
+           !(sizeof...(M) == 1 && (std::same_as<M, Sequential> && ...))) explicit Sequential(M... m) {
+    (add(std::make_shared<M>(std::move(m))), ...);
+  }
+
+  /// Appends a module. Returns *this. Throws ValueError on a null one.
+  template <LayerModule M>
+  Sequential& add(std::shared_ptr<M> module) {
+    append(std::move(module), detail::layer_descriptor<M>());
+    return *this;
+  }
+  /// Makes a module of type M at the end: model.add<Linear>(784, 10, random).
+  template <LayerModule M, class... Arguments>
+  Sequential& add(Arguments&&... arguments) {
+    return add(std::make_shared<M>(std::forward<Arguments>(arguments)...));
+  }
+
+  Var forward(const Var& x) const;
+  int size() const { return static_cast<int>(steps_.size()); }
+  /// Throws IndexError.
+  Module& operator[](int index) const;
+
+ protected:
+  void members(Members& members) override {
+    for (size_t i = 0; i < steps_.size(); i++) members.child(std::to_string(i), steps_[i].module);
+  }
+
+ private:
+  struct Step {
+    std::shared_ptr<Module> module;
+    detail::LayerDescriptor layer;
+  };
+  void append(std::shared_ptr<Module> module, const detail::LayerDescriptor& layer);
+  std::vector<Step> steps_;
+};
+
+}  // namespace ashlar::nn

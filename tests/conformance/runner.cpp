@@ -59,9 +59,8 @@ struct Options {
 class CaseTest : public testing::Test {
  public:
   CaseTest(const Job& job, bool unchecked) : job_(job), unchecked_(unchecked) {}
-  void SetUp() override { before_ = set_forced_setting(job_.setting); }
-  void TearDown() override { set_forced_setting(before_); }
   void TestBody() override {
+    const InWay way(job_.way);
     if (unchecked_) return run_unchecked(job_);
     const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
                                              : check_result(*job_.item, job_.dtype, job_.device);
@@ -71,7 +70,6 @@ class CaseTest : public testing::Test {
  private:
   Job job_;
   bool unchecked_;
-  int before_ = -1;
 };
 
 // A device that was asked for and isn't there, or kernels that weren't built for it.
@@ -301,8 +299,8 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
   run.draws = options.draws;
   run.seed = options.seed.value_or(std::random_device{}());
   run.wanted = wanted;
-  run.settings = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
-    return settings_of(kernel, dtype, device, kernels);
+  run.ways = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
+    return ways_of(kernel, dtype, device, kernels);
   };
   run.program = options.program + (options.vendor ? " --vendor" : "");
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
@@ -410,7 +408,7 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--support", options.support, "Write the support table (Markdown)");
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
-  app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
+  app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL[,PLAN]: the cases of one candidate of ashlar-tune");
   app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
   auto* draws = app.add_option("--draws", options.draws,

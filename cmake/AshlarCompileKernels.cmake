@@ -17,5 +17,5 @@ endif()
 file(MAKE_DIRECTORY ${FOLDER})
 run(${FOLDER} ${GENERATOR} compile ${CODE_TARGET} ${CUDA_CAPABILITY} ${FOLDER} ${TUNED}/${CODE_TARGET} ${device_tools}
   --cache=${CACHE} --slots=${SLOTS})
-run(${FOLDER} ${COMPILER} -c -fPIC -w @tables.rsp)
+run(${FOLDER} ${COMPILER} -c -O1 -fPIC -w @tables.rsp)
 run(${FOLDER} ${LINKER} -r --unique -o ${OUTPUT} @objects.rsp)

@@ -83,6 +83,16 @@ struct ParameterDescription {
   On on = On::everywhere;
 };
 
+/// One way of several to compute a kernel (dsl/plans.h). Expressions over the fields of arguments' buffers: extents,
+/// strides, the min behind an input's last dimension.
+struct PlanDescription {
+  std::string name;
+  Expr applies = {};       ///< the calls it can serve; undefined: all
+  Expr preferred = {};     ///< those of them that it is for, by the order of the plans; undefined: all
+  Expr microseconds = {};  ///< the model: what a call takes on the device (device_multiprocessors() …); undefined: none
+  std::vector<std::string> tunables = {};  ///< those that it reads: the tuner leaves the others at their defaults
+};
+
 /// What every setting worth trying fulfils, as a sentence and as a test of the tunables' present values.
 struct SpaceRule {
   std::string text;
@@ -122,6 +132,8 @@ struct Descriptor {
   std::vector<ArgumentDescription> arguments;
   std::vector<ParameterDescription> parameters;
   std::vector<SpaceRule> space_rules;
+  bool has_plans = false;  ///< it is a kernel that declares plans, once its algorithm is defined
+  std::vector<PlanDescription> plans;
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
   OfNone of_none = OfNone::refused;       ///< KernelInfo::of_none

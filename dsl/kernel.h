@@ -20,6 +20,7 @@
 #include "dsl/checks.h"
 #include "dsl/functions.h"
 #include "dsl/operator.h"
+#include "dsl/plans.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"
 

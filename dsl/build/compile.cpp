@@ -7,12 +7,14 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "dsl/build/digest.h"
 #include "dsl/build/explain.h"
 #include "dsl/build/files.h"
 #include "dsl/build/job_slots.h"
+#include "dsl/build/plan_code.h"
 #include "dsl/build/settings.h"
 
 namespace ashlar::dsl {
@@ -20,15 +22,22 @@ namespace {
 
 using std::filesystem::path;
 
-// The layout of runtime/launch/kernel.h's KernelInstance, TunedGrid and TargetTable, without its headers: a table
-// compiles in milliseconds.
+// The layout of runtime/launch/kernel.h's KernelInstance, TunedGrid, PlanSet and TargetTable, without its headers: a
+// table compiles in milliseconds.
 constexpr const char* kTableTypes =
-    "struct Instance { unsigned key; int (*function)(void**); const char *symbol, *tunables, *device_functions; };\n"
+    "struct Instance { unsigned long long key; int (*function)(void**);\n"
+    "                  const char *symbol, *tunables, *device_functions, *plan; int plan_index; };\n"
     "struct Grid { unsigned key; unsigned long long device, family; const char* device_name;\n"
-    "              unsigned char low[4], count[4]; const unsigned char* settings; };\n"
+    "              unsigned char low[8], count[8]; const unsigned short* settings; };\n"
+    "struct Feature { unsigned char argument, dimension, field; };\n"
+    "struct Plans { unsigned key; int count; const unsigned short* settings; const Feature* features; int "
+    "feature_count;\n"
+    "               void (*judge)(const int*, unsigned long long*, unsigned long long*);\n"
+    "               void (*cost)(const int*, const double*, double*); };\n"
     "struct Table { const Instance* instances; int count; const Grid* grids; int grid_count;\n"
-    "               unsigned long long code_hash; };\n";
-static_assert(kMostSizes == 4 && sizeof(TunedGrid) == 48 && sizeof(KernelInstance) == 40 && sizeof(TargetTable) == 40);
+    "               unsigned long long code_hash; const Plans* plans; int plan_count; };\n";
+static_assert(kMostSizes == 8 && sizeof(TunedGrid) == 56 && sizeof(KernelInstance) == 56 && sizeof(TargetTable) == 56 &&
+              sizeof(PlanFeature) == 3 && sizeof(PlanSet) == 48);
 
 std::string list_of(const auto& numbers) {
   std::string text;
@@ -49,13 +58,32 @@ std::string quoted(const std::string& text) {
 /// One build with what the tables say about it.
 struct TunedBuild {
   const Build* build;
+  std::vector<PlanDescription> plans;
   BuildSettings tuned;
 };
 
-std::vector<TunedBuild> tuned_builds(const KernelSummary& kernel, const std::vector<TunedTable>& measured) {
+std::vector<TunedBuild> tuned_builds(const KernelSummary& kernel, const std::vector<TunedTable>& measured,
+                                     const Compiling& with) {
   std::vector<TunedBuild> builds;
-  for (const Build& build : kernel.builds) builds.push_back({&build, settings_of(kernel, build, measured)});
+  for (const Build& build : kernel.builds) {
+    std::vector<PlanDescription> plans = kernel.descriptor.has_plans
+                                             ? plans_of(build, with.code_target, with.cuda_capability)
+                                             : std::vector<PlanDescription>{};
+    BuildSettings tuned = settings_of(kernel, build, measured, plans);
+    builds.push_back({&build, std::move(plans), std::move(tuned)});
+  }
   return builds;
+}
+
+/// The place of a setting's plan among them; -1: it has none.
+int index_of_plan(const std::vector<PlanDescription>& plans, const Setting& setting) {
+  const auto found = std::ranges::find(plans, plan_of(setting), &PlanDescription::name);
+  return found == plans.end() ? -1 : static_cast<int>(found - plans.begin());
+}
+
+/// The tunables of a setting as a table shows them: without its plan.
+std::string tunables_of(const Setting& setting) {
+  return text_of(plan_of(setting).empty() ? setting : Setting(setting.begin() + 1, setting.end()));
 }
 
 /// Where a compiled function's GPU functions are listed until its table is written.
@@ -67,42 +95,60 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
   std::ofstream out(file);
   out << kTableTypes;
   struct Row {
-    uint32_t key;
-    std::string symbol, tunables, device_functions;
+    uint64_t key;
+    std::string symbol, tunables, device_functions, plan;
+    int plan_index;
   };
   std::vector<Row> rows;
-  std::string grids;
-  int grid_count = 0;
-  for (const auto& [build, tuned] : builds) {
+  std::string grids, plan_sets;
+  int grid_count = 0, plan_count = 0;
+  std::set<std::string> written;
+  uint64_t code_hash = identity_hash({});
+  for (const auto& [build, plans, tuned] : builds) {
     for (size_t s = 0; s < tuned.settings.size(); s++) {
       rows.push_back({with_setting(build->key.packed(), static_cast<int>(s)),
                       symbol_of(*kernel.entry, *build, code_target, tuned.settings[s]),
-                      text_of(tuned.settings[s]),
-                      {}});
+                      tunables_of(tuned.settings[s]),
+                      {},
+                      plan_of(tuned.settings[s]),
+                      index_of_plan(plans, tuned.settings[s])});
       const path functions = list_of_functions(file.parent_path(), rows.back().symbol);
       if (std::filesystem::exists(functions)) rows.back().device_functions = read_file(functions);
       out << "extern \"C\" int " << rows.back().symbol << "_argv(void**);\n";
     }
     for (const Grid& grid : tuned.grids) {
-      out << "static const unsigned char grid_" << grid_count << "[] = " << list_of(grid.settings) << ";\n";
+      out << "static const unsigned short grid_" << grid_count << "[] = " << list_of(grid.settings) << ";\n";
       grids += "  {" + std::to_string(build->key.packed()) + "u, " + std::to_string(identity_hash(grid.device)) +
                "ull, " + std::to_string(identity_hash(grid.family)) + "ull, " + quoted(grid.device) + ", " +
                list_of(grid.low) + ", " + list_of(grid.count) + ", grid_" + std::to_string(grid_count++) + "},\n";
     }
+    if (plans.empty()) continue;
+    const PlanCode code = plan_code(kernel, plans);
+    if (written.empty()) out << kPlanHelpers;
+    if (written.insert(code.name).second) out << code.text;
+    code_hash = identity_hash(code.text, code_hash);  // a changed condition sends calls to other code
+    std::vector<int> settings;  // the last plan has setting 0, and the others follow (settings_of())
+    for (size_t i = 0; i < plans.size(); i++) settings.push_back(static_cast<int>((i + 1) % plans.size()));
+    const std::string number = std::to_string(plan_count++);
+    out << "static const unsigned short plan_settings_" << number << "[] = " << list_of(settings) << ";\n";
+    plan_sets += "  {" + std::to_string(build->key.packed()) + "u, " + std::to_string(plans.size()) +
+                 ", plan_settings_" + number + ", features_" + code.name + ", " + std::to_string(code.features) +
+                 ", judge_" + code.name + ", " + (code.has_model ? "cost_" + code.name : "nullptr") + "},\n";
   }
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.key < b.key; });
   out << "static const Instance instances[] = {\n";
-  uint64_t code_hash = identity_hash({});
   for (const Row& row : rows) {
-    out << "  {" << row.key << "u, " << row.symbol << "_argv, \"" << row.symbol << "\", " << quoted(row.tunables)
-        << ", " << quoted(row.device_functions) << "},\n";
+    out << "  {" << row.key << "ull, " << row.symbol << "_argv, \"" << row.symbol << "\", " << quoted(row.tunables)
+        << ", " << quoted(row.device_functions) << ", " << quoted(row.plan) << ", " << row.plan_index << "},\n";
     code_hash = identity_hash(row.symbol, code_hash);
     code_hash = identity_hash(read_file(file.parent_path() / (row.symbol + ".o")), code_hash);
   }
   out << "};\n";
   if (grid_count > 0) out << "static const Grid grids[] = {\n" << grids << "};\n";
+  if (plan_count > 0) out << "static const Plans plans[] = {\n" << plan_sets << "};\n";
   out << "extern \"C\" const Table " << table_of(*kernel.entry, code_target) << " = {instances, " << rows.size() << ", "
-      << (grid_count > 0 ? "grids, " : "nullptr, ") << grid_count << ", " << code_hash << "ull};\n";
+      << (grid_count > 0 ? "grids, " : "nullptr, ") << grid_count << ", " << code_hash << "ull, "
+      << (plan_count > 0 ? "plans, " : "nullptr, ") << plan_count << "};\n";
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 
@@ -127,13 +173,14 @@ struct Planned {
 
 /// Writes one for each instance and each setting of its tunables that a table uses. Throws DataError on a table that
 /// doesn't fit.
-void write_plan(const std::string& code_target, const std::vector<TunedTable>& measured, const path& file) {
+void write_plan(const Compiling& with, const std::vector<TunedTable>& measured, const path& file) {
+  const std::string& code_target = with.code_target;
   std::vector<KernelSummary> summaries;
   for (const KernelEntry& entry : kernels()) summaries.push_back(summarize(entry, code_target));
   check_instances(summaries, measured);
   std::ofstream out(file);
   for (const KernelSummary& kernel : summaries) {
-    for (const auto& [build, tuned] : tuned_builds(kernel, measured)) {
+    for (const auto& [build, plans, tuned] : tuned_builds(kernel, measured, with)) {
       for (const Setting& setting : tuned.settings) {
         out << kernel.entry->name << ' ' << build->name() << ' '
             << symbol_of(*kernel.entry, *build, code_target, setting) << ' ' << text_of(setting) << '\n';
@@ -257,7 +304,7 @@ void compile_kernels(const Compiling& with, const path& folder, const path& tune
   // has compiled everything: which kernels there are in which settings, a child finds out.
   const path plan_file = folder / "plan";
   Children planner(1);
-  planner.start("the tuned tables", [&] { write_plan(with.code_target, measured, plan_file); });
+  planner.start("the tuned tables", [&] { write_plan(with, measured, plan_file); });
   planner.finish();
   std::vector<Planned> plan;
   std::ifstream lines(plan_file);
@@ -279,7 +326,7 @@ void compile_kernels(const Compiling& with, const path& folder, const path& tune
   for (const KernelEntry& entry : kernels()) {
     const KernelSummary kernel = summarize(entry, with.code_target);
     const std::string table = table_of(entry, with.code_target);
-    write_table(kernel, tuned_builds(kernel, measured), with.code_target, folder / (table + ".cpp"));
+    write_table(kernel, tuned_builds(kernel, measured, with), with.code_target, folder / (table + ".cpp"));
     tables << table << ".cpp\n";
     objects << table << ".o\n";
   }
@@ -301,7 +348,8 @@ void write_absent_tables(const path& folder) {
     std::ofstream out(folder / (code_target + ".cpp"));
     out << kTableTypes;
     for (const KernelEntry& entry : kernels()) {
-      out << "extern \"C\" const Table " << table_of(entry, code_target) << " = {nullptr, 0, nullptr, 0, 0};\n";
+      out << "extern \"C\" const Table " << table_of(entry, code_target)
+          << " = {nullptr, 0, nullptr, 0, 0, nullptr, 0};\n";
     }
     if (!out) throw std::runtime_error("can't write to " + folder.string());
   }

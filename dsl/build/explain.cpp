@@ -28,6 +28,16 @@ void explain(std::ostream& out, const std::string& kernel, const std::string& in
     out << "\n";
   }
   for (const SpaceRule& rule : descriptor.space_rules) out << "  rule: " << rule.text << "\n";
+  if (descriptor.plans.size() > 1) out << "\nplans, in the order in which they are tried (plan=NAME explains one)\n";
+  const std::string shown =
+      plan_of(setting).empty() ? descriptor.plans.empty() ? "" : descriptor.plans.back().name : plan_of(setting);
+  for (const PlanDescription& plan : descriptor.plans) {
+    if (descriptor.plans.size() < 2) break;
+    out << (plan.name == shown ? "* " : "  ") << plan.name;
+    if (plan.applies.defined()) out << "\n      where " << plan.applies;
+    if (plan.preferred.defined()) out << "\n      preferred where " << plan.preferred;
+    out << "\n";
+  }
   out << "\nloop nest" << std::endl;
   pipeline.print_loop_nest();  // to stderr
 }

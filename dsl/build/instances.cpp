@@ -149,10 +149,22 @@ std::string symbol_of(const KernelEntry& entry, const Build& build, const std::s
                       const Setting& setting) {
   const std::string symbol = "ashlar_" + entry.name + build.suffix + "_" + code_target;
   if (setting.empty()) return symbol;
+  const std::string plan = plan_of(setting);
+  const std::string of_plan = plan.empty() ? symbol : symbol + "_" + plan;
+  if (setting.size() == 1 && !plan.empty()) return of_plan;
   // By content, so that an object doesn't depend on what else a table holds.
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(identity_hash(text_of(setting))));
-  return symbol + "_" + hash;
+  return of_plan + "_" + hash;
+}
+
+std::vector<PlanDescription> plans_of(const Build& build, const std::string& code_target, int cuda_capability) {
+  const auto kernel = create(build, halide_target(code_target, cuda_capability));
+  if (!kernel->descriptor().has_plans) return {};
+  kernel->generator().build_pipeline();
+  std::vector<PlanDescription> plans = kernel->descriptor().plans;
+  if (plans.size() == 1) plans.clear();
+  return plans;
 }
 
 std::string text_of(const Setting& setting) {

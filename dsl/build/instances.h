@@ -16,7 +16,8 @@ struct Build {
   std::string name() const { return suffix.substr(1); }
 };
 
-/// Tunables that aren't at their default, in the order of the kernel's definition: name and value.
+/// The plan of a kernel that has several, as "plan", and tunables that aren't at their default, in the order of the
+/// kernel's definition: name and value.
 using Setting = std::vector<std::pair<std::string, std::string>>;
 
 /// A kernel with what all its instances say together.
@@ -32,10 +33,18 @@ KernelSummary summarize(const KernelEntry& entry);
 /// widest_on_cpu(), and cpu_avx512 has f32 alone; the runtime takes what is missing from the next narrower target.
 KernelSummary summarize(const KernelEntry& entry, const std::string& code_target);
 
+/// What the plans of one build are, in their order; none where it has one way only.
+std::vector<PlanDescription> plans_of(const Build& build, const std::string& code_target, int cuda_capability);
+/// The name under which a Setting has its plan, before its tunables.
+inline constexpr const char* kPlanOfSetting = "plan";
+inline std::string plan_of(const Setting& setting) {
+  return setting.empty() || setting[0].first != kPlanOfSetting ? "" : setting[0].second;
+}
+
 /// "x86-64-linux-…" for a code target; throws Halide::CompileError on an unknown name.
 Halide::Target halide_target(const std::string& code_target, int cuda_capability);
 
-/// "ashlar_softmax_f32_cuda"; with a setting, a hash of it behind that.
+/// "ashlar_softmax_f32_cuda"; with a setting, its plan and a hash of its tunables behind that.
 std::string symbol_of(const KernelEntry& entry, const Build& build, const std::string& code_target,
                       const Setting& setting = {});
 /// "tile_rows=128 tile_depth=16"

@@ -9,7 +9,7 @@ namespace ashlar::dsl {
 namespace {
 
 constexpr int kReach = 2;             // classes: a factor of 4
-constexpr size_t kMostCells = 16384;  // bytes in every program that links the kernel
+constexpr size_t kMostCells = 16384;  // of two bytes in every program that links the kernel
 
 [[noreturn]] void refuse(const TunedTable& table, const std::string& came, const std::string& needed) {
   throw DataError("tuned table " + table.file.string(), came, needed,
@@ -18,9 +18,20 @@ constexpr size_t kMostCells = 16384;  // bytes in every program that links the k
 
 /// A point's tunables in the kernel's order, those at their default left out.
 Setting setting_of(const KernelSummary& kernel, const TunedTable& table, const std::string& where,
-                   const TunedPoint& point) {
+                   const TunedPoint& point, const std::vector<PlanDescription>& plans) {
   Setting setting;
   size_t known = 0;
+  if (const auto plan = point.tunables.find(kPlanOfSetting); plan != point.tunables.end() && !plans.empty()) {
+    if (std::ranges::find(plans, plan->second, &PlanDescription::name) == plans.end()) {
+      std::string names;
+      for (const PlanDescription& one : plans) names += (names.empty() ? "" : ", ") + one.name;
+      refuse(table, where + ": plan " + plan->second, "one of its plans " + names);
+    }
+    setting.emplace_back(kPlanOfSetting, plan->second);
+    known++;
+  } else if (!plans.empty() && !point.tunables.empty()) {
+    refuse(table, where + ": tunables without a plan", "the plan that they belong to, {\"plan\": \"NAME\", …}");
+  }
   for (const ParameterDescription& parameter : kernel.descriptor.parameters) {
     if (parameter.is_comptime) continue;
     const auto found = point.tunables.find(parameter.name);
@@ -36,6 +47,7 @@ Setting setting_of(const KernelSummary& kernel, const TunedTable& table, const s
   if (known != point.tunables.size()) {
     for (const auto& [name, value] : point.tunables) {
       const auto is_it = [&](const ParameterDescription& p) { return !p.is_comptime && p.name == name; };
+      if (!plans.empty() && name == kPlanOfSetting) continue;
       if (std::ranges::none_of(kernel.descriptor.parameters, is_it)) {
         refuse(table, where + ": " + name, "a tunable of the kernel");
       }
@@ -81,14 +93,19 @@ Grid grid_of(const TunedTable& table, const std::vector<TunedPoint>& points, con
       }
       if (largest > kReach || distance >= nearest) continue;
       nearest = distance;
-      grid.settings[cell] = static_cast<uint8_t>(setting_of[p]);
+      grid.settings[cell] = static_cast<uint16_t>(setting_of[p]);
     }
   }
   return grid;
 }
 
-BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables) {
-  BuildSettings result{{Setting{}}, {}};
+BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables,
+                          const std::vector<PlanDescription>& plans) {
+  BuildSettings result{{}, {}};
+  if (plans.empty()) result.settings.emplace_back();
+  for (size_t i = 0; i < plans.size(); i++) {
+    result.settings.push_back({{kPlanOfSetting, plans[(i + plans.size() - 1) % plans.size()].name}});
+  }
   const std::string where = kernel.entry->name + " " + build.name();
   const auto sizes = static_cast<size_t>(kernel.descriptor.form->size_count());
   for (const TunedTable& table : tables) {
@@ -102,7 +119,11 @@ BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const
         refuse(table, where + ": " + std::to_string(point.sizes.size()) + " sizes",
                std::to_string(sizes) + " for a kernel of this form");
       }
-      const Setting setting = setting_of(kernel, table, where, point);
+      const Setting setting = setting_of(kernel, table, where, point, plans);
+      if (setting.empty() && !plans.empty()) {
+        indices.push_back(kUntuned);
+        continue;
+      }
       auto found = std::ranges::find(result.settings, setting);
       if (found == result.settings.end()) found = result.settings.insert(found, setting);
       indices.push_back(static_cast<int>(found - result.settings.begin()));

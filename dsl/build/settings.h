@@ -11,17 +11,20 @@ namespace ashlar::dsl {
 struct Grid {
   std::string device, family;
   std::vector<int> low, count;
-  std::vector<uint8_t> settings;
+  std::vector<uint16_t> settings;
 };
 
 struct BuildSettings {
-  std::vector<Setting> settings;  ///< the first is the default: empty
+  std::vector<Setting> settings;  ///< the first serves every call: without plans the default, which is empty
   std::vector<Grid> grids;        ///< one for each table that measured this build
 };
 
-/// Reads what `tables` say about one build. Throws DataError naming file and rule: a tunable or value that the kernel
-/// hasn't, a wrong number of sizes, too many settings, sizes too far apart for a grid.
-BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables);
+/// Reads what `tables` say about one build, whose plans these are. The settings begin with the plans (the last one,
+/// which serves every call, and then the others in their order). Throws DataError naming file and rule: a plan, a
+/// tunable or a value that the kernel hasn't, tunables without a plan of a kernel with plans, a wrong number of sizes,
+/// too many settings, sizes too far apart for a grid.
+BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables,
+                          const std::vector<PlanDescription>& plans = {});
 
 /// Throws DataError where a table names an instance that a kernel of this executable hasn't.
 void check_instances(const std::vector<KernelSummary>& kernels, const std::vector<TunedTable>& tables);

@@ -1,5 +1,6 @@
 #include "dsl/build/space.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -21,19 +22,23 @@ bool means_something(On on, const std::string& code_target) {
   return false;
 }
 
-Space space_of(const KernelSummary& kernel, const Build& build, const std::string& code_target, int cuda_capability) {
-  const Halide::Target target = halide_target(code_target, cuda_capability);
+namespace {
+
+/// Every combination of the tunables; of a plan, of those that it reads.
+void add_settings(const KernelSummary& kernel, const Build& build, const std::string& code_target,
+                  const Halide::Target& target, const PlanDescription* plan, Space& space) {
   std::vector<ParameterDescription> tunables;
   int64_t combinations = 1;
   for (const ParameterDescription& parameter : kernel.descriptor.parameters) {
     if (parameter.is_comptime || !means_something(parameter.on, code_target)) continue;
+    if (plan != nullptr && std::ranges::find(plan->tunables, parameter.name) == plan->tunables.end()) continue;
     tunables.push_back(parameter);
     combinations *= static_cast<int64_t>(parameter.values.size());
   }
   const Halide::Target before = std::exchange(Descriptor::target, target);  // rules may read it
-  Space space;
   for (int64_t combination = 0; combination < combinations; combination++) {
     Setting setting;
+    if (plan != nullptr) setting.emplace_back(kPlanOfSetting, plan->name);
     int64_t rest = combination;
     for (const ParameterDescription& parameter : tunables) {
       const auto count = static_cast<int64_t>(parameter.values.size());
@@ -46,15 +51,29 @@ Space space_of(const KernelSummary& kernel, const Build& build, const std::strin
     for (const SpaceRule& rule : instance->descriptor().space_rules) {
       if (broken == nullptr && !rule.holds()) broken = &rule;
     }
-    if (broken == nullptr || setting.empty())
+    if (broken == nullptr || combination == 0)
       space.settings.push_back(setting);
     else
       space.left_out[broken->text]++;
   }
   Descriptor::target = before;
-  return space;
 }
 
+}  // namespace
+
+Space space_of(const KernelSummary& kernel, const Build& build, const std::string& code_target, int cuda_capability) {
+  const Halide::Target target = halide_target(code_target, cuda_capability);
+  const std::vector<PlanDescription> plans =
+      kernel.descriptor.has_plans ? plans_of(build, code_target, cuda_capability) : std::vector<PlanDescription>{};
+  Space space;
+  if (plans.empty()) {
+    add_settings(kernel, build, code_target, target, nullptr, space);
+  } else {
+    space.settings.emplace_back();  // every plan where it is chosen
+    for (const PlanDescription& plan : plans) add_settings(kernel, build, code_target, target, &plan, space);
+  }
+  return space;
+}
 void write_spaces(std::ostream& out, const std::string& code_target, int cuda_capability) {
   using nlohmann::ordered_json;
   ordered_json all = ordered_json::array();

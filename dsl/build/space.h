@@ -17,7 +17,8 @@ struct Space {
 };
 
 /// Every combination of the tunables that mean something on `code_target`, as far as the rules allow. The default stays
-/// whatever they say: it is what others are compared with.
+/// whatever they say: it is what others are compared with. Of a kernel with plans, {} is all of them, each where it is
+/// chosen; then come each plan and its combinations of the tunables that it reads.
 Space space_of(const KernelSummary& kernel, const Build& build, const std::string& code_target, int cuda_capability);
 
 /// The spaces of all instances of all kernels of this executable, as JSON: for ashlar-tune.

@@ -242,6 +242,14 @@ std::string cuda_capability(int index) {
   return major > 0 ? std::to_string(major) + "." + std::to_string(minor) : "unknown";
 }
 
+CudaSpeed cuda_speed(int index) noexcept {
+  constexpr int kMultiprocessors = 16, kClock = 13, kMemoryClock = 36, kBusWidth = 37;  // kHz, kHz, bits
+  const int multiprocessors = attribute_of(index, kMultiprocessors), clock = attribute_of(index, kClock);
+  const double bits_per_millisecond = 2.0 * attribute_of(index, kMemoryClock) * attribute_of(index, kBusWidth);
+  return {multiprocessors > 0 ? multiprocessors : 132, clock > 0 ? clock * 1e-6 : 1.98,
+          bits_per_millisecond > 0 ? bits_per_millisecond / 8e6 : 4800};
+}
+
 int cuda_shared_bytes(int index) noexcept {
   constexpr int kMostOfBlock = 97, kOfEveryBlock = 48 << 10;  // the first has to be asked for (kernel_module.cpp)
   static KnownValues known{};

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/device/device_identity.h"
 #include "runtime/launch/form.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
 
 namespace ashlar {
@@ -25,10 +24,10 @@ const KernelInstance* replaced(const KernelInfo& kernel, KernelKey key) {
   return meant ? &in_place->instance : nullptr;
 }
 
-const KernelInstance* find_in(const TargetTable& table, uint32_t key) {
+const KernelInstance* find_in(const TargetTable& table, uint64_t key) {
   const KernelInstance* end = table.instances + table.count;
   const KernelInstance* found =
-      std::lower_bound(table.instances, end, key, [](const KernelInstance& i, uint32_t k) { return i.key < k; });
+      std::lower_bound(table.instances, end, key, [](const KernelInstance& i, uint64_t k) { return i.key < k; });
   return found != end && found->key == key ? found : nullptr;
 }
 
@@ -84,6 +83,14 @@ int setting_in(const TunedGrid& grid, int size_count, const CanonicalSizes& size
   return grid.settings[at];
 }
 
+/// The plans of an instance, or nullptr.
+const PlanSet* find_plans(const TargetTable& table, uint32_t key) {
+  const PlanSet* end = table.plans + table.plan_count;
+  const PlanSet* found =
+      std::lower_bound(table.plans, end, key, [](const PlanSet& p, uint32_t k) { return p.key < k; });
+  return found != end && found->key == key ? found : nullptr;
+}
+
 /// One line for each distinct choice of the process.
 void log_choice(const KernelInfo& kernel, const KernelInstance& chosen, Device device, const CanonicalSizes& sizes,
                 const std::string& why) {
@@ -92,11 +99,41 @@ void log_choice(const KernelInfo& kernel, const KernelInstance& chosen, Device d
   for (size_t i = 0; i < static_cast<size_t>(form.size_count()); ++i) {
     line += std::string(form.sizes[i]) + " " + std::to_string(sizes[i]) + ", ";
   }
-  line += (*chosen.tunables ? chosen.tunables : "default tunables") + (" (" + why + ")");
-  static std::mutex& mutex = *new std::mutex;
-  static std::set<std::string>& said = *new std::set<std::string>;
-  const std::lock_guard lock(mutex);
-  if (said.insert(line).second) log(line);
+  if (*chosen.plan) line += "plan " + std::string(chosen.plan) + ", ";
+  log_once(line + (*chosen.tunables ? chosen.tunables : "default tunables") + " (" + why + ")");
+}
+
+/// What is chosen among the plans of an instance.
+struct ChosenPlan {
+  const KernelInstance* instance;
+  const char* why;
+  double microseconds = -1;  ///< by the model
+};
+
+/// `wanted` is the setting that is forced or that a table names; nullptr: neither.
+ChosenPlan choose_plan(const KernelInfo& kernel, const TargetTable& table, const PlanSet& plans,
+                       const KernelInstance* wanted, Device device, std::span<const Tensor> inputs,
+                       std::span<const Tensor> outputs) {
+  const PlanJudgement judged = judge_plans(kernel, plans, inputs, outputs);
+  const auto row = [&](int plan) { return find_in(table, with_setting(plans.key, plans.settings[plan])); };
+  if (any_plan_forced()) [[unlikely]] {
+    const KernelInstance* first = nullptr;
+    int best = -1;
+    for (int plan = 0; plan < plans.count; ++plan) {
+      if ((judged.applies >> plan & 1) == 0) continue;
+      const KernelInstance* one = row(plan);
+      const int rank = forced_rank(one->plan);
+      if (rank >= 0 && (best < 0 || rank < best)) {
+        best = rank;
+        first = one;
+      }
+    }
+    if (first != nullptr) return {first, "forced by name"};
+  }
+  if (wanted != nullptr && (judged.applies >> wanted->plan_index & 1) != 0) return {wanted, nullptr};
+  double microseconds = 0;
+  const int plan = choose_among(plans, judged, device, microseconds);
+  return {row(plan), microseconds < 0 ? "in the order of its plans" : "by the model", microseconds};
 }
 
 }  // namespace
@@ -110,29 +147,41 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
   const Found found = find(kernel, key, device.kind);
   const int forced = forced_setting.load(std::memory_order_relaxed);
   const bool logs = environment().log_dispatch;
-  if (found.instance == nullptr || (found.table->grid_count == 0 && forced < 0 && !logs)) [[likely]]
+  if (found.instance == nullptr ||
+      (found.table->grid_count == 0 && found.table->plan_count == 0 && forced < 0 && !logs)) [[likely]]
     return found.instance;
 
-  const CanonicalSizes sizes = kernel.form->sizes(inputs, outputs);
+  const uint32_t packed = key.packed();
+  const bool needs_sizes = found.table->grid_count > 0 || logs;
+  const CanonicalSizes sizes = needs_sizes ? kernel.form->sizes(inputs, outputs) : CanonicalSizes{};
   const TunedGrid* grid = nullptr;
-  int setting = std::max(forced, 0);
+  int setting = forced > 0 ? forced : kUntuned;
   if (forced < 0 && found.table->grid_count > 0) {
-    grid = find_grid(*found.table, key.packed(), device_identity(device));
+    grid = find_grid(*found.table, packed, device_identity(device));
     if (grid) setting = setting_in(*grid, kernel.form->signature.size_count(), sizes);
   }
-  const KernelInstance* chosen = nullptr;
-  if (setting > 0 && setting != kNoneNear) chosen = find_in(*found.table, with_setting(key.packed(), setting));
-  if (chosen == nullptr) chosen = found.instance;
-  if (forced >= 0) {
-    if (const KernelInstance* in_place = replaced(kernel, key)) chosen = in_place;
+  const KernelInstance* wanted = setting < kUntuned ? find_in(*found.table, with_setting(packed, setting)) : nullptr;
+  const KernelInstance* in_place = forced >= 0 ? replaced(kernel, key) : nullptr;
+  if (in_place != nullptr && in_place->plan_index >= 0) wanted = in_place;
+  const KernelInstance* chosen = wanted ? wanted : found.instance;
+  std::string why;
+  if (const PlanSet* plans = found.table->plan_count > 0 ? find_plans(*found.table, packed) : nullptr) {
+    const ChosenPlan plan = choose_plan(kernel, *found.table, *plans, wanted, device, inputs, outputs);
+    chosen = plan.instance;
+    if (logs && plan.why != nullptr) why = plan.why;
+    if (logs && plan.microseconds >= 0) why += ": " + std::to_string(plan.microseconds) + " us";
   }
+  if (in_place != nullptr && in_place->plan_index < 0) chosen = in_place;
   if (logs) {
+    const std::string table =
+        setting == kNoneNear      ? "no measured size is near, in the table of " + std::string(grid->device_name)
+        : grid                    ? "table of " + std::string(grid->device_name)
+        : found.table->grid_count ? "no table of this instance for a device like " + device_identity(device).name
+                                  : "no table of this kernel";
     log_choice(kernel, *chosen, device, sizes,
-               forced >= 0               ? "forced"
-               : setting == kNoneNear    ? "no measured size is near, in the table of " + std::string(grid->device_name)
-               : grid                    ? "table of " + std::string(grid->device_name)
-               : found.table->grid_count ? "no table of this instance for a device like " + device_identity(device).name
-                                         : "no table of this kernel");
+               !why.empty()  ? why + (forced >= 0 ? "" : "; " + table)
+               : forced >= 0 ? "forced"
+                             : table);
   }
   return chosen;
 }

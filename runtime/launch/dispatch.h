@@ -1,5 +1,6 @@
 // From a call to the compiled function that serves it: code for the processor, then the setting of the tunables that
-// the tuned tables name for this device and these sizes. Constant time: two binary searches and one look-up.
+// the tuned tables name for this device and these sizes, or the plan that suits them (plans.h). Constant time: two binary
+// searches and one look-up, and where the kernel has plans, their conditions.
 #pragma once
 
 #include <span>
@@ -14,7 +15,9 @@ const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, Dev
 
 /// The instance to call, or nullptr when there is none. In this order: the forced setting (set_forced_setting());
 /// what a table of this very device says; what one of a device of the same family says; the default, also for sizes
-/// that lie more than a factor of 4 away from every measured one (sizes beyond the largest count as the largest).
+/// that lie more than a factor of 4 away from every measured one (sizes beyond the largest count as the largest). Where
+/// the kernel has plans, a plan forced by name comes before all of these; a forced or tuned plan that can't serve the
+/// call counts as none; and the default is what plans.h says.
 const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, Device device,
                                       std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 

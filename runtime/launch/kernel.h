@@ -23,7 +23,7 @@ inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "
 constexpr const char* name_of(CodeTarget target) { return kCodeTargetNames[static_cast<size_t>(target)]; }
 
 /// The most sizes by which a tuner tells two calls of one form apart (FormSignature::sizes).
-inline constexpr int kMostSizes = 4;
+inline constexpr int kMostSizes = 8;
 
 /// The class of a size is its logarithm to base 2, rounded: 725 … 1448 are class 10. 0 and 1 are class 0.
 constexpr int size_class(int64_t size) {
@@ -56,12 +56,12 @@ struct KernelKey {
   std::array<DType, 2> elements{DType::f32, DType::f32};
   uint16_t variant = 0;  ///< below kMostVariants
 
-  /// Bits 0 to 4 and 5 to 9 are the elements, 10 to 23 the variant; a setting follows (with_setting()).
+  /// Bits 0 to 4 and 5 to 9 are the elements, 10 to 23 the variant; of a KernelInstance's key, bits 32 to 47 a setting.
   constexpr uint32_t packed() const {
     return static_cast<uint32_t>(elements[0]) | static_cast<uint32_t>(elements[1]) << 5 | uint32_t{variant} << 10;
   }
   /// The key that packed() made, whatever setting stands with it.
-  static constexpr KernelKey unpacked(uint32_t key) {
+  static constexpr KernelKey unpacked(uint64_t key) {
     return {{static_cast<DType>(key & 31), static_cast<DType>(key >> 5 & 31)},
             static_cast<uint16_t>(key >> 10 & 16383)};
   }
@@ -69,25 +69,56 @@ struct KernelKey {
 /// The most combinations of comptime values that one kernel may have.
 inline constexpr int kMostVariants = 1 << 14;
 
-/// The most settings of the tunables that one instance may be compiled with.
-inline constexpr int kMostSettings = 255;
-/// In a TunedGrid, in place of a setting: no size near was measured, so the default runs.
-inline constexpr uint8_t kNoneNear = 255;
+/// The most settings of its tunables and plans that one instance may be compiled with.
+inline constexpr int kMostSettings = 65534;
+/// In a TunedGrid, in place of a setting: as if there were no table. None near: no size near was measured.
+inline constexpr uint16_t kUntuned = 65534, kNoneNear = 65535;
 
 /// One compiled function, called the Halide way: addresses of the user context, then of each argument.
 struct KernelInstance {
-  uint32_t key;  ///< KernelKey::packed(), and in the highest byte the setting of its tunables: 0 is the default
+  uint64_t key;  ///< KernelKey::packed(), and from bit 32 on the setting: 0 serves every call
   int (*function)(void** arguments);
   const char* symbol;
   const char* tunables = "";          ///< those that aren't the default's: "tile_rows=128 tile_depth=16"
   const char* device_functions = "";  ///< the GPU functions among which it chooses, separated by blanks
+  const char* plan = "";              ///< which of the kernel's plans it is; none: the kernel has one way only
+  int plan_index = -1;                ///< its place in PlanSet::settings, also with other tunables
 
-  constexpr int setting() const { return static_cast<int>(key >> 24); }
+  constexpr int setting() const { return static_cast<int>(key >> 32); }
 };
 /// The key of another setting of the same instance.
-constexpr uint32_t with_setting(uint32_t key, int setting) {
-  return (key & 0xffffffu) | static_cast<uint32_t>(setting) << 24;
+constexpr uint64_t with_setting(uint64_t key, int setting) {
+  return (key & 0xffffffffu) | static_cast<uint64_t>(setting) << 32;
 }
+
+/// A number by which plans are chosen: a field of an argument's buffer, as compiled kernels see it (Halide's order of
+/// dimensions, the innermost first; an input's offset is the negative min of the one behind its last).
+struct PlanFeature {
+  enum class Field : uint8_t { min, extent, stride };
+  uint8_t argument;  ///< index into KernelInfo::arguments
+  uint8_t dimension;
+  Field field;
+};
+inline constexpr int kMostPlanFeatures = 48;
+inline constexpr int kMostPlans = 64;
+
+/// The plans of one instance, which are compiled by themselves. Made by the build from what the kernel declares
+/// (dsl/plans.h).
+struct PlanSet {
+  uint32_t key;              ///< KernelKey::packed()
+  int count;                 ///< of plans
+  const uint16_t* settings;  ///< of each plan with default tunables, in the order in which they are tried
+  const PlanFeature* features;
+  int feature_count;
+  /// Which plans may be called, and which of those the kernel's author prefers: a bit each, the first plan's the
+  /// lowest. The last plan's are always set.
+  void (*judge)(const int* features, uint64_t* applies, uint64_t* preferred);
+  /// What each call would take by the author's model, for a device with these numbers (PlanDevice). Null: no model.
+  void (*cost)(const int* features, const double* device, double* microseconds);
+};
+/// What models know of a device, by their indices.
+enum class PlanDevice : uint8_t { multiprocessors, gigahertz, gigabytes_per_second };
+inline constexpr int kPlanDeviceNumbers = 3;
 
 /// By which a device and its like are known in a table (FNV-1a). Given the hash of a text, that of it and `text`.
 constexpr uint64_t identity_hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
@@ -103,7 +134,7 @@ struct TunedGrid {
   const char* device_name;
   std::array<uint8_t, kMostSizes> low;    ///< per size, the lowest class of the box
   std::array<uint8_t, kMostSizes> count;  ///< per size, its number of classes
-  const uint8_t* settings;                ///< row-major, the last size fastest; or kNoneNear
+  const uint16_t* settings;               ///< row-major, the last size fastest; or kUntuned, kNoneNear
 };
 
 /// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.
@@ -113,6 +144,8 @@ struct TargetTable {
   const TunedGrid* grids = nullptr;  ///< sorted by key
   int grid_count = 0;
   uint64_t code_hash = 0;  ///< of the compiled code of all instances and settings, the same wherever it was built
+  const PlanSet* plans = nullptr;  ///< sorted by key
+  int plan_count = 0;
 };
 
 /// A comptime parameter: its name and its values' names.
@@ -127,7 +160,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 2;
+inline constexpr uint32_t kTablesVersion = 3;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.

@@ -239,6 +239,7 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   if (const OutputDetour detour(arguments); detour.needed()) {
     CallArguments redirected = arguments;
     redirected.outputs = detour.outputs();
+    instance = choose_instance(kernel, key, device, inputs, redirected.outputs);  // a plan may ask for their strides
     run_on_device(kernel, key, *instance, redirected, stream);
     detour.store();
   } else {

@@ -43,8 +43,8 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 /// True when `kernel` has this instance for the device's kind of processor (and this CPU's features).
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 
-/// Makes every launch of the process use the n-th setting of its instance's tunables where that is compiled, and the
-/// default (0) where it isn't; -1, as at the start: by the tuned tables. Returns what held before. For tests and
+/// Makes every launch of the process use the n-th setting of its instance's tunables and plans where that is compiled
+/// and can serve the call, and the default (0) where it isn't or can't; -1, as at the start: by the tuned tables. Returns what held before. For tests and
 /// tuners.
 int set_forced_setting(int setting);
 
@@ -56,7 +56,8 @@ struct Replacement {
   KernelInstance instance;
 };
 /// From now on the calls of the process that would run that instance, on whatever device, run the replacement's
-/// function while a setting is forced; nullptr, as at the start: none do. The replacement must outlive its use.
+/// function while a setting is forced, one with a plan_index those that the plan can serve; nullptr, as at the start:
+/// none do. The replacement must outlive its use.
 void set_replacement(const Replacement* replacement);
 
 /// Told of every call of a compiled kernel just before it, on the calling thread. For tests that ask what was reached.

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 namespace ashlar::detail {
@@ -60,6 +62,8 @@ const Environment& environment() {
                                                       read("ASHLAR_CPU", ""),
                                                       read("ASHLAR_LOG", "0") != "0",
                                                       read("ASHLAR_LOG", "0") == "dispatch",
+                                                      read("ASHLAR_PLAN", ""),
+                                                      read("ASHLAR_PLAN_MODEL", "0") != "0",
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),
                                                       read("ASHLAR_OPENCL_LIBRARY", "libOpenCL.so.1"),
                                                       read("ASHLAR_CUBLASLT_LIBRARY", ""),
@@ -75,6 +79,13 @@ LogHandler set_log_handler(LogHandler replacement) noexcept { return handler().e
 
 void log(std::string_view line) noexcept {
   if (LogHandler current = handler().load(std::memory_order_acquire)) current(line);
+}
+
+void log_once(const std::string& line) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& said = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (said.insert(line).second) log(line);
 }
 
 }  // namespace ashlar::detail

@@ -10,6 +10,8 @@
 //   ASHLAR_READ_LIMIT=bytes       the longest file that the data readers of nn take; default 2 GiB
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 //   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
+//   ASHLAR_PLAN=name,…            the plans that every call runs where it can (set_forced_plan())
+//   ASHLAR_PLAN_MODEL=1           models, not their order, decide among plans (set_plan_choice())
 //   ASHLAR_TRACE=file             a timeline of calls, launches and copies in Chrome's trace format (trace.h)
 #pragma once
 
@@ -24,6 +26,8 @@ struct Environment {
   std::string cpu;
   bool log;
   bool log_dispatch;
+  std::string plan;  ///< names, separated by commas; empty: none is forced
+  bool plan_model;
   std::string cuda_library;
   std::string opencl_library;
   std::string cublaslt_library;  ///< empty: whichever version is there
@@ -41,5 +45,7 @@ using LogHandler = void (*)(std::string_view line);
 /// Replaces the handler (stderr when ASHLAR_LOG is set, else silence) and returns the old one; null is silence.
 LogHandler set_log_handler(LogHandler handler) noexcept;
 void log(std::string_view line) noexcept;
+/// The same, but a line that this process has logged so before isn't logged again.
+void log_once(const std::string& line);
 
 }  // namespace ashlar::detail

@@ -36,6 +36,26 @@ std::string kernel_of_cases(const std::string& kernel, std::span<const KernelInf
   return stem(kernel);
 }
 
+/// The place of the candidate's plan among its kernel's; -1: it has none. Throws DataError on an unknown one.
+int plan_index(const Candidate& candidate, std::span<const KernelInfo* const> kernels) {
+  if (candidate.plan.empty()) return -1;
+  for (const KernelInfo* whole : kernels) {
+    for (const KernelInfo* kernel : kernels_of(*whole)) {
+      if (kernel->name != candidate.kernel) continue;
+      for (const TargetTable* table : kernel->targets) {
+        if (table == nullptr) continue;
+        for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
+          const bool is_it = KernelKey::unpacked(instance.key).packed() == candidate.key &&
+                             instance.plan == candidate.plan && candidate.symbol.starts_with(instance.symbol);
+          if (is_it) return instance.plan_index;
+        }
+      }
+    }
+  }
+  throw DataError("--judge", candidate.kernel + " with a plan " + candidate.plan, "a plan of the kernel",
+                  "Make the bundle again");
+}
+
 }  // namespace
 
 Candidate parse_candidate(const std::string& text) {
@@ -45,10 +65,11 @@ Candidate parse_candidate(const std::string& text) {
   std::getline(parts, candidate.kernel, ',');
   std::getline(parts, key, ',');
   std::getline(parts, candidate.library, ',');
-  std::getline(parts, candidate.symbol);
+  std::getline(parts, candidate.symbol, ',');
+  std::getline(parts, candidate.plan);
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), candidate.key);
   if (error != std::errc() || end != key.data() + key.size() || candidate.symbol.empty()) {
-    throw ValueError("--judge", text, "KERNEL,KEY,LIBRARY,SYMBOL", "ashlar-tune run gives it");
+    throw ValueError("--judge", text, "KERNEL,KEY,LIBRARY,SYMBOL[,PLAN]", "ashlar-tune run gives it");
   }
   return candidate;
 }
@@ -59,10 +80,10 @@ int judge(const Candidate& candidate, Device device, std::span<const KernelInfo*
   void* library = dlopen(candidate.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* function = library ? dlsym(library, (candidate.symbol + "_argv").c_str()) : nullptr;
   if (function == nullptr) throw DataError("--judge", dlerror(), "a candidate of this bundle", "Make the bundle again");
-  const Replacement replacement{
-      candidate.kernel,
-      candidate.key,
-      {candidate.key, reinterpret_cast<int (*)(void**)>(function), candidate.symbol.c_str(), "candidate"}};
+  const Replacement replacement{candidate.kernel,
+                                candidate.key,
+                                {candidate.key, reinterpret_cast<int (*)(void**)>(function), candidate.symbol.c_str(),
+                                 "candidate", "", candidate.plan.c_str(), plan_index(candidate, kernels)}};
   watched = replacement.instance.symbol;
   set_launch_observer(watch);
   set_vendor_policy(VendorPolicy::never);

@@ -9,11 +9,12 @@
 
 namespace ashlar::conformance {
 
-/// What ashlar-tune calls a conformance program with: --judge KERNEL,KEY,LIBRARY,SYMBOL.
+/// What ashlar-tune calls a conformance program with: --judge KERNEL,KEY,LIBRARY,SYMBOL or, where the kernel
+/// has plans, KERNEL,KEY,LIBRARY,SYMBOL,PLAN.
 struct Candidate {
   std::string kernel;
   uint32_t key = 0;  ///< KernelKey::packed()
-  std::string library, symbol;
+  std::string library, symbol, plan = {};
 };
 
 /// Throws ValueError on any other text.

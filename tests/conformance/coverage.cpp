@@ -16,7 +16,7 @@ namespace {
 
 struct Launches {
   std::mutex mutex;
-  std::set<std::tuple<const KernelInfo*, uint32_t, CodeTarget>> seen;
+  std::set<std::tuple<const KernelInfo*, uint64_t, CodeTarget>> seen;
   std::set<const KernelInfo*> by_vendor;
   Reached reached;
 };
@@ -66,7 +66,7 @@ void note_function(const KernelInstance& instance, const char* function) noexcep
   all.reached.functions.insert({current.kernel, instance.key, current.target, function});
 }
 
-std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget target) {
+std::string instance_text(const KernelInfo& kernel, uint64_t key, CodeTarget target) {
   std::string text = kernel.name;
   for (int i = 0; i < kernel.element_count; ++i)
     text += " " + std::string(name_of(KernelKey::unpacked(key).elements[static_cast<size_t>(i)]));
@@ -75,7 +75,12 @@ std::string instance_text(const KernelInfo& kernel, uint32_t key, CodeTarget tar
     text += std::string(" ") + comptime.name + "=" + comptime.values[variant % comptime.values.size()];
     variant /= static_cast<uint32_t>(comptime.values.size());
   }
-  if (key >> 24 != 0) text.append(" setting ").append(std::to_string(key >> 24));
+  for (const KernelInstance& instance : instances(kernel, target)) {
+    if (instance.key != key) continue;
+    if (*instance.plan) text.append(" plan ").append(instance.plan);
+    if (*instance.tunables || (instance.setting() > 0 && !*instance.plan))
+      text.append(" setting ").append(std::to_string(instance.setting()));
+  }
   return text.append(" (").append(name_of(target)).append(")");
 }
 
@@ -133,7 +138,7 @@ std::vector<std::string> instances_not_launched(std::span<const KernelInfo* cons
   const std::lock_guard lock(all.mutex);
   std::vector<std::string> missed;
   for (const KernelInfo* kernel : kernels) {
-    std::set<uint32_t> in_wider;
+    std::set<uint64_t> in_wider;
     for (int i = static_cast<int>(widest); i >= 0; --i) {
       const auto target = static_cast<CodeTarget>(i);
       if (device_of(target) != device) break;

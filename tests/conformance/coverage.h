@@ -17,7 +17,7 @@ void watch_launches();
 /// One GPU function of one compiled instance: one of the plans among which a call chooses.
 struct DeviceFunction {
   const KernelInfo* kernel;
-  uint32_t key;  ///< KernelInstance::key
+  uint64_t key;  ///< KernelInstance::key
   CodeTarget target;
   std::string name;
 

@@ -1,10 +1,13 @@
 #include "tests/conformance/jobs.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "autograd/backward.h"
 #include "runtime/forms/movement.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/coverage.h"
 #include "tests/conformance/inputs.h"
@@ -13,7 +16,20 @@ namespace ashlar::conformance {
 
 std::string Job::name() const {
   return item->name + (gradient ? "/gradient/" : "/") + std::string(name_of(dtype)) + "/" +
-         std::string(name_of(device.kind)) + (setting > 0 ? "/setting_" + std::to_string(setting) : "");
+         std::string(name_of(device.kind)) + (way.is_usual() ? "" : "/" + way.name());
+}
+
+std::string Way::name() const {
+  if (!plan.empty()) return "plan_" + plan;
+  return setting > 0 ? "setting_" + std::to_string(setting) : "";
+}
+
+InWay::InWay(const Way& way, int usual_setting)
+    : setting_(set_forced_setting(way.setting > 0 ? way.setting : usual_setting)), plan_(set_forced_plan(way.plan)) {}
+
+InWay::~InWay() {
+  set_forced_setting(setting_);
+  set_forced_plan(plan_);
 }
 
 uint64_t Job::fingerprint() const {
@@ -31,10 +47,10 @@ std::vector<Job> jobs_on(Device device, Kernels kernels) {
   for (const Case& item : cases()) {
     if (item.benchmark) continue;
     for (const DType dtype : item.dtypes) {
-      const int settings = settings_of(item.kernel, dtype, device.kind, kernels);
+      const std::vector<Way> ways = ways_of(item.kernel, dtype, device.kind, kernels);
       for (const bool gradient : {false, true}) {
         if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
-        for (int setting = 0; setting <= settings; ++setting) jobs.push_back({&item, dtype, device, gradient, setting});
+        for (const Way& way : ways) jobs.push_back({&item, dtype, device, gradient, way});
       }
     }
   }
@@ -85,14 +101,21 @@ bool is_built(const KernelInfo& kernel, DeviceKind device) {
   return false;
 }
 
-int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
-  int most = 0;
+std::vector<Way> ways_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels) {
+  std::set<int> settings;
+  std::vector<Way> ways{{}};
   const auto look_at = [&](const KernelInfo& info) {
     for (int i = 0; i < kCodeTargets; ++i) {
       const TargetTable* table = info.targets[static_cast<size_t>(i)];
       if (table == nullptr || device_of(static_cast<CodeTarget>(i)) != device) continue;
       for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
-        if (KernelKey::unpacked(instance.key).elements[0] == dtype) most = std::max(most, instance.setting());
+        if (KernelKey::unpacked(instance.key).elements[0] != dtype) continue;
+        const std::string plan = instance.plan;
+        if (!plan.empty() && !*instance.tunables) {
+          if (std::ranges::find(ways, plan, &Way::plan) == ways.end()) ways.push_back({0, plan});
+        } else if (instance.setting() > 0) {
+          settings.insert(instance.setting());
+        }
       }
     }
   };
@@ -100,7 +123,8 @@ int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kerne
     if (stem(info->name) != stem(kernel)) continue;
     for (const KernelInfo* part : kernels_of(*info)) look_at(*part);
   }
-  return most;
+  for (const int setting : settings) ways.push_back({setting});
+  return ways;
 }
 
 }  // namespace ashlar::conformance

@@ -1,4 +1,5 @@
-// The tests that the cases make on one device: every element type, result and gradient, every setting of the tunables.
+// The tests that the cases make on one device: every element type, result and gradient, every setting of the tunables
+// and every plan.
 #pragma once
 
 #include <span>
@@ -12,13 +13,36 @@ namespace ashlar::conformance {
 
 using Kernels = std::span<const KernelInfo* const>;
 
+/// How the calls of a test are made: as they come (0 and no plan), with a setting of the tunables where an instance has
+/// it, or by a plan, where a kernel has it and it can serve the call.
+struct Way {
+  int setting = 0;
+  std::string plan = {};
+
+  bool is_usual() const { return setting == 0 && plan.empty(); }
+  std::string name() const;  ///< "setting_1", "plan_tiles"; "" for the usual way
+};
+/// Makes the calls of the process in a way, for as long as it lives.
+class InWay {
+ public:
+  /// `usual_setting`: of what isn't in a setting, 0 for the default, -1 for what the tables say.
+  explicit InWay(const Way& way, int usual_setting = 0);
+  ~InWay();
+  InWay(const InWay&) = delete;
+  InWay& operator=(const InWay&) = delete;
+
+ private:
+  int setting_;
+  std::string plan_;
+};
+
 /// One test of one case: its result, or its gradient.
 struct Job {
   const Case* item;
   DType dtype;
   Device device;
   bool gradient;
-  int setting;  ///< of the tunables; 0 is the default
+  Way way = {};
 
   std::string name() const;
   /// What GoogleTest calls it: "softmax.rows_of_8192/f32/opencl".
@@ -27,8 +51,8 @@ struct Job {
   uint64_t fingerprint() const;
 };
 
-/// All jobs of the cases that aren't benchmarks on one device, with the settings that `kernels` were compiled with for
-/// that kind of device.
+/// All jobs of the cases that aren't benchmarks on one device, with the settings and plans that `kernels` were compiled
+/// with for that kind of device.
 std::vector<Job> jobs_on(Device device, Kernels kernels);
 
 /// Makes the inputs and calls, comparing nothing: for a driver that stands in for a GPU and computes nothing.
@@ -46,8 +70,8 @@ bool is_mover(const KernelInfo& kernel);
 /// True where code for such a device is linked.
 bool is_built(const KernelInfo& kernel, DeviceKind device);
 
-/// The settings of tunables that `kernel` and its gradients were compiled with for `device` and `dtype`, beside the
-/// default.
-int settings_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels);
+/// The ways in which `kernel` and its gradients can be called on `device` with `dtype`: the usual one, settings of
+/// tunables that some table uses, and every plan.
+std::vector<Way> ways_of(const std::string& kernel, DType dtype, DeviceKind device, Kernels kernels);
 
 }  // namespace ashlar::conformance

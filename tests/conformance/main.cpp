@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   conformance::add_generic_cases();
   conformance::add_merged_reduction_cases();
   conformance::add_neighbour_cases();
+  conformance::add_plan_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
   for (const auto& of_file :

@@ -68,10 +68,14 @@ std::string judge_error(const Draw& draw, Device device, const std::string& text
                           "holds sizes, it says .fixed_shapes = true)");
 }
 
+Way way_of(const Draw& draw, Device device, const PropertyRun& run) {
+  const std::vector<Way> ways = run.ways(draw.item.kernel, draw.dtype, device.kind);
+  return draw.setting == 0 ? Way{} : ways[static_cast<size_t>(draw.setting) % ways.size()];
+}
+
 // Empty when all is well, else a report.
 std::string check(const Draw& draw, Device device, const PropertyRun& run, int& refused) {
-  const int settings = run.settings(draw.item.kernel, draw.dtype, device.kind);
-  const int before = set_forced_setting(draw.setting == 0 ? -1 : static_cast<int>(draw.setting % (settings + 1)));
+  const InWay in_way(way_of(draw, device, run), -1);
   std::string report;
   try {
     if (draw.gradient) {
@@ -89,7 +93,6 @@ std::string check(const Draw& draw, Device device, const PropertyRun& run, int& 
   } catch (const std::exception& error) {
     report = std::string("an error that isn't the library's: ") + error.what();
   }
-  set_forced_setting(before);
   return report;
 }
 
@@ -152,8 +155,8 @@ std::string title_of(const Draw& draw, Device device, const PropertyRun& run) {
   const std::string own = "draw_" + std::to_string(draw.seed);
   if (draw.item.name.size() > own.size()) title += ", drawn:" + draw.item.name.substr(own.size());
   if (draw.setting > 0) {
-    const int settings = run.settings(draw.item.kernel, draw.dtype, device.kind);
-    title += ", setting " + std::to_string(draw.setting % (settings + 1));
+    const Way way = way_of(draw, device, run);
+    if (!way.is_usual()) title += ", " + way.name();
   }
   return title;
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/tensor/dtype.h"
+#include "tests/conformance/jobs.h"
 
 namespace ashlar::conformance {
 
@@ -15,8 +16,8 @@ struct PropertyRun {
   uint64_t seed = 0;  ///< of the first draw; the next one's is one more
   std::function<bool(const std::string& kernel)> wanted;
   std::function<bool(const std::string& kernel, DType dtype)> wanted_in = [](const auto&, DType) { return true; };
-  /// How many settings of tunables a kernel was compiled with for a dtype and a device, beside the default.
-  std::function<int(const std::string& kernel, DType dtype, DeviceKind device)> settings;
+  /// ways_of()
+  std::function<std::vector<Way>(const std::string& kernel, DType dtype, DeviceKind device)> ways;
   std::string program;  ///< the command line up to --devices, for the report of a failure
 };
 

@@ -117,7 +117,7 @@ std::pair<int, std::string> run(const std::string& kernel, int64_t draws = 300, 
   run.draws = draws;
   run.seed = seed;
   run.wanted = [&](const std::string& name) { return name == kernel; };
-  run.settings = [](const std::string&, DType, DeviceKind) { return 0; };
+  run.ways = [](const std::string&, DType, DeviceKind) { return std::vector<Way>(1); };
   run.program = "conformance";
   testing::internal::CaptureStdout();
   const int failures = run_draws(run, Device::cpu());

@@ -60,9 +60,8 @@ struct Options {
 class CaseTest : public testing::Test {
  public:
   CaseTest(const Job& job, bool unchecked) : job_(job), unchecked_(unchecked) {}
-  void SetUp() override { before_ = set_forced_setting(job_.setting); }
-  void TearDown() override { set_forced_setting(before_); }
   void TestBody() override {
+    const InWay way(job_.way);
     if (unchecked_) return run_unchecked(job_);
     const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
                                              : check_result(*job_.item, job_.dtype, job_.device);
@@ -72,7 +71,6 @@ class CaseTest : public testing::Test {
  private:
   Job job_;
   bool unchecked_;
-  int before_ = -1;
 };
 
 // A device that was asked for and isn't there, or kernels that weren't built for it.
@@ -310,10 +308,11 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
   run.seed = options.seed.value_or(std::random_device{}());
   run.wanted = wanted;
   run.wanted_in = wanted_in;
-  run.settings = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
-    return settings_of(kernel, dtype, device, kernels);
+  run.ways = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
+    return ways_of(kernel, dtype, device, kernels);
   };
-  run.program = options.program + (options.vendor ? " --vendor" : "") + (options.sample.empty() ? "" : " --sample " + joined(options.sample));
+  run.program = options.program + (options.vendor ? " --vendor" : "") +
+                (options.sample.empty() ? "" : " --sample " + joined(options.sample));
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   int failures = 0;
   for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
@@ -425,7 +424,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--support", options.support, "Write the support table (Markdown)");
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');
-  app.add_option("--judge", options.judge, "KERNEL,KEY,LIBRARY,SYMBOL: the cases of one candidate of ashlar-tune");
+  app.add_option("--judge", options.judge,
+                 "KERNEL,KEY,LIBRARY,SYMBOL[,PLAN]: the cases of one candidate of ashlar-tune");
   app.add_option("--seconds", options.judge_seconds, "With --judge: the most that it may take")->capture_default_str();
   app.add_flag("--vendor", options.vendor, "Only kernels that a vendor's library can compute too, computed by it");
   app.add_option("--sample", options.sample, "f16 and bf16 of these kernels alone; of the others what is neither")

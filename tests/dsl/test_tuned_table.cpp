@@ -131,7 +131,7 @@ TEST(Grid, EachClassHasTheNearestPointsSettingWithinItsReach) {
   const Grid grid = grid_of(table, {{{16}, {}, 1, 1}, {{2048}, {}, 1, 1}}, {1, 2});
   EXPECT_EQ(grid.low, std::vector<int>{3});
   EXPECT_EQ(grid.count, std::vector<int>{9});
-  EXPECT_EQ(grid.settings, (std::vector<uint8_t>{1, 1, 1, 1, kNoneNear, kNoneNear, 2, 2, 2}));
+  EXPECT_EQ(grid.settings, (std::vector<uint16_t>{1, 1, 1, 1, kNoneNear, kNoneNear, 2, 2, 2}));
 }
 
 TEST(Grid, DistanceCountsAlongAllSizes) {

@@ -22,11 +22,11 @@ int marked(void** arguments) {
 }
 
 // Elements of classes 9 … 12 (363 … 5792 elements): settings 0, 1, 1, 2.
-constexpr uint8_t kSettings[] = {0, 1, 1, 2};
+constexpr uint16_t kSettings[] = {0, 1, 1, 2};
 
 class Dispatch : public ::testing::Test {
  protected:
-  static TunedGrid grid(std::string_view device, std::string_view family, const uint8_t* settings = kSettings) {
+  static TunedGrid grid(std::string_view device, std::string_view family, const uint16_t* settings = kSettings) {
     return {KernelKey{}.packed(), identity_hash(device), identity_hash(family), "a device", {9}, {4}, settings};
   }
   /// Runs the kernel on `elements` elements and returns the setting that ran.
@@ -91,13 +91,13 @@ TEST_F(Dispatch, SizesBeyondTheGridCountAsItsLargestAndThoseBelowGetTheDefault) 
   const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
   EXPECT_EQ(setting_for(grids, 100000), 2);
   EXPECT_EQ(setting_for(grids, 1), 0);
-  static constexpr uint8_t all_ones[] = {1, 1, 1, 1};
+  static constexpr uint16_t all_ones[] = {1, 1, 1, 1};
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, all_ones)}, 361), 0) << "class 8, below the box";
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, all_ones)}, 512), 1);
 }
 
 TEST_F(Dispatch, ThisDeviceComesBeforeItsLikeAndStrangersDontCount) {
-  static constexpr uint8_t twos[] = {2, 2, 2, 2};
+  static constexpr uint16_t twos[] = {2, 2, 2, 2};
   EXPECT_EQ(setting_for({grid("another", here_.family, twos), grid(here_.name, here_.family)}, 1024), 1);
   EXPECT_EQ(setting_for({grid("another", here_.family, twos)}, 1024), 2);
   EXPECT_EQ(setting_for({grid("another", "another family", twos)}, 1024), 0);
@@ -137,7 +137,7 @@ TEST_F(Dispatch, TheLogSaysOnceWhatWasChosenAndWhy) {
   setting_for(grids, 2000);  // no other test calls it with so many
   setting_for(grids, 2000);
   setting_for({}, 2000);
-  static constexpr uint8_t none_near[] = {kNoneNear, 0, 0, 0};
+  static constexpr uint16_t none_near[] = {kNoneNear, 0, 0, 0};
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 2001), 0);
   EXPECT_EQ(setting_for({grid(here_.name, here_.family, none_near)}, 501), 0) << "a hole of the grid";
   EXPECT_EQ(setting_for(grids, 11), 0) << "below the grid";

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -55,14 +56,14 @@ void* symbol_in(const std::filesystem::path& library, const std::string& name) {
 }
 
 // The launches of the instance under test: a candidate whose function never runs would be timed in vain.
-const char* watched = nullptr;
+std::function<bool(const KernelInstance&)> watched;
 int launches_of_watched = 0;
 void count_launches(const KernelInfo&, const KernelInstance& instance) {
-  launches_of_watched += watched != nullptr && std::string_view(instance.symbol) == watched;
+  launches_of_watched += watched && watched(instance);
 }
 
 /// One instance's kernel as the library has it, but for the table of the target, in which a candidate's function takes
-/// the place of setting 1: calls go the usual way, through forms, checks and dispatch.
+/// the place of a setting: calls go the usual way, through forms, checks and dispatch.
 /// A call went to another kernel, as one that works in parts does.
 struct Elsewhere : ValueError {
   using ValueError::ValueError;
@@ -75,15 +76,15 @@ class Subject {
     const auto target = static_cast<size_t>(code_target_of(bundle.target));
     const TargetTable& table = *info->targets[target];
     for (int i = 0; i < table.count; i++) {
-      if (table.instances[i].setting() == 0) rows_.push_back(table.instances[i]);
+      const bool is_default = !*table.instances[i].tunables;  // every plan with its default tunables
+      if (is_default) rows_.push_back(table.instances[i]);
     }
-    default_ = static_cast<size_t>(std::ranges::find(rows_, instance.key, &KernelInstance::key) - rows_.begin());
-    if (default_ == rows_.size()) {
+    if (std::ranges::find(rows_, instance.key, &KernelInstance::key) == rows_.end()) {
       throw DataError("ashlar-tune", instance.kernel + " " + instance.name, "an instance of this bundle",
                       "Make it again");
     }
-    rows_.push_back({with_setting(instance.key, 1), nullptr, "candidate", "candidate"});
-    table_ = {rows_.data(), static_cast<int>(rows_.size())};
+    rows_.push_back({with_setting(instance.key, kCandidate), nullptr, "candidate", "candidate"});
+    table_ = {rows_.data(), static_cast<int>(rows_.size()), nullptr, 0, 0, table.plans, table.plan_count};
     tuned_ = *info;
     tuned_.targets.fill(nullptr);
     tuned_.targets[target] = &table_;
@@ -98,13 +99,22 @@ class Subject {
     has_reference_ = cpu != nullptr && cpu->count > 0 && target != baseline;
   }
 
+  ~Subject() { watched = {}; }
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
   const KernelInfo& reference() const { return has_reference_ ? reference_ : tuned_; }
 
   /// Calls of this kernel are the candidate's from now on.
   void use(const Candidate& candidate) {
     if (candidate.tunables.empty()) {
       set_forced_setting(0);
-      watched = rows_[default_].symbol;
+      watched = [this](const KernelInstance& launched) {
+        return std::ranges::any_of(rows_, [&](const KernelInstance& row) {
+          return KernelKey::unpacked(row.key).packed() == instance_.key &&
+                 std::string_view(row.symbol) == launched.symbol;
+        });
+      };
       return;
     }
     void*& function = functions_[candidate.symbol];
@@ -113,8 +123,19 @@ class Subject {
     }
     rows_.back().function = reinterpret_cast<int (*)(void**)>(function);
     rows_.back().symbol = candidate.symbol.c_str();
-    watched = candidate.symbol.c_str();
-    set_forced_setting(1);
+    rows_.back().plan = "";
+    rows_.back().plan_index = -1;
+    if (const auto plan = candidate.tunables.find("plan"); plan != candidate.tunables.end()) {
+      for (const KernelInstance& row : rows_) {
+        if (KernelKey::unpacked(row.key).packed() != instance_.key || row.plan != plan->second) continue;
+        rows_.back().plan = row.plan;
+        rows_.back().plan_index = row.plan_index;
+      }
+    }
+    watched = [this](const KernelInstance& launched) {
+      return std::string_view(launched.symbol) == rows_.back().symbol;
+    };
+    set_forced_setting(kCandidate);
   }
 
   std::vector<Tensor> call(const Inputs& inputs) const {
@@ -135,11 +156,11 @@ class Subject {
   }
 
  private:
+  static constexpr int kCandidate = kMostSettings - 1;  // above every other, since rows are sorted
   const Bundle& bundle_;
   const Instance& instance_;
   std::vector<KernelInstance> rows_;
   TargetTable table_;
-  size_t default_ = 0;
   KernelInfo tuned_, reference_;
   bool has_reference_ = false;
   std::map<std::string, void*> functions_;
@@ -271,7 +292,7 @@ class Worker {
       expected = subject.call(subject.works_in_place() ? copy_to(made, device_) : on_device);
     } else {
       set_forced_setting(0);
-      watched = nullptr;
+      watched = {};
       expected = tune::call(subject.reference(), subject.key(), copy_to(made, Device::cpu()));
     }
     for (Tensor& y : expected) y = y.device() == Device::cpu() ? y : y.to(Device::cpu());
@@ -319,7 +340,8 @@ class Worker {
         device_.str(),
         "--judge",
         instance.kernel + "," + std::to_string(instance.key) + "," +
-            (bundle_.folder / (candidate.symbol + ".so")).string() + "," + candidate.symbol,
+            (bundle_.folder / (candidate.symbol + ".so")).string() + "," + candidate.symbol +
+            (candidate.tunables.contains("plan") ? "," + candidate.tunables.at("plan") : ""),
         "--seconds",
         std::to_string(seconds)};
     std::future<Finished> running = std::async(std::launch::async, [&] { return tune::run(command); });

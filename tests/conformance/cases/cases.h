@@ -27,6 +27,7 @@ void add_family_cases();
 void add_fused_product_cases();
 void add_generic_cases();
 void add_neighbour_cases();
+void add_plan_cases();
 void add_merged_reduction_cases();
 
 inline void add_all_cases() {

@@ -1,0 +1,173 @@
+#include "runtime/launch/plans.h"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <mutex>
+#include <set>
+
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/device/device_state.h"
+#include "runtime/launch/bind.h"
+#include "runtime/opencl/opencl_device.h"
+#include "runtime/support/environment.h"
+#include "runtime/support/error.h"
+
+namespace ashlar {
+namespace detail {
+namespace {
+
+/// The text that stays, so that calls of other threads may go on reading it.
+const std::string* kept(const std::string& names) {
+  static std::mutex& mutex = *new std::mutex;
+  static std::set<std::string>& all = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return names.empty() ? nullptr : &*all.insert(names).first;
+}
+
+std::atomic<const std::string*>& forced() {
+  static std::atomic<const std::string*> names{kept(environment().plan)};
+  return names;
+}
+
+std::atomic<PlanChoice>& choice() {
+  static std::atomic<PlanChoice> now{environment().plan_model ? PlanChoice::model : PlanChoice::order};
+  return now;
+}
+
+int field_of(const halide_dimension_t& dimension, PlanFeature::Field field) {
+  if (field == PlanFeature::Field::min) return dimension.min;
+  return field == PlanFeature::Field::extent ? dimension.extent : dimension.stride;
+}
+
+std::array<double, kPlanDeviceNumbers> ask_device(Device device) {
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      return {static_cast<double>(environment().threads), 3, 20};
+    case DeviceKind::opencl:
+      return {static_cast<double>(opencl_compute_units(device.index)), 1, 100};
+    case DeviceKind::cuda: {
+      const CudaSpeed speed = cuda_speed(device.index);
+      return {static_cast<double>(speed.multiprocessors), speed.gigahertz, speed.gigabytes_per_second};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+const double* plan_device_numbers(Device device) {
+  using Numbers = std::array<double, kPlanDeviceNumbers>;
+  static std::array<std::array<std::atomic<const Numbers*>, kMostDevices>, kDeviceKinds> known{};
+  auto& slot = known.at(static_cast<size_t>(device.kind)).at(static_cast<size_t>(device.index));
+  if (const Numbers* numbers = slot.load(std::memory_order_acquire)) return numbers->data();
+  auto* asked = new Numbers(ask_device(device));  // lives as long as the process
+  const Numbers* first = nullptr;
+  if (slot.compare_exchange_strong(first, asked)) return asked->data();
+  delete asked;
+  return first->data();
+}
+
+PlanJudgement judge_plans(const KernelInfo& kernel, const PlanSet& plans, std::span<const Tensor> inputs,
+                          std::span<const Tensor> outputs) {
+  PlanJudgement judged;
+  Binding binding;
+  int bound = -1;
+  for (int i = 0; i < plans.feature_count; ++i) {
+    const PlanFeature& feature = plans.features[i];
+    if (feature.argument != bound) {  // features stand in the order of the arguments
+      bound = feature.argument;
+      size_t input = 0, output = 0;
+      for (const Argument& before : kernel.arguments.first(feature.argument)) {
+        input += before.role == Argument::Role::input;
+        output += before.role == Argument::Role::output;
+      }
+      const Argument& argument = kernel.arguments[feature.argument];
+      if (argument.role == Argument::Role::input)
+        binding.input(inputs[input], argument.is_strided);
+      else
+        binding.output(outputs[output]);
+    }
+    judged.features[i] = field_of(binding.dimensions[feature.dimension], feature.field);
+  }
+  plans.judge(judged.features, &judged.applies, &judged.preferred);
+  return judged;
+}
+
+int choose_among(const PlanSet& plans, const PlanJudgement& judged, Device device, double& microseconds) {
+  microseconds = -1;
+  if (plans.cost == nullptr || choice().load(std::memory_order_relaxed) == PlanChoice::order)
+    return std::countr_zero(judged.applies & judged.preferred);
+  double costs[kMostPlans];
+  plans.cost(judged.features, plan_device_numbers(device), costs);
+  int quickest = -1;
+  for (uint64_t rest = judged.applies; rest != 0; rest &= rest - 1) {
+    const int plan = std::countr_zero(rest);
+    if (quickest < 0 || costs[plan] < costs[quickest]) quickest = plan;
+  }
+  microseconds = costs[quickest];
+  return quickest;
+}
+
+int forced_rank(const char* plan) {
+  const std::string* names = forced().load(std::memory_order_acquire);
+  if (names == nullptr) return -1;
+  int rank = 0;
+  for (size_t at = 0; at <= names->size(); ++rank) {
+    const size_t end = std::min(names->find(',', at), names->size());
+    if (std::string_view(*names).substr(at, end - at) == plan) return rank;
+    at = end + 1;
+  }
+  return -1;
+}
+
+bool any_plan_forced() { return forced().load(std::memory_order_acquire) != nullptr; }
+
+}  // namespace detail
+
+std::string set_forced_plan(const std::string& names) {
+  const std::string* before = detail::forced().exchange(detail::kept(names));
+  return before == nullptr ? "" : *before;
+}
+
+PlanChoice set_plan_choice(PlanChoice choice) { return detail::choice().exchange(choice); }
+
+size_t choose_plan(const char* operation, Device device, std::span<const Plan> plans, std::string_view call) {
+  using namespace detail;
+  const bool by_model = choice().load(std::memory_order_relaxed) == PlanChoice::model;
+  const Plan* chosen = nullptr;
+  int best_rank = -1;
+  for (const Plan& plan : plans) {
+    const int rank = plan.applies ? forced_rank(plan.name) : -1;
+    if (rank >= 0 && (best_rank < 0 || rank < best_rank)) {
+      chosen = &plan;
+      best_rank = rank;
+    }
+  }
+  const char* why = "forced";
+  if (chosen == nullptr && by_model) {
+    why = "by the model";
+    for (const Plan& plan : plans) {
+      if (plan.applies && plan.microseconds >= 0 && (chosen == nullptr || plan.microseconds < chosen->microseconds))
+        chosen = &plan;
+    }
+  }
+  if (chosen == nullptr) {
+    why = "in the order of its plans";
+    for (const Plan& plan : plans) {
+      const bool is_last = &plan == &plans.back();
+      if (chosen == nullptr && plan.applies && (plan.preferred || is_last)) chosen = &plan;
+    }
+  }
+  if (chosen == nullptr) {
+    throw KernelError(operation, "a call that none of its plans applies to", "a last plan for every call",
+                      "Report it: the operator's plans are incomplete");
+  }
+  if (environment().log_dispatch) {
+    log_once("dispatch: " + std::string(operation) + " on " + device.str() + (call.empty() ? "" : ", ") +
+             std::string(call) + ", plan " + chosen->name + " (" + why + ")");
+  }
+  return static_cast<size_t>(chosen - plans.data());
+}
+
+}  // namespace ashlar

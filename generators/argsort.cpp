@@ -66,10 +66,12 @@ class SortKeys : public Kernel<SortKeys<T>> {
     made.define({r, i}, {Halide::select(Value(descending).expr() != 0, ~key, key), Value(i)});
   }
   void schedule(Cpu) {
-    Var chunk("chunk"), piece("piece"), task("task");
+    Var vector("vector"), lane("lane"), chunk("chunk"), piece("piece"), task("task");
     constexpr int kKeys = 16384;
+    const int lanes = Descriptor::target.natural_vector_size<uint32_t>();
     const auto nest = [&](Halide::Stage stage) {
-      stage.split(i, chunk, i, kKeys, Halide::TailStrategy::GuardWithIf)
+      stage.split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+          .split(vector, chunk, vector, kKeys / lanes, Halide::TailStrategy::GuardWithIf)
           .fuse(chunk, r, piece)
           .split(piece, task, piece, Halide::max(1, kKeys / Halide::clamp(x.extent(1), 1, kKeys)),
                  Halide::TailStrategy::GuardWithIf)
@@ -77,7 +79,7 @@ class SortKeys : public Kernel<SortKeys<T>> {
     };
     Halide::Stage dense = made.func().specialize(x.axis(1).stride() == 1);
     nest(dense);
-    dense.vectorize(i, Descriptor::target.natural_vector_size<uint32_t>(), Halide::TailStrategy::GuardWithIf);
+    dense.vectorize(lane);
     nest(made.func());
   }
   void schedule(auto) {

@@ -39,17 +39,20 @@ class ScatterAddLines : public Kernel<ScatterAddLines<T>> {
   }
   void schedule(Cpu) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
-    Var chunk("chunk"), task("task"), row("row");
+    Var vector("vector"), lane("lane"), chunk("chunk"), task("task"), row("row");
     constexpr int kColumns = 256;
-    const auto by_lines = [&](Halide::Stage stage, bool vectors, const std::vector<Halide::VarOrRVar>& order) {
-      stage.split(i, chunk, i, kColumns, Halide::TailStrategy::GuardWithIf).reorder(order);
-      stage.fuse(chunk, o, task).parallel(task);
-      if (vectors) stage.vectorize(i, lanes, Halide::TailStrategy::GuardWithIf);
+    const auto by_lines = [&](Halide::Stage stage) {
+      stage.split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+          .split(vector, chunk, vector, kColumns / lanes, Halide::TailStrategy::GuardWithIf)
+          .reorder(lane, vector, j.x, chunk, o)
+          .fuse(chunk, o, task)
+          .parallel(task);
     };
     y.func().split(p, row, p, 4096, Halide::TailStrategy::GuardWithIf).fuse(row, o, task).parallel(task);
     Halide::Stage rows = y.func().update().specialize(src.axis(2).stride() == 1 && index.axis(2).stride() == 0);
-    by_lines(rows, true, {i, j.x, chunk, o});
-    by_lines(y.func().update(), false, {i, j.x, chunk, o});
+    by_lines(rows);
+    rows.vectorize(lane);
+    by_lines(y.func().update());
   }
   void schedule(auto) {
     index_arithmetic();

@@ -190,6 +190,12 @@ int64_t Optimizer::steps() const {
   return static_cast<int64_t>(steps);
 }
 
+std::vector<Tensor> Optimizer::arena_values() const {
+  std::vector<Tensor> all;
+  for (const Arena& arena : arenas_) all.push_back(arena.parameters.values());
+  return all;
+}
+
 Optimizer::Place Optimizer::place_of(size_t parameter) const {
   for (const Arena& arena : arenas_) {
     const std::vector<Var>& members = arena.parameters.parameters();

@@ -64,6 +64,10 @@ class Optimizer {
   /// Undefined before a step with Clipping::norm.
   const Tensor& gradient_norm() const { return norm_; }
 
+  /// The parameters' flat arenas, in the order of groups; a parameter's values are a view of one. Made anew when
+  /// parameters have moved.
+  std::vector<Tensor> arena_values() const;
+
   /// The state-th moment of the i-th parameter given to the constructor (duplicates once), for tests.
   Tensor state(size_t parameter, size_t state) const;
   /// Everything that a training needs to go on: moments under "state.<i>.<PyTorch's name>", counts, learning rates.

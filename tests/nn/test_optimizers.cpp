@@ -5,8 +5,13 @@
 #include <limits>
 
 #include "ashlar/ops.h"
+#include "nn/optim/adagrad.h"
 #include "nn/optim/adam.h"
+#include "nn/optim/lion.h"
+#include "nn/optim/nadam.h"
+#include "nn/optim/rmsprop.h"
 #include "nn/optim/sgd.h"
+#include "nn/optim/weight_average.h"
 #include "runtime/graph/graph.h"
 #include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
@@ -109,6 +114,123 @@ TEST_P(OptimizersOnDevice, AdamAndAdamWFollowTheirFormulas) {
           };
         },
         0.05);
+  }
+}
+
+TEST_P(OptimizersOnDevice, NAdamFollowsItsFormula) {
+  for (const bool decoupled : {false, true}) {
+    compare(
+        device(),
+        [&](std::vector<Var> p) {
+          return std::make_unique<NAdam>(std::move(p), NAdamOptions{.learning_rate = 0.02,
+                                                                    .weight_decay = 0.1,
+                                                                    .momentum_decay = 0.02,
+                                                                    .decoupled_weight_decay = decoupled});
+        },
+        [decoupled]() -> Formula {
+          return [m = 0.0, v = 0.0, product = 1.0, decoupled](double w, double g, int t) mutable {
+            const double lr = rate(t, 0.02, 0.05);
+            const auto mu = [](int k) { return 0.9 * (1 - 0.5 * std::pow(0.96, k * 0.02)); };
+            if (decoupled)
+              w *= 1 - lr * 0.1;
+            else
+              g += 0.1 * w;
+            product *= mu(t);
+            m = 0.9 * m + 0.1 * g;
+            v = 0.999 * v + 0.001 * g * g;
+            const double size = std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8;
+            return w - lr * (1 - mu(t)) / (1 - product) * g / size -
+                   lr * mu(t + 1) / (1 - product * mu(t + 1)) * m / size;
+          };
+        },
+        0.05);
+  }
+}
+
+TEST_P(OptimizersOnDevice, RmspropFollowsItsFormula) {
+  compare(
+      device(),
+      [&](std::vector<Var> p) {
+        return std::make_unique<RMSprop>(
+            std::move(p), RMSpropOptions{.learning_rate = 0.01, .alpha = 0.9, .weight_decay = 0.1, .momentum = 0.5});
+      },
+      []() -> Formula {
+        return [v = 0.0, b = 0.0](double w, double g, int t) mutable {
+          g += 0.1 * w;
+          v = 0.9 * v + 0.1 * g * g;
+          b = 0.5 * b + g / (std::sqrt(v) + 1e-8);
+          return w - rate(t, 0.01, 0.02) * b;
+        };
+      },
+      0.02);
+}
+
+TEST_P(OptimizersOnDevice, AdagradFollowsItsFormula) {
+  compare(
+      device(),
+      [&](std::vector<Var> p) {
+        return std::make_unique<Adagrad>(
+            std::move(p),
+            AdagradOptions{
+                .learning_rate = 0.1, .lr_decay = 0.25, .weight_decay = 0.1, .initial_accumulator_value = 2});
+      },
+      []() -> Formula {
+        return [sum = 2.0](double w, double g, int t) mutable {
+          g += 0.1 * w;
+          sum += g * g;
+          return w - rate(t, 0.1, 0.2) / (1 + (t - 1) * 0.25) * g / (std::sqrt(sum) + 1e-10);
+        };
+      },
+      0.2);
+}
+
+TEST_P(OptimizersOnDevice, LionFollowsItsFormula) {
+  compare(
+      device(),
+      [&](std::vector<Var> p) {
+        return std::make_unique<Lion>(std::move(p), LionOptions{.learning_rate = 0.01, .weight_decay = 0.5});
+      },
+      []() -> Formula {
+        return [m = 0.0](double w, double g, int t) mutable {
+          const double lr = rate(t, 0.01, 0.003), c = 0.9 * m + 0.1 * g;
+          m = 0.99 * m + 0.01 * g;
+          return w * (1 - lr * 0.5) - lr * (c > 0 ? 1 : c < 0 ? -1 : 0);
+        };
+      },
+      0.003);
+}
+
+// Also as a part of a captured step.
+TEST_P(OptimizersOnDevice, WeightsAreAveraged) {
+  for (const bool replays : {false, true}) {
+    const Var a(Tensor::full({3}, 8, DType::f32, device()), true);
+    SGD optimizer({a}, {.learning_rate = 1});
+    WeightAverage smooth(optimizer, 0.75), mean(optimizer);
+    a.set_grad(Tensor::ones({3}, DType::f32, device()));
+    EXPECT_THROW(mean.apply(), ValueError) << "no update yet";
+    const auto work = [&] {
+      optimizer.step();
+      smooth.update();
+      mean.update();
+    };
+    work();  // 7
+    Graph graph;
+    if (replays) graph = capture(device(), work);
+    for (int t = 0; t < 3; t++) replays ? graph.replay() : work();  // 6, 5, 4
+    const auto now = [&] { return a.value().to_vector<float>()[1]; };
+    smooth.apply();
+    EXPECT_FLOAT_EQ(now(), ((7 * 0.75F + 6 * 0.25F) * 0.75F + 5 * 0.25F) * 0.75F + 4 * 0.25F);
+    EXPECT_THROW(smooth.apply(), ValueError);
+    smooth.restore();
+    EXPECT_EQ(now(), 4);
+    mean.apply();
+    EXPECT_FLOAT_EQ(now(), 5.5F);
+    mean.restore();
+    WeightAverage other(optimizer);
+    other.load_state_dict(mean.state_dict());
+    other.apply();
+    EXPECT_FLOAT_EQ(now(), 5.5F);
+    other.restore();
   }
 }
 
@@ -312,6 +434,10 @@ TEST(Optimizers, NonsenseIsRefused) {
   EXPECT_THROW(Adam({a}, {.beta1 = 1}), ValueError);
   EXPECT_THROW(Adam({a}, {.learning_rate = std::numeric_limits<double>::infinity()}), ValueError);
   EXPECT_THROW(AdamW({a}, {.weight_decay = -0.1}), ValueError);
+  EXPECT_THROW(NAdam({a}, {.momentum_decay = -1}), ValueError);
+  EXPECT_THROW(RMSprop({a}, {.alpha = 1}), ValueError);
+  EXPECT_THROW(Adagrad({a}, {.initial_accumulator_value = -1}), ValueError);
+  EXPECT_THROW(Lion({a}, {.beta2 = -1}), ValueError);
   SGD optimizer({a}, {});
   EXPECT_THROW(optimizer.set_learning_rate(std::nan("")), ValueError);
   EXPECT_THROW(optimizer.state(0, 7), IndexError);

@@ -1,0 +1,103 @@
+// Data sets of any tensors, and what makes batches of them.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "runtime/tensor/random.h"
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar::nn {
+
+/// Samples that can be asked for by their index, on the CPU.
+class Dataset {
+ public:
+  /// Randomness of a sample: the same for the same seed, epoch and index, whatever thread asks and in which order.
+  class Draw {
+   public:
+    Draw(uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {}
+    Random of(int64_t index) const;
+
+   private:
+    uint64_t seed_, epoch_;
+  };
+
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  /// The samples at these indices, a tensor for each of their parts (images, labels), samples along axis 0. Called by
+  /// several threads at once. What it makes of chance (crops, flips) it draws from `draw.of(index)`.
+  virtual std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const = 0;
+};
+
+/// Rows of tensors on the CPU, each of which has as many.
+class TensorDataset : public Dataset {
+ public:
+  /// Keeps views, no copies, where the tensors are dense. Throws ValueError without a tensor, ShapeError unless all
+  /// have the same size(0), DeviceError unless they are on the CPU.
+  explicit TensorDataset(std::vector<Tensor> tensors);
+  int64_t size() const override { return tensors_[0].size(0); }
+  std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const override;
+
+ private:
+  std::vector<Tensor> tensors_;
+};
+
+struct DataLoaderOptions {
+  int64_t batch = 1;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  int workers = 1;         ///< threads that make batches
+  int64_t prefetch = 2;    ///< batches that each makes ahead
+  bool drop_last = false;  ///< no smaller batch at the end
+};
+
+/// One pass over the data per start(). Which batch comes when depends on seed, epoch and position only. next() is for
+/// one thread; the destructor may interrupt an epoch.
+class DataLoader {
+ public:
+  /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive.
+  DataLoader(const Dataset& data, const DataLoaderOptions& options);
+  ~DataLoader();
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
+
+  /// Begins epoch number `epoch` at its batch number `first`: where an interrupted training was.
+  void start(uint64_t epoch, int64_t first = 0);
+  /// The next batch; nothing at the end of the epoch or before start(). Rethrows what the data set threw.
+  std::optional<std::vector<Tensor>> next();
+
+  /// Of an epoch.
+  int64_t batches() const;
+  uint64_t epoch() const { return epoch_; }
+  /// Number of the batch that next() gives.
+  int64_t position() const { return position_; }
+
+ private:
+  void stop();
+  void work();
+  std::vector<int64_t> order() const;
+
+  const Dataset& data_;
+  const DataLoaderOptions options_;
+  uint64_t epoch_ = 0;
+  int64_t position_ = 0;
+  std::vector<int64_t> order_;
+  std::vector<std::thread> workers_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int64_t, std::vector<Tensor>> ready_;  // guarded by mutex_, as all below
+  int64_t claimed_ = 0;                           // the next batch to be made
+  int64_t given_ = 0;                             // position_, for the workers
+  bool stopping_ = false;
+  std::exception_ptr failure_;
+};
+
+}  // namespace ashlar::nn

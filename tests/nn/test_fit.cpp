@@ -1,0 +1,217 @@
+// Training by any step function: interrupted and resumed to the same bits, divergence, accumulation, early stopping.
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "ashlar/ad.h"
+#include "nn/modules/activations.h"
+#include "nn/modules/dropout.h"
+#include "nn/modules/linear.h"
+#include "nn/modules/sequential.h"
+#include "nn/optim/adam.h"
+#include "nn/optim/sgd.h"
+#include "nn/safetensors.h"
+#include "nn/trainer/fit.h"
+#include "tests/nn/temporary_folder.h"
+
+namespace ashlar::nn {
+namespace {
+
+TensorDataset points(int64_t count) {
+  Random random(3);
+  const Tensor x = Tensor::randn({count, 4}, random);
+  return TensorDataset({x, Tensor::randn({count, 2}, random)});
+}
+
+/// All that has a state: dropout, moments, a schedule, shuffling by two workers.
+std::vector<FitEpoch> train(const FitOptions& options, NamedTensors* weights) {
+  Random random(7);
+  const Sequential model(Linear(4, 32, random), ReLU(), Dropout(0.25, {.random = &random}), Linear(32, 2, random));
+  Sequential trained = model;
+  Adam optimizer(trained.parameters(), {.learning_rate = 0.01});
+  optimizer.set_clipping({.norm = 1});
+  Scheduler scheduler(optimizer, warm_up_stable_decay(90, 10, 60));
+  const TensorDataset data = points(240);
+  DataLoader loader(data, {.batch = 8, .shuffle = true, .seed = 5, .workers = 2});
+  const auto loss = [&](const std::vector<Tensor>& batch) {
+    const Var error = ad::sub(trained(batch[0]), batch[1]);
+    return ad::mean(ad::mul(error, error));
+  };
+  const auto validate = [&] {
+    const std::vector<int64_t> all{0, 1, 2, 3};
+    return loss(data.batch(all, Dataset::Draw(0, 0))).item();
+  };
+  const auto epochs = fit({trained, optimizer, loader, loss, &scheduler, validate}, options);
+  if (weights != nullptr) {
+    *weights = trained.state_dict(Saved::with_checkpoints);
+    for (const auto& [name, tensor] : optimizer.state_dict()) weights->emplace_back("optimizer." + name, tensor);
+  }
+  return epochs;
+}
+
+FitOptions options_in(const std::filesystem::path& folder) {
+  FitOptions options;
+  options.epochs = 3;
+  options.checkpoint = folder / "checkpoint.safetensors";
+  options.checkpoint_every = 4;
+  options.metrics = folder / "metrics.csv";
+  return options;
+}
+
+constexpr const char* kFolder = "ASHLAR_TEST_FIT_FOLDER";
+
+/// The training that the test below kills; it writes "done" when it comes to its end.
+TEST(Fit, InAProcessOfItsOwn) {
+  const char* folder = std::getenv(kFolder);
+  if (folder == nullptr) GTEST_SKIP() << "run by Fit.KilledAndResumedGivesTheSameBits";
+  NamedTensors weights;
+  train(options_in(folder), &weights);
+  write_safetensors(std::filesystem::path(folder) / "done", weights);
+}
+
+/// Runs the test above, for at most that long. Whether it came to its end.
+bool run_child(const std::filesystem::path& folder, std::optional<std::chrono::microseconds> limit) {
+  setenv(kFolder, folder.c_str(), 1);
+  std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::string filter = "--gtest_filter=Fit.InAProcessOfItsOwn", brief = "--gtest_brief=1";
+  char* arguments[] = {program.data(), filter.data(), brief.data(), nullptr};
+  pid_t child = 0;
+  EXPECT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ), 0);
+  unsetenv(kFolder);
+  if (limit) {
+    std::this_thread::sleep_for(*limit);
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Fit, KilledAndResumedGivesTheSameBits) {
+  const testing::TemporaryFolder unbroken;
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_TRUE(run_child(unbroken.path(), {}));
+  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  const unsigned seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  int killed = 0;
+  for (int round = 0; round < 4; round++) {
+    const testing::TemporaryFolder broken;
+    for (int attempt = 0; attempt < 2; attempt++) {
+      std::uniform_int_distribution<int64_t> moments(whole.count() / 8, whole.count() * 7 / 8);
+      killed += run_child(broken.path(), std::chrono::microseconds(moments(random))) ? 0 : 1;
+    }
+    ASSERT_TRUE(run_child(broken.path(), {}));
+    EXPECT_EQ(testing::read_bytes(broken / "done"), testing::read_bytes(unbroken / "done"));
+    EXPECT_EQ(testing::read_bytes(broken / "metrics.csv"), testing::read_bytes(unbroken / "metrics.csv"));
+  }
+  EXPECT_GT(killed, 0);
+}
+
+/// The same in one process, interrupted by an exception after each possible number of batches.
+TEST(Fit, ResumesFromEveryCheckpoint) {
+  NamedTensors wanted;
+  const auto unbroken = train({.epochs = 2}, &wanted);
+  struct Interrupt {};
+  for (const int stop : {1, 3, 4, 17, 29, 30, 31, 45, 60}) {
+    const testing::TemporaryFolder folder;
+    FitOptions options = options_in(folder.path());
+    options.epochs = 2;
+    Random random(7);
+    Sequential model(Linear(4, 32, random), ReLU(), Dropout(0.25, {.random = &random}), Linear(32, 2, random));
+    Adam optimizer(model.parameters(), {.learning_rate = 0.01});
+    optimizer.set_clipping({.norm = 1});
+    Scheduler scheduler(optimizer, warm_up_stable_decay(90, 10, 60));
+    const TensorDataset data = points(240);
+    DataLoader loader(data, {.batch = 8, .shuffle = true, .seed = 5});
+    int batches = 0;
+    const auto loss = [&](const std::vector<Tensor>& batch) {
+      if (++batches == stop) throw Interrupt();
+      const Var error = ad::sub(model(batch[0]), batch[1]);
+      return ad::mean(ad::mul(error, error));
+    };
+    EXPECT_THROW(fit({model, optimizer, loader, loss, &scheduler}, options), Interrupt);
+    NamedTensors weights;
+    const auto resumed = train(options, &weights);
+    ASSERT_EQ(weights.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); i++) {
+      EXPECT_EQ(weights[i].second.to_doubles(), wanted[i].second.to_doubles()) << wanted[i].first << " after " << stop;
+    }
+    EXPECT_EQ(resumed.back().loss, unbroken.back().loss);
+  }
+}
+
+TEST(Fit, DivergenceKeepsTheLastGoodCheckpoint) {
+  const testing::TemporaryFolder folder;
+  Random random(1);
+  Sequential model(Linear(4, 2, random));
+  SGD optimizer(model.parameters(), {.learning_rate = 0.01});
+  const TensorDataset data = points(64);
+  DataLoader loader(data, {.batch = 4});
+  int batches = 0;
+  const auto loss = [&](const std::vector<Tensor>& batch) {
+    const double scale = ++batches == 10 ? std::numeric_limits<double>::infinity() : 1;
+    return ad::affine(ad::mean(model(batch[0])), scale, 0.0);
+  };
+  FitOptions options;
+  options.checkpoint = folder / "checkpoint";
+  options.checkpoint_every = 4;
+  EXPECT_THROW(fit({model, optimizer, loader, loss}, options), DivergenceError);
+  for (const auto& [name, tensor] : read_safetensors(options.checkpoint).tensors) {
+    if (name == "training.position") {
+      EXPECT_EQ(tensor.to_vector<int64_t>()[0], 8);
+    }
+    if (name.starts_with("model.")) {
+      for (const double value : tensor.to_doubles()) EXPECT_TRUE(std::isfinite(value));
+    }
+  }
+}
+
+TEST(Fit, AccumulatesMeansOfBatches) {
+  const auto run = [](int64_t batch, int64_t accumulate) {
+    Random random(1);
+    Sequential model(Linear(4, 2, random));
+    SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+    const TensorDataset data = points(60);
+    DataLoader loader(data, {.batch = batch});
+    const auto loss = [&](const std::vector<Tensor>& part) {
+      const Var error = ad::sub(model(part[0]), part[1]);
+      return ad::mean(ad::mul(error, error));
+    };
+    fit({model, optimizer, loader, loss}, {.epochs = 2, .accumulate = accumulate});
+    EXPECT_EQ(optimizer.steps(), 10);
+    return model.parameters()[0].value().to_doubles();
+  };
+  const auto whole = run(12, 1), parts = run(3, 4);
+  for (size_t i = 0; i < whole.size(); i++) EXPECT_NEAR(parts[i], whole[i], 1e-6);
+}
+
+TEST(Fit, StopsEarly) {
+  Random random(1);
+  Sequential model(Linear(4, 2, random));
+  SGD optimizer(model.parameters(), {.learning_rate = 0});
+  const TensorDataset data = points(8);
+  DataLoader loader(data, {.batch = 8});
+  const std::vector<double> values{5, 3, 4, 4, 2, 2, 2, 2, 1};
+  size_t calls = 0;
+  const auto loss = [&](const std::vector<Tensor>& batch) { return ad::mean(model(batch[0])); };
+  const auto epochs =
+      fit({model, optimizer, loader, loss, nullptr, [&] { return values[calls++]; }}, {.epochs = 9, .patience = 3});
+  EXPECT_EQ(epochs.size(), 8U);
+  EXPECT_THROW(fit({model, optimizer, loader, loss}, {.epochs = 0}), ValueError);
+  EXPECT_THROW(fit({model, optimizer, loader, {}}, {.epochs = 1}), ValueError);
+}
+
+}  // namespace
+}  // namespace ashlar::nn

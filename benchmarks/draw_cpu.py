@@ -5,6 +5,7 @@ from cpu_rivals import CpuRivals, OnnxRuntime
 from exact import BINARY, REDUCTIONS, ROWS, UNARY, gelu, is_float, log_softmax
 from timing import Contender
 
+TINY = 1e-3  # products below are subnormal in f16, whose errors aren't relative
 ONNX = {"exp": "Exp", "tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "gelu": "Gelu", "log": "Log", "sqrt": "Sqrt",
         "neg": "Neg", "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "maximum": "Max", "minimum": "Min",
         "softmax": "Softmax", "log_softmax": "LogSoftmax"}
@@ -28,7 +29,7 @@ def exact_draw(draw, x):
     kernel, options = draw.kernel, draw.options
     if kernel in UNARY or kernel in BINARY or kernel == "relu":
         value = np.maximum(x[0], 0) if kernel == "relu" else (UNARY.get(kernel) or BINARY[kernel])(*x)
-        return value, max(np.abs(value).max(), 0.1 if len(x) == 1 else 0)
+        return value, max(np.abs(value).max(), 0.1 if len(x) == 1 else TINY)
     if kernel in REDUCTIONS:
         value = REDUCTIONS[kernel](x[0], axis=tuple(options["axes"]))
         return value, np.abs(value).max() if kernel == "max" else REDUCTIONS[kernel](np.abs(x[0]), axis=tuple(options["axes"]))
@@ -46,7 +47,7 @@ def exact_draw(draw, x):
         a, b = transposed(draw, x)
         bias = x[2:] or [0.0]
         value = a @ b + bias[0]
-        magnitude = np.maximum(np.sqrt((a * a) @ (b * b) + np.square(bias[0])), np.abs(value))
+        magnitude = np.maximum(np.sqrt((a * a) @ (b * b) + np.square(bias[0])), np.maximum(np.abs(value), TINY))
         activation = options.get("activation")
         return {"relu": lambda y: np.maximum(y, 0), "gelu": gelu, None: lambda y: y}[activation](value), magnitude
     return value, np.abs(value).max()

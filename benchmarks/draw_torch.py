@@ -11,6 +11,7 @@ from torch_compile import OverBudget, within
 from torch_programs import BINARY, REDUCTIONS, UNARY
 from torch_rival import TorchRival
 
+TINY = 1e-3              # products below are subnormal in f16, whose errors aren't relative
 STATIC_EVERY = 33        # one of so many draws is compiled for its own sizes, too
 GRADIENTS = {"softmax_grad": "_softmax_backward_data", "log_softmax_grad": "_log_softmax_backward_data"}
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
@@ -66,11 +67,11 @@ def magnitudes(draw, arguments_, value):
         return program(draw)(arguments_[0].abs())
     if draw.kernel == "matmul":
         a, b, *bias = (x.square() for x in arguments_)
-        return torch.maximum((F.linear(a, b, *bias) if bias else torch.matmul(a, b)).sqrt(), value.abs())
+        return torch.maximum((F.linear(a, b, *bias) if bias else torch.matmul(a, b)).sqrt(), value.abs()).clamp_min(TINY)
     if draw.kernel == "log_softmax_grad":
         dy, y = arguments_
         return torch.maximum(dy.abs() + y.exp() * dy.square().sum(-1, keepdim=True).sqrt(), value.abs())
-    return value.abs().max().clamp_min(0.1 if draw.kernel in UNARY else 0.0)
+    return value.abs().max().clamp_min(0.1 if draw.kernel in UNARY else TINY if draw.kernel in BINARY else 0.0)
 
 
 class Indices:
@@ -151,16 +152,19 @@ class DrawTorch(TorchRival):
         return self.found, self.missing
 
     def add_program(self, name, function, views, graph_name):
+        calls = [functools.partial(function, *x) for x in views]
+        contender = Contender(calls, self.synchronize)
         try:
-            calls = [functools.partial(function, *x) for x in views]
-            self.found[name] = Contender(calls, self.synchronize)
-            self.found[name].result()
+            contender.result()
+        except RuntimeError as error:
+            self.missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
+            return
+        self.found[name] = contender
+        try:
             if graph_name:
                 self.found[graph_name] = self.chain(calls)
         except RuntimeError as error:
-            failed = graph_name if graph_name and name in self.found and "captur" in str(error) else name
-            self.found.pop(failed, None)
-            self.missing[failed] = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
+            self.missing[graph_name] = f"can't be captured: {str(error).splitlines()[0][:160]}"
 
     def chain(self, calls):
         length = chain_length(len(calls))

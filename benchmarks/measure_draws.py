@@ -21,6 +21,7 @@ import time
 import distribution
 import draws
 import measure
+import reach
 from ashlar_library import CALLS, CHAINS, AshlarError, Library, Run
 from timing import OurContender, chain_length
 
@@ -98,7 +99,7 @@ def parse():
                         "the numbers are checked")
     parser.add_argument("--results", required=True, help="folder of <target>.jsonl")
     parser.add_argument("--seed", help="default: a fresh one")
-    parser.add_argument("--families", default=",".join(draws.FAMILIES), help="of %(default)s")
+    parser.add_argument("--families", help=f"some of {', '.join(draws.FAMILIES)}; default: those that reach.py speaks of")
     parser.add_argument("--count", type=int, help="draws of each family, 100 by default")
     parser.add_argument("--quick", action="store_true", help="10 draws of each")
     parser.add_argument("--resume", action="store_true", help="go on with what the folder's files have, and their seed")
@@ -114,7 +115,9 @@ def parse():
     if target not in TARGETS:
         parser.error(f"--device {options.device}: cpu, cuda or opencl are needed")
     options.against = options.against or TARGETS[target]
-    options.families = options.families.split(",")
+    options.families = options.families.split(",") if options.families else [
+        family for family in draws.FAMILIES if any(
+            line.family == family and line.target == device.split(":")[0] for line in reach.ALL for device in options.devices)]
     for family in options.families:
         if family not in draws.FAMILIES:
             parser.error(f"--families {family}: there are {', '.join(draws.FAMILIES)}")

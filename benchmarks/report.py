@@ -148,6 +148,8 @@ Repeat: `./dev bench`, `./dev bench --device cuda,opencl` where compiler and GPU
 [on a GPU machine](how-to/run-on-a-gpu.md). `benchmarks/regression.py OLD NEW` fails when a ratio fell by more than 10 %
 and by more than the spreads explain.
 
+### Method
+
 - **Side by side.** Each benchmark and its rivals run in one process on the same random inputs: first calls, whose numbers
   are compared with the same in double, ours and the rivals' (but of programs that keep state only ours); then rounds in which every contender runs one call that isn't
   timed and a batch of calls that ends in a synchronisation. OpenCL's rows run in the rounds of CUDA's. Rivals are

@@ -283,9 +283,9 @@ class MeasuringDraws(unittest.TestCase):
         return result.returncode, result.stdout + result.stderr, {(r["family"], r["index"]): r.get("wrong") for r in rows}
 
     def test_a_draw_that_kills_hangs_or_throws_is_a_row_and_the_others_go_on(self):
-        for how, why in (("kill", "the process ended with signal 11"), ("hang", "takes longer than 2 s"),
-                         ("throw", "RuntimeError: broke")):
-            code, text, rows = self.run_with(how, "--patience", "2")
+        for how, why, *arguments in (("kill", "the process ended with signal 11"), ("throw", "RuntimeError: broke"),
+                                     ("hang", "takes longer than 4 s", "--patience", "4")):
+            code, text, rows = self.run_with(how, *arguments)
             self.assertEqual(code, 1, text)
             self.assertEqual(rows, {(family, i): why if (family, i) == ("rows", 1) else None
                                     for family in ("rows", "layers") for i in range(3)}, text)

@@ -39,6 +39,13 @@ Tensor mul(Number a, const Tensor& b) { return mul(b, a); }
 Tensor div(const Tensor& a, Number b) { return div(a, tensor_of(b, a)); }
 Tensor div(Number a, const Tensor& b) { return div(tensor_of(a, b), b); }
 
+Tensor pow(const Tensor& a, Number b) { return pow(a, tensor_of(b, a)); }
+Tensor pow(Number a, const Tensor& b) { return pow(tensor_of(a, b), b); }
+Tensor fmod(const Tensor& a, Number b) { return fmod(a, tensor_of(b, a)); }
+Tensor remainder(const Tensor& a, Number b) { return remainder(a, tensor_of(b, a)); }
+Tensor where(const Tensor& condition, const Tensor& a, Number b) { return where(condition, a, tensor_of(b, a)); }
+Tensor where(const Tensor& condition, Number a, const Tensor& b) { return where(condition, tensor_of(a, b), b); }
+
 Tensor maximum(const Tensor& a, Number b) { return maximum(a, tensor_of(b, a)); }
 Tensor maximum(Number a, const Tensor& b) { return maximum(b, a); }
 Tensor minimum(const Tensor& a, Number b) { return minimum(a, tensor_of(b, a)); }

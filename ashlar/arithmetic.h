@@ -23,6 +23,16 @@ Tensor mul(Number a, const Tensor& b);
 /// a / b
 Tensor div(const Tensor& a, Number b);
 Tensor div(Number a, const Tensor& b);
+/// a^b, in f32 for integers
+Tensor pow(const Tensor& a, Number b);
+Tensor pow(Number a, const Tensor& b);
+/// a - trunc(a / b) b, with the sign of a
+Tensor fmod(const Tensor& a, Number b);
+/// a - floor(a / b) b, with the sign of b
+Tensor remainder(const Tensor& a, Number b);
+/// a where the condition holds, else b
+Tensor where(const Tensor& condition, const Tensor& a, Number b);
+Tensor where(const Tensor& condition, Number a, const Tensor& b);
 /// the larger of a and b; NaN where one is
 Tensor maximum(const Tensor& a, Number b);
 Tensor maximum(Number a, const Tensor& b);

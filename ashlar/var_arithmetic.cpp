@@ -58,6 +58,16 @@ Var mul(Number a, const Var& b) { return mul(b, a); }
 Var div(const Var& a, Number b) { return a / Var(tensor_of(b, a.value())); }
 Var div(Number a, const Var& b) { return Var(tensor_of(a, b.value())) / b; }
 
+Var pow(const Var& a, Number b) { return with_promotion(pow, a, Var(tensor_of(b, a.value()))); }
+Var where(const Tensor& condition, const Var& a, Number b) {
+  const Var other(tensor_of(b, a.value()));
+  return where(condition, as(a, other.dtype()), other);
+}
+Var where(const Tensor& condition, Number a, const Var& b) {
+  const Var other(tensor_of(a, b.value()));
+  return where(condition, other, as(b, other.dtype()));
+}
+
 Var cat(std::span<const Var> vars, int64_t axis) {
   const std::vector<Tensor> values = values_of(vars);
   Tensor y = ashlar::cat(values, axis);

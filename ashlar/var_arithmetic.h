@@ -22,6 +22,11 @@ Var mul(Number a, const Var& b);
 /// a / b
 Var div(const Var& a, Number b);
 Var div(Number a, const Var& b);
+/// a^b
+Var pow(const Var& a, Number b);
+/// a where the condition holds, else b
+Var where(const Tensor& condition, const Var& a, Number b);
+Var where(const Tensor& condition, Number a, const Var& b);
 /// the tensors one after the other along `axis`. dx = x's part of dy. At most 64.
 Var cat(std::span<const Var> vars, int64_t axis = 0);
 Var cat(std::initializer_list<Var> vars, int64_t axis = 0);

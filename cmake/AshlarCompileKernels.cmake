@@ -1,5 +1,5 @@
 # Run by the build (cmake -P): compiles the kernels of one generator for one code target into one relocatable object,
-# OUTPUT, and leaves the PTX of CUDA kernels, the assembler's reports and report.tsv beside it.
+# OUTPUT, and those of DTYPES, which a program may leave out, into one each beside it (…_f16.o), and leaves the PTX of CUDA kernels, the assembler's reports and report.tsv beside it.
 cmake_minimum_required(VERSION 3.25)
 
 function(run folder)
@@ -19,3 +19,8 @@ run(${FOLDER} ${GENERATOR} compile ${CODE_TARGET} ${CUDA_CAPABILITY} ${FOLDER} $
   --cache=${CACHE} --slots=${SLOTS})
 run(${FOLDER} ${COMPILER} -c -O1 -fPIC -w @tables.rsp)
 run(${FOLDER} ${LINKER} -r --unique -o ${OUTPUT} @objects.rsp)
+string(REPLACE "," ";" DTYPES "${DTYPES}")
+cmake_path(REMOVE_EXTENSION OUTPUT)
+foreach(dtype IN LISTS DTYPES)
+  run(${FOLDER} ${LINKER} -r --unique -o ${OUTPUT}_${dtype}.o @objects_${dtype}.rsp)
+endforeach()

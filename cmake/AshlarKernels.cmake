@@ -5,6 +5,7 @@
 #   NAME             typed functions ("ashlar/ops/<file>.h") and the kernels behind them
 #   NAME_gradients   their differentiable versions ("ashlar/ad/<file>.h")
 #   NAME_kernels_cpu, _opencl, _cuda, _absent   the compiled kernels; NAME links them
+#   NAME_kernels_cpu_f16, _bf16, _f64, …        those of their instances that a program may leave out
 #
 # OPERATORS are C++ files with the functions that kernel files declare by register_operator() (dsl/operator.h).
 #
@@ -15,7 +16,8 @@
 # ashlar-tune judges settings by them.
 #
 # A program that sets its target property ASHLAR_TARGETS (a list of cpu, opencl, cuda) links the kernels of those targets
-# only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu").
+# only: set_target_properties(app PROPERTIES ASHLAR_TARGETS "cpu"). ASHLAR_DTYPES (f32 and others of f16, bf16, f64) does
+# the same with floating dtypes.
 set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that the kernels run on, times ten")
 set(ASHLAR_CUDA_ARCHITECTURES 80 90 CACHE STRING
   "CUDA compute capabilities, times ten, that kernels are assembled for; GPUs of other ones compile PTX at first use")
@@ -49,6 +51,9 @@ set(_ashlar_code_targets_cpu cpu cpu_avx2 cpu_avx512)
 set(_ashlar_code_targets_opencl opencl)
 set(_ashlar_code_targets_cuda cuda)
 set(_ashlar_code_targets ${_ashlar_code_targets_cpu} ${_ashlar_code_targets_opencl} ${_ashlar_code_targets_cuda})
+# What stands in for what a program leaves out: tables, and those of dtypes.
+list(TRANSFORM ASHLAR_OPTIONAL_DTYPES PREPEND _ OUTPUT_VARIABLE _ashlar_absent_parts)
+list(PREPEND _ashlar_absent_parts "")
 
 function(ashlar_add_kernels name)
   cmake_parse_arguments(arg "" "TUNED;CONFORMANCE" "SOURCES;OPERATORS;TARGETS" ${ARGN})
@@ -125,19 +130,31 @@ function(ashlar_add_kernels name)
       foreach(code_target IN LISTS _ashlar_code_targets_${target})
         _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target} ${arg_TUNED})
         list(APPEND objects_${target} ${root}/${stem}_${code_target}/${stem}_${code_target}.o)
+        foreach(dtype IN LISTS ASHLAR_OPTIONAL_DTYPES)
+          list(APPEND objects_${target}_${dtype} ${root}/${stem}_${code_target}/${stem}_${code_target}_${dtype}.o)
+        endforeach()
       endforeach()
     endforeach()
     _ashlar_absent_command(${generator} ${root}/${stem}_absent)
     foreach(code_target IN LISTS _ashlar_code_targets)
-      list(APPEND absent_objects ${root}/${stem}_absent/${code_target}.o)
+      foreach(part IN LISTS _ashlar_absent_parts)
+        list(APPEND absent_objects ${root}/${stem}_absent/${code_target}${part}.o)
+      endforeach()
     endforeach()
   endforeach()
 
+  set(chosen_dtypes $<TARGET_PROPERTY:ASHLAR_DTYPES>)
   _ashlar_object_library(${name}_kernels_absent "${absent_objects}")
   foreach(target IN LISTS arg_TARGETS)
     _ashlar_object_library(${name}_kernels_${target} "${objects_${target}}")
     # Empty tables stand last on the link line: they serve only what no real table has served.
     target_link_libraries(${name}_kernels_${target} PUBLIC ${name}_kernels_absent)
+    foreach(dtype IN LISTS ASHLAR_OPTIONAL_DTYPES)
+      _ashlar_object_library(${name}_kernels_${target}_${dtype} "${objects_${target}_${dtype}}")
+      target_link_libraries(${name}_kernels_${target}_${dtype} PUBLIC ${name}_kernels_absent)
+      target_link_libraries(${name}_kernels_${target} INTERFACE
+        $<$<OR:$<STREQUAL:${chosen_dtypes},>,$<IN_LIST:${dtype},${chosen_dtypes}>>:$<TARGET_NAME:${name}_kernels_${target}_${dtype}>>)
+    endforeach()
   endforeach()
 
   _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
@@ -179,16 +196,18 @@ endfunction()
 set(_ashlar_emitted_kinds operators gradients)
 set(_ashlar_emitted_folders ops ad)
 
-# One relocatable object of all instances for one code target. Sections stay apart, so that the linker drops what a
+# One relocatable object of all instances for one code target, and one for each dtype that programs may leave out. Sections stay apart, so that the linker drops what a
 # program doesn't reach.
 function(_ashlar_compile_command generator code_target folder tuned)
   cmake_path(GET folder FILENAME base)
   file(GLOB tables CONFIGURE_DEPENDS ${tuned}/${code_target}/*.json)
+  list(TRANSFORM ASHLAR_OPTIONAL_DTYPES REPLACE "(.+)" "${folder}/${base}_\\1.o" OUTPUT_VARIABLE others)
+  list(JOIN ASHLAR_OPTIONAL_DTYPES , dtypes)
   add_custom_command(
-    OUTPUT ${folder}/${base}.o
+    OUTPUT ${folder}/${base}.o ${others}
     COMMAND ${CMAKE_COMMAND} -DGENERATOR=$<TARGET_FILE:${generator}> -DCODE_TARGET=${code_target}
       -DCUDA_CAPABILITY=${ASHLAR_CUDA_CAPABILITY} ${_ashlar_device_tools} -DTUNED=${tuned} -DFOLDER=${folder}
-      -DOUTPUT=${folder}/${base}.o
+      -DOUTPUT=${folder}/${base}.o -DDTYPES=${dtypes}
       -DCOMPILER=${CMAKE_CXX_COMPILER} -DLINKER=${CMAKE_LINKER} -DCACHE=${ASHLAR_KERNEL_CACHE}
       -DSLOTS=${CMAKE_BINARY_DIR}/compile-slots
       -P ${_ashlar_kernels_dir}/AshlarCompileKernels.cmake
@@ -227,8 +246,10 @@ function(_ashlar_absent_command generator folder)
   set(outputs "")
   set(sources "")
   foreach(code_target IN LISTS _ashlar_code_targets)
-    list(APPEND outputs ${folder}/${code_target}.o)
-    list(APPEND sources ${code_target}.cpp)
+    foreach(part IN LISTS _ashlar_absent_parts)
+      list(APPEND outputs ${folder}/${code_target}${part}.o)
+      list(APPEND sources ${code_target}${part}.cpp)
+    endforeach()
   endforeach()
   add_custom_command(
     OUTPUT ${outputs}

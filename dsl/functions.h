@@ -5,6 +5,7 @@
 #include "dsl/functions/conversion.h"
 #include "dsl/functions/error_function.h"
 #include "dsl/functions/exponential.h"
+#include "dsl/functions/gamma.h"
 #include "dsl/functions/hyperbolic.h"
 #include "dsl/functions/logarithm.h"
 #include "dsl/functions/roots.h"

@@ -1,5 +1,5 @@
-// Comparisons of two tensors with broadcasting: a line each. Instances for the element types that hold all others:
-// calls on 16-bit floats and on other integers are converted, which keeps their order.
+// Comparisons of two tensors with broadcasting, and logic of what isn't 0: a line each. Instances for the element types
+// that hold all others: calls on 16-bit floats and on other integers are converted, which keeps their order.
 #include "schedules/broadcast.h"
 
 namespace ashlar::dsl {
@@ -34,10 +34,10 @@ class Comparison : public Kernel<Comparison<T>> {
   Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
 };
 
-template <class F>
+template <ElementType... T, class F>
 bool add_comparison(const std::string& name, const std::string& formula, F) {
   const ComparisonOperator op{name, formula, [](Value a, Value b) -> Value { return F{}(a, b); }};
-  return register_bound_kernel<Comparison, f32, f64, i64>(name, [op](auto& kernel) { kernel.bind(op); });
+  return register_bound_kernel<Comparison, f32, f64, i64, T...>(name, [op](auto& kernel) { kernel.bind(op); });
 }
 
 // A NaN equals nothing and has no order. Compiled for single elements on a CPU, a comparison alone takes it for equal.
@@ -47,5 +47,18 @@ const bool registered = add_comparison("eq", "a = b", [](auto a, auto b) { retur
                         add_comparison("ne", "a ≠ b", [](auto a, auto b) { return a != b || !are_numbers(a, b); }) &&
                         add_comparison("lt", "a < b", [](auto a, auto b) { return a < b && are_numbers(a, b); }) &&
                         add_comparison("le", "a ≤ b", [](auto a, auto b) { return a <= b && are_numbers(a, b); });
+
+// NaN is not 0; subnormal numbers aren't on any target, since their bits are looked at.
+Value is_nonzero(const Value& x) {
+  if (!x.type().is_float()) return x != 0;
+  return Expr(Halide::reinterpret(Halide::UInt(x.type().bits()), x.expr()) << 1 != 0);
+}
+
+const bool logic_registered = add_comparison<boolean>("logical_and", "a ≠ 0 and b ≠ 0",
+                                                      [](auto a, auto b) { return is_nonzero(a) && is_nonzero(b); }) &&
+                              add_comparison<boolean>("logical_or", "a ≠ 0 or b ≠ 0",
+                                                      [](auto a, auto b) { return is_nonzero(a) || is_nonzero(b); }) &&
+                              add_comparison<boolean>("logical_xor", "either a ≠ 0 or b ≠ 0",
+                                                      [](auto a, auto b) { return is_nonzero(a) != is_nonzero(b); });
 
 }  // namespace ashlar::dsl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/elementwise.h"
 #include "autograd/recipes/extremum.h"
 #include "autograd/recipes/indexing.h"
 #include "autograd/recipes/matmul.h"

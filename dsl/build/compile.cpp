@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -55,6 +56,35 @@ std::string quoted(const std::string& text) {
   return result + "\"";
 }
 
+// ---- what a program may leave out, by its property ASHLAR_DTYPES: the instances of these dtypes lie in objects of
+// their own. Tables refer to those weakly, which takes nothing out of an archive, and to a name that comes with the
+// object, or with an empty one where the dtype is left out.
+
+constexpr std::array kOptionalDTypes{DType::f64, DType::bf16, DType::f16};
+
+/// "f16" for an instance that goes with that dtype, or nothing.
+std::string optional_dtype_of(const Build& build) {
+  for (const DType dtype : kOptionalDTypes) {
+    if (std::ranges::count(build.instance->elements, dtype)) return std::string(name_of(dtype));
+  }
+  return {};
+}
+
+/// "objects_f16": the list of objects in which an instance stands.
+std::string object_of(const Build& build) {
+  const std::string dtype = optional_dtype_of(build);
+  return dtype.empty() ? "objects" : "objects_" + dtype;
+}
+
+/// The name: one for a kernel file, called by its first kernel.
+std::string linked_name(const std::string& code_target, const std::string& dtype) {
+  return "ashlar_linked_" + kernels().front().name + "_" + code_target + "_" + dtype;
+}
+void define_linked_name(std::ostream& out, const std::string& code_target, const std::string& dtype) {
+  out << "extern \"C\" { extern const char " << linked_name(code_target, dtype) << "; const char "
+      << linked_name(code_target, dtype) << " = 0; }\n";
+}
+
 /// One build with what the tables say about it.
 struct TunedBuild {
   const Build* build;
@@ -104,7 +134,10 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
   int grid_count = 0, plan_count = 0;
   std::set<std::string> written;
   uint64_t code_hash = identity_hash({});
+  std::set<std::string> dtypes;
   for (const auto& [build, plans, tuned] : builds) {
+    const std::string dtype = optional_dtype_of(*build);
+    if (!dtype.empty()) dtypes.insert(dtype);
     for (size_t s = 0; s < tuned.settings.size(); s++) {
       rows.push_back({with_setting(build->key.packed(), static_cast<int>(s)),
                       symbol_of(*kernel.entry, *build, code_target, tuned.settings[s]),
@@ -114,7 +147,8 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
                       index_of_plan(plans, tuned.settings[s])});
       const path functions = list_of_functions(file.parent_path(), rows.back().symbol);
       if (std::filesystem::exists(functions)) rows.back().device_functions = read_file(functions);
-      out << "extern \"C\" int " << rows.back().symbol << "_argv(void**);\n";
+      out << "extern \"C\" int " << rows.back().symbol << "_argv(void**)"
+          << (dtype.empty() ? ";\n" : " __attribute__((weak));\n");
     }
     for (const Grid& grid : tuned.grids) {
       out << "static const unsigned short grid_" << grid_count << "[] = " << list_of(grid.settings) << ";\n";
@@ -136,6 +170,11 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
                  ", judge_" + code.name + ", " + (code.has_model ? "cost_" + code.name : "nullptr") + "},\n";
   }
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.key < b.key; });
+  for (const std::string& dtype : dtypes) {
+    const std::string name = linked_name(code_target, dtype);
+    out << "extern \"C\" const char " << name << ";\n__attribute__((used)) static const char* const needs_" << dtype
+        << " = &" << name << ";\n";
+  }
   out << "static const Instance instances[] = {\n";
   for (const Row& row : rows) {
     out << "  {" << row.key << "ull, " << row.symbol << "_argv, \"" << row.symbol << "\", " << quoted(row.tunables)
@@ -152,16 +191,17 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 
-/// One function to compile, as a line of a file: "matmul f32_none ashlar_… tile_rows=128 tile_depth=16".
+/// One function to compile, as a line of a file: "matmul f32_none ashlar_… objects tile_rows=128 tile_depth=16".
 struct Planned {
   std::string kernel, instance, symbol;
+  std::string object;  ///< "objects", or "objects_f16" for what a program may leave out
   Setting setting;
 
   friend std::istream& operator>>(std::istream& in, Planned& one) {
     std::string line;
     if (!std::getline(in, line)) return in;
     std::istringstream words(line);
-    words >> one.kernel >> one.instance >> one.symbol;
+    words >> one.kernel >> one.instance >> one.symbol >> one.object;
     one.setting.clear();
     for (std::string word; words >> word;) {
       const size_t equals = word.find('=');
@@ -183,7 +223,8 @@ void write_plan(const Compiling& with, const std::vector<TunedTable>& measured, 
     for (const auto& [build, plans, tuned] : tuned_builds(kernel, measured, with)) {
       for (const Setting& setting : tuned.settings) {
         out << kernel.entry->name << ' ' << build->name() << ' '
-            << symbol_of(*kernel.entry, *build, code_target, setting) << ' ' << text_of(setting) << '\n';
+            << symbol_of(*kernel.entry, *build, code_target, setting) << ' ' << object_of(*build) << ' '
+            << text_of(setting) << '\n';
       }
     }
   }
@@ -316,9 +357,17 @@ void compile_kernels(const Compiling& with, const path& folder, const path& tune
     keep_all(plan, key, with, folder);
   }
 
-  std::ofstream objects(folder / "objects.rsp"), tables(folder / "tables.rsp"), report(folder / "report.tsv");
+  std::ofstream tables(folder / "tables.rsp"), report(folder / "report.tsv");
+  std::map<std::string, std::string> objects;
+  for (const DType dtype : kOptionalDTypes) {
+    const std::string name(name_of(dtype)), linked = "linked_" + name;
+    std::ofstream source(folder / (linked + ".cpp"));
+    define_linked_name(source, with.code_target, name);
+    tables << linked << ".cpp\n";
+    objects["objects_" + name] = linked + ".o\n";
+  }
   for (const Planned& one : plan) {
-    objects << one.symbol << ".o\n";
+    objects[one.object] += one.symbol + ".o\n";
     const Cost cost = cost_of(folder, one.symbol);
     report << one.kernel << '\t' << one.instance << '\t' << text_of(one.setting) << '\t' << cost.seconds << '\t'
            << cost.bytes << '\t' << key_and_origin(folder, one).second << '\n';
@@ -328,8 +377,9 @@ void compile_kernels(const Compiling& with, const path& folder, const path& tune
     const std::string table = table_of(entry, with.code_target);
     write_table(kernel, tuned_builds(kernel, measured, with), with.code_target, folder / (table + ".cpp"));
     tables << table << ".cpp\n";
-    objects << table << ".o\n";
+    objects["objects"] += table + ".o\n";
   }
+  for (const auto& [list, files] : objects) write_file(folder / (list + ".rsp"), files);
 }
 
 std::string compile_setting(const std::string& kernel, const std::string& instance, const Compiling& with,
@@ -352,6 +402,11 @@ void write_absent_tables(const path& folder) {
           << " = {nullptr, 0, nullptr, 0, 0, nullptr, 0};\n";
     }
     if (!out) throw std::runtime_error("can't write to " + folder.string());
+    for (const DType dtype : kOptionalDTypes) {
+      const std::string name(name_of(dtype));
+      std::ofstream linked(folder / (code_target + "_" + name + ".cpp"));
+      define_linked_name(linked, code_target, name);
+    }
   }
 }
 

@@ -66,7 +66,17 @@ Value ceil(const Value& value) {
 // Adding 2^23 leaves no digits behind the point.
 Value round(const Value& value) {
   const Expr x = operand(value, "round");
-  if (is_f64(x)) return Halide::round(x);
+  if (is_f64(x)) {
+    // Halide's is made of conversions to integers on CPUs without SSE 4.1, which lose NaN and infinities. In the same
+    // way:
+    const Expr sign_bit = Halide::Internal::make_const(Halide::UInt(64), uint64_t{1} << 63);
+    const Expr bits = Halide::reinterpret<uint64_t>(x), sign = bits & sign_bit;
+    const Expr size = Halide::reinterpret<double>(bits & ~sign_bit),
+               shift = Halide::Internal::make_const(x.type(), 0x1p52);
+    const Expr rounded = sub(add(size, shift), shift);
+    return Halide::select(less(size, shift), Halide::reinterpret<double>(Halide::reinterpret<uint64_t>(rounded) | sign),
+                          x);
+  }
   const Expr whole = sub(add(magnitude(x), 8388608.0f), 8388608.0f);
   return choose(has_fraction(x), with_sign(whole, x), x);
 }

@@ -13,27 +13,14 @@
 
 namespace ashlar::forms {
 
-namespace {
-
-// Apart, or compilers make two copies of what calls it.
-[[gnu::noinline]] std::vector<Tensor> call_promoted(const KernelInfo& kernel, const FormCall& call, Promotion to) {
-  const std::vector<Tensor> promoted = converted(kernel, call.inputs, to.compute);
-  FormCall same = call;
-  same.inputs = promoted;
-  std::vector<Tensor> results = Broadcast::call(kernel, same);
-  for (Tensor& y : results) y = y.to(to.result);
-  return results;
-}
-
-}  // namespace
-
 std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& call) try {
   constexpr int kRank = 4;
   const std::span<const Tensor> inputs = call.inputs;
   const std::span<const Scalar> scalars = call.scalars;
   detail::check_version(kernel);
   if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
-  if (const std::optional<Promotion> to = promotion_of(kernel, inputs)) return call_promoted(kernel, call, *to);
+  if (const std::optional<Promotion> to = promotion_of(kernel, inputs, call.variant))
+    return call_promoted(kernel, call, *to);
   const KernelKey key = key_of(kernel, call);
   Shape shape;
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());

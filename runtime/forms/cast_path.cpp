@@ -65,7 +65,7 @@ bool keeps_bits(DType from, DType to) { return size_of(from) == size_of(to) && !
 
 std::vector<DType> cast_path(DType from, DType to, DeviceKind kind) {
   std::vector<DType> path;
-  for (int steps = 1; steps <= 3; steps++) {
+  for (int steps = 1; steps <= 4; steps++) {
     if (find_path(from, to, kind, steps, path)) return path;
   }
   return {to};

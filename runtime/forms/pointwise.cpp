@@ -3,6 +3,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -12,6 +13,10 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
   const std::span<const Tensor> inputs = call.inputs;
   const std::span<const Scalar> scalars = call.scalars;
   const KernelKey key = key_of(kernel, call);
+  if (!inputs.empty()) {
+    const auto to = substitute_of(kernel, key, inputs[0].device().kind);
+    if (to) return call_promoted(kernel, call, *to);
+  }
   // Inputs declared with rank 0 are parameters, not operands: one element for the whole call.
   std::vector<Tensor> flat;
   flat.reserve(inputs.size());

@@ -1,5 +1,7 @@
 #include "runtime/forms/promotion.h"
 
+#include <algorithm>
+
 #include "runtime/forms/check.h"
 #include "runtime/tensor/promotion.h"
 
@@ -20,7 +22,25 @@ DType met_dtype(const KernelInfo& kernel, std::span<const Tensor> inputs) {
 
 }  // namespace
 
-std::optional<Promotion> promotion_of(const KernelInfo& kernel, std::span<const Tensor> inputs) {
+std::optional<Promotion> substitute_of(const KernelInfo& kernel, KernelKey key, DeviceKind device) {
+  if (has_instance(kernel, key, device)) return std::nullopt;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role == Argument::Role::output && argument.in_place_of >= 0) return std::nullopt;
+  }
+  const DType asked = key.elements[0];
+  const auto has = [&](DType dtype) {
+    KernelKey other = key;
+    std::ranges::replace(other.elements, asked, dtype);
+    return has_instance(kernel, other, device);
+  };
+  if (is_floating(asked)) {
+    return size_of(asked) == 2 && has(DType::f32) ? std::optional(Promotion{DType::f32, asked}) : std::nullopt;
+  }
+  if (has(DType::i64)) return Promotion{DType::i64, asked};
+  return has(DType::f32) ? std::optional(Promotion{DType::f32, DType::f32}) : std::nullopt;
+}
+
+std::optional<Promotion> promotion_of(const KernelInfo& kernel, std::span<const Tensor> inputs, uint16_t variant) {
   if (static_cast<int>(inputs.size()) != kernel.count(Argument::Role::input)) return std::nullopt;
   const Tensor* first = nullptr;
   bool is_uniform = true;
@@ -32,31 +52,32 @@ std::optional<Promotion> promotion_of(const KernelInfo& kernel, std::span<const 
     is_uniform = is_uniform && inputs[i].dtype() == first->dtype();
   }
   if (first == nullptr) return std::nullopt;
-  const DeviceKind device = first->device().kind;
-  const auto has = [&](DType dtype) { return has_instance(kernel, {.elements = {dtype}}, device); };
   const DType met = is_uniform ? first->dtype() : met_dtype(kernel, inputs);
-  const Argument& output = argument_of(kernel, Argument::Role::output, 0);
-  const auto with = [&](DType compute, DType result) {
-    return Promotion{compute, output.element < 0 ? output.dtype : result};
-  };
-  if (!has(met)) {
-    if (is_floating(met)) {
-      if (size_of(met) == 2 && has(DType::f32)) return with(DType::f32, met);
-    } else if (has(DType::i64)) {
-      return with(DType::i64, met);
-    } else if (has(DType::f32)) {
-      return with(DType::f32, DType::f32);
-    }
-  }
-  return is_uniform ? std::nullopt : std::optional(with(met, met));
+  if (const auto other = substitute_of(kernel, {{met, DType::f32}, variant}, first->device().kind)) return other;
+  return is_uniform ? std::nullopt : std::optional(Promotion{met, met});
 }
 
 std::vector<Tensor> converted(const KernelInfo& kernel, std::span<const Tensor> inputs, DType dtype) {
   std::vector<Tensor> result(inputs.begin(), inputs.end());
   for (size_t i = 0; i < result.size(); i++) {
-    if (is_promoted(kernel, i)) result[i] = result[i].to(dtype);
+    if (result[i].defined() && is_promoted(kernel, i)) result[i] = result[i].to(dtype);
   }
   return result;
+}
+
+std::vector<Tensor> narrowed(const KernelInfo& kernel, std::vector<Tensor> results, DType dtype) {
+  for (size_t o = 0; o < results.size(); o++) {
+    const Argument& output = argument_of(kernel, Argument::Role::output, static_cast<int>(o));
+    if (output.element >= 0) results[o] = results[o].to(dtype);
+  }
+  return results;
+}
+
+std::vector<Tensor> call_promoted(const KernelInfo& kernel, const FormCall& call, Promotion to) {
+  const std::vector<Tensor> promoted = converted(kernel, call.inputs, to.compute);
+  FormCall same = call;
+  same.inputs = promoted;
+  return narrowed(kernel, kernel.form->call(kernel, same), to.result);
 }
 
 }  // namespace ashlar::forms

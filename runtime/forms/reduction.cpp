@@ -9,6 +9,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -142,6 +143,10 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes
   // Elements are {input, accumulator}, or the input alone (argmax).
   const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
   if (kernel.element_count == 2) key.elements[1] = accumulator;
+  if (const auto to = substitute_of(kernel, key, x.device().kind); to && is_floating(x.dtype())) {
+    const Tensor y = reduction(kernel, x.to(to->compute), axes, keepdim, scalars, variant);
+    return output.element < 0 ? y : y.to(to->result);
+  }
 
   unsigned reduced_axes = 0;
   for (int64_t axis : axes) {

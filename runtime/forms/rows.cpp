@@ -3,6 +3,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -84,6 +85,10 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
                          std::span<const Scalar> scalars, uint16_t variant) try {
   const KernelKey key = key_of(kernel, inputs, variant);
   const Tensor& x = inputs[0];
+  if (const auto to = substitute_of(kernel, key, x.device().kind); to && is_floating(x.dtype())) {
+    const std::vector<Tensor> wide = converted(kernel, inputs, to->compute);
+    return narrowed(kernel, rows(kernel, wide, axis, scalars, variant), to->result);
+  }
   const int rank = x.rank();
   const int at = normalize_reduced_axis(kernel.name, axis, rank);
   if (rank == 0) return rows_of_scalar(kernel, inputs, scalars, variant);

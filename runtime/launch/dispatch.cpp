@@ -28,7 +28,8 @@ const KernelInstance* find_in(const TargetTable& table, uint64_t key) {
   const KernelInstance* end = table.instances + table.count;
   const KernelInstance* found =
       std::lower_bound(table.instances, end, key, [](const KernelInstance& i, uint64_t k) { return i.key < k; });
-  return found != end && found->key == key ? found : nullptr;
+  // Of a dtype that the program leaves out (ASHLAR_DTYPES) there's no function.
+  return found != end && found->key == key && found->function != nullptr ? found : nullptr;
 }
 
 /// A table and its instance with default tunables.

@@ -86,10 +86,9 @@ std::string elements_text(const KernelInfo& kernel, uint32_t key) {
   return text;
 }
 
-/// Those of every instance for a kind of device, each once: "f32, f16, bf16". Empty where that target isn't linked.
-std::string linked_elements(const KernelInfo& kernel, DeviceKind kind) {
-  std::string text;
-  std::set<std::string> named;
+/// Every instance for a kind of device, those among them that the program leaves out by its dtype.
+template <class Visit>
+void for_each_instance(const KernelInfo& kernel, DeviceKind kind, Visit visit) {
   for (size_t i = 0; i < kernel.targets.size(); ++i) {
     const auto target = static_cast<CodeTarget>(i);
     const DeviceKind runs_on = target == CodeTarget::opencl ? DeviceKind::opencl
@@ -98,12 +97,21 @@ std::string linked_elements(const KernelInfo& kernel, DeviceKind kind) {
     const TargetTable* table = kernel.targets[i];
     if (runs_on != kind || table == nullptr) continue;
     for (const KernelInstance& instance : std::span(table->instances, static_cast<size_t>(table->count))) {
-      const std::string elements = elements_text(kernel, instance.key);
-      if (!named.insert(elements).second) continue;
-      if (!text.empty()) text += ", ";
-      text += elements;
+      visit(instance);
     }
   }
+}
+
+/// The element types of those that are linked, each once: "f32, f16, bf16". Empty where that target isn't linked.
+std::string linked_elements(const KernelInfo& kernel, DeviceKind kind) {
+  std::string text;
+  std::set<std::string> named;
+  for_each_instance(kernel, kind, [&](const KernelInstance& instance) {
+    const std::string elements = elements_text(kernel, instance.key);
+    if (instance.function == nullptr || !named.insert(elements).second) return;
+    if (!text.empty()) text += ", ";
+    text += elements;
+  });
   return text;
 }
 
@@ -207,14 +215,19 @@ void throw_missing_kernel(const KernelInfo& kernel, KernelKey key, Device device
     linked += (linked.empty() ? "" : "; ") + std::string(name_of(kind)) + ": " + elements;
   }
   const std::string target(name_of(device.kind));
-  throw MissingKernel(kernel.name, "a call with " + wanted + " on " + device.str(),
-                      "one of the instances that this program links (" + (linked.empty() ? "none" : linked) + ")",
-                      is_target_linked
-                          ? "Convert with to(dtype), or give the dtype to register_kernel() in the kernel's file"
-                          : "Link the kernels of " + target +
-                                ": the program's target property ASHLAR_TARGETS, where it is set, and " +
-                                "TARGETS of ashlar_add_kernels() have to contain " + target +
-                                "; or move the tensors with to(device), or call set_fallback(Fallback::cpu)");
+  bool is_left_out = false;
+  for_each_instance(kernel, device.kind, [&](const KernelInstance& instance) {
+    is_left_out = is_left_out || (instance.key == key.packed() && instance.function == nullptr);
+  });
+  throw MissingKernel(
+      kernel.name, "a call with " + wanted + " on " + device.str(),
+      "one of the instances that this program links (" + (linked.empty() ? "none" : linked) + ")",
+      is_left_out ? "Name the dtype in the program's target property ASHLAR_DTYPES, or convert with to(dtype)"
+      : is_target_linked
+          ? "Convert with to(dtype), or give the dtype to register_kernel() in the kernel's file"
+          : "Link the kernels of " + target + ": the program's target property ASHLAR_TARGETS, where it is set, and " +
+                "TARGETS of ashlar_add_kernels() have to contain " + target +
+                "; or move the tensors with to(device), or call set_fallback(Fallback::cpu)");
 }
 
 void throw_launch_error(const KernelInfo& kernel, const KernelInstance& instance, int code,

@@ -39,6 +39,23 @@ double floor_mod(double a, double b) {
   const double rest = std::fmod(a, b);
   return rest != 0 && std::signbit(rest) != std::signbit(b) ? rest + b : rest;
 }
+// By their series from 20 on.
+double digamma_of(double x) {
+  double shifts = 0;
+  if (x < 0) return std::isinf(x) ? NAN : digamma_of(1 - x) - M_PI / std::tan(M_PI * (x - std::nearbyint(x)));
+  if (x == 0) return std::copysign(HUGE_VAL, -x);
+  for (; x < 20; x += 1) shifts += 1 / x;
+  const double s = 1 / x / x;
+  return std::log(x) - 0.5 / x - s * (1. / 12 - s * (1. / 120 - s * (1. / 252 - s / 240))) - shifts;
+}
+double trigamma_of(double x) {
+  double shifts = 0;
+  if (x < 0)
+    return std::isinf(x) ? NAN : std::pow(M_PI / std::sin(M_PI * (x - std::nearbyint(x))), 2) - trigamma_of(1 - x);
+  for (; x < 20; x += 1) shifts += 1 / x / x;
+  const double s = 1 / x / x;
+  return 1 / x + s / 2 + s / x * (1. / 6 - s * (1. / 30 - s * (1. / 42 - s / 30))) + shifts;
+}
 
 const Unary kUnary[] = {
     {"exp", exp, std::exp, 2},
@@ -65,6 +82,9 @@ const Unary kUnary[] = {
     {"atanh", atanh, std::atanh, 4},
     {"erf", erf, std::erf, 4},
     {"erfc", erfc, std::erfc, 4, -kEverything, 8},
+    {"lgamma", lgamma, std::lgamma, 5, 0},
+    {"digamma", digamma, digamma_of, 4, 2},
+    {"trigamma", trigamma, trigamma_of, 4, 0},
     {"floor", floor, std::floor, 0},
     {"ceil", ceil, std::ceil, 0},
     {"round", round, std::nearbyint, 0},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ashlar/ops/binary.h"
+#include "ashlar/ops/maths.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/unary.h"
 #include "runtime/device/counters.h"
@@ -30,6 +31,18 @@ class Graphs : public ::testing::TestWithParam<Device> {
   }
   Tensor ramp_of(int64_t n, float first = 0) const { return make(ramp(n, first)); }
 };
+
+// Of sin there's no f16 instance, of relu there is.
+TEST_P(Graphs, ConversionsOfACallAreCaptured) {
+  const Tensor x = ramp_of(1000).to(DType::f16);
+  Tensor y;
+  const Graph graph = capture(device_, [&] { y = relu(sin(x)); });
+  x.copy_(ramp_of(1000, 5).to(DType::f16));
+  graph.replay();
+  EXPECT_EQ(y.dtype(), DType::f16);
+  EXPECT_EQ(y.to(DType::f32).to_vector<float>(),
+            relu(sin(x.to(DType::f32)).to(DType::f16)).to(DType::f32).to_vector<float>());
+}
 
 TEST_P(Graphs, NothingRunsUntilTheReplayAndThenEverythingDoes) {
   const Tensor x = ramp_of(1000);

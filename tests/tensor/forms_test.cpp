@@ -105,6 +105,78 @@ TEST(Strided, OthersGetDenseCopies) {
   expect_strides<Pointwise, 1, true>(x.select(1, 2).flip(0), {1});
 }
 
+/// y[o, 0, i] = x[o, 0, i]: a reduction that takes the first.
+int first_of(void** arguments) {
+  const auto& x = *static_cast<halide_buffer_t*>(arguments[1]);
+  const auto& y = *static_cast<halide_buffer_t*>(arguments[2]);
+  for (int o = 0; o < y.dim[2].extent; o++) {
+    for (int i = 0; i < y.dim[0].extent; i++) {
+      reinterpret_cast<float*>(y.host)[o * y.dim[2].stride + i * y.dim[0].stride] =
+          reinterpret_cast<float*>(x.host)[-x.dim[3].min + o * x.dim[2].stride + i * x.dim[0].stride];
+    }
+  }
+  return 0;
+}
+constexpr KernelInstance kFirstInstances[] = {{KernelKey{}.packed(), first_of, "first_of"}};
+constexpr TargetTable kFirstTable{kFirstInstances, 1};
+constexpr KernelInfo kFirst{.version = kTablesVersion,
+                            .name = "first",
+                            .formula = "a test",
+                            .form = &form_of<forms::Reduction>,
+                            .arguments = kArguments<3, true>,
+                            .comptimes = {},
+                            .element_count = 1,
+                            .shape_rule = nullptr,
+                            .flops = nullptr,
+                            .targets = {&kFirstTable}};
+
+// A kernel with an f32 instance alone.
+TEST(Substitutes, SixteenBitsGoThroughF32InEveryFormAndComeBack) {
+  using namespace forms;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = counting({4, 6}).to(dtype);
+    std::vector<float> expected = counting({4, 6}).to_vector<float>();
+    for (float& value : expected) value += 1;
+    const std::vector<OptionValue> last{OptionValue(int64_t{-1})};
+    for (const Tensor& y : {Pointwise::call(kNext<Pointwise, 1, false>, {.inputs = std::span(&x, 1)})[0],
+                            Rows::call(kNext<Rows, 2, false>, {.inputs = std::span(&x, 1), .options = last})[0]}) {
+      EXPECT_EQ(y.dtype(), dtype);
+      EXPECT_EQ(y.to(DType::f32).to_vector<float>(), expected);
+    }
+    const std::vector<OptionValue> columns{OptionValue(Shape{1}), OptionValue(int64_t{0})};
+    const Tensor y = Reduction::call(kFirst, {.inputs = std::span(&x, 1), .options = columns})[0];
+    EXPECT_EQ(y.dtype(), dtype);
+    EXPECT_EQ(y.to(DType::f32).to_vector<float>(), (std::vector<float>{0, 6, 12, 18}));
+  }
+}
+
+TEST(Substitutes, IntegersComputeInFloatsWherePointwise) {
+  using namespace forms;
+  const Tensor x = counting({3}).to(DType::i32);
+  const Tensor y = Pointwise::call(kNext<Pointwise, 1, false>, {.inputs = std::span(&x, 1)})[0];
+  EXPECT_EQ(y.dtype(), DType::f32);
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+  // f64 has more digits than any substitute.
+  expect_error<MissingKernel>(
+      [&] {
+        const Tensor wide = x.to(DType::f64);
+        Pointwise::call(kNext<Pointwise, 1, false>, {.inputs = std::span(&wide, 1)});
+      },
+      {"next", "f64", "f32"});
+}
+
+// A dtype that a program leaves out (ASHLAR_DTYPES) has a row in the table, and no function.
+TEST(Substitutes, ADtypeThatTheProgramLeavesOutIsNamed) {
+  static constexpr KernelInstance instances[] = {{KernelKey{}.packed(), next, "next"},
+                                                 {KernelKey{{DType::f64, DType::f32}}.packed(), nullptr, "next_f64"}};
+  static constexpr TargetTable table{instances, 2};
+  KernelInfo kernel = kNext<forms::Pointwise, 1, false>;
+  kernel.targets = {&table};
+  const Tensor x = counting({3}).to(DType::f64);
+  expect_error<MissingKernel>([&] { forms::Pointwise::call(kernel, {.inputs = std::span(&x, 1)}); },
+                              {"next", "f64", "(cpu: f32)", "ASHLAR_DTYPES"});
+}
+
 TEST(Variants, ReachBeyond256) {
   const Tensor x = counting({3});
   const Tensor y =

@@ -109,8 +109,10 @@ void link_kernels(const KernelFile& file, const std::string& target, const path&
                                  (file.folder / "include/ashlar/ops" / (file.stem + ".cpp")).string()});
   std::set<std::string> compiled;
   for (const std::string& code : {std::string("cpu"), std::string("cpu_avx2"), target}) {
-    const path kernels = file.folder / (file.stem + "_" + code) / (file.stem + "_" + code + ".o");
-    if (std::filesystem::exists(kernels) && compiled.insert(code).second) command.push_back(kernels.string());
+    for (const char* dtype : {"", "_f16", "_bf16", "_f64"}) {  // instances that programs may leave out
+      const path kernels = file.folder / (file.stem + "_" + code) / (file.stem + "_" + code + dtype + ".o");
+      if (std::filesystem::exists(kernels) && compiled.insert(code + dtype).second) command.push_back(kernels.string());
+    }
   }
   if (!compiled.contains(target)) {
     throw DataError("ashlar-tune", "no " + target + " code of " + file.stem, "kernels built for that target",

@@ -5,7 +5,9 @@ namespace ashlar::conformance {
 
 void add_movement_cases();
 void add_unary_cases();
+void add_maths_cases();
 void add_binary_cases();
+void add_binary_maths_cases();
 void add_compare_cases();
 void add_reduction_cases();
 void add_integer_sum_cases();
@@ -33,7 +35,9 @@ void add_merged_reduction_cases();
 inline void add_all_cases() {
   add_movement_cases();
   add_unary_cases();
+  add_maths_cases();
   add_binary_cases();
+  add_binary_maths_cases();
   add_compare_cases();
   add_reduction_cases();
   add_integer_sum_cases();

@@ -18,6 +18,9 @@ const Function kFunctions[] = {
     {"ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; }},
     {"lt", lt, [](double a, double b) { return a < b ? 1.0 : 0.0; }},
     {"le", le, [](double a, double b) { return a <= b ? 1.0 : 0.0; }},
+    {"logical_and", logical_and, [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
+    {"logical_or", logical_or, [](double a, double b) { return a != 0 || b != 0 ? 1.0 : 0.0; }},
+    {"logical_xor", logical_xor, [](double a, double b) { return (a != 0) != (b != 0) ? 1.0 : 0.0; }},
 };
 
 void add(const Function& f, std::string name, Input a, Input b, std::vector<DType> dtypes) {
@@ -82,6 +85,9 @@ void add_function(const Function& f) {
   // By way of another dtype, which a call is converted to.
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
   add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});
+  const Values truth{Pattern::integers, 0, 1};
+  add(f, "truth", {{5, 33}, truth}, {{33}, truth}, {DType::boolean});
+  add(f, "truth_1027", {{1027}, truth}, {{1027}, truth}, {DType::boolean});
 }
 
 }  // namespace

@@ -1,0 +1,114 @@
+// The same on every target, from its logarithm, sine and cosine.
+#include "dsl/functions/gamma.h"
+
+#include "dsl/functions/logarithm.h"
+#include "dsl/functions/parts.h"
+#include "dsl/functions/rounding.h"
+#include "dsl/functions/trigonometric.h"
+
+namespace ashlar::dsl {
+
+using namespace parts;
+
+namespace {
+
+constexpr float kPi = 3.14159265f, kLogPi = 1.14472989f;
+constexpr int kShifts = 6;
+constexpr float kFar = kShifts;  // from where on the series in 1/x are good
+
+Expr logarithm(const Expr& x) { return log(Value(x)).expr(); }
+Expr sine(const Expr& x) { return sin(Value(x)).expr(); }
+Expr cosine(const Expr& x) { return cos(Value(x)).expr(); }
+
+// π times the signed distance of x from the nearest integer: sin(πx) = ±sin of it, tan(πx) = tan of it.
+Expr turns_from_integer(const Expr& x) { return mul(kPi, sub(x, round(Value(x)).expr())); }
+
+Expr is_integer(const Expr& x) { return (Value(x) == round(Value(x))).expr(); }
+
+// Σ f(1 / (y + k)) over the k >= 0 with y + k < 6
+template <class F>
+Expr sum_of_shifts(const Expr& y, F f) {
+  Expr sum = 0.0f;
+  for (int k = kShifts - 1; k >= 0; k--) {
+    const Expr shifted = add(y, static_cast<float>(k));
+    sum = sum + Halide::select(less(shifted, kFar), f(div(1.0f, shifted)), 0.0f);
+  }
+  return sum;
+}
+// 1 / (y + n) and ln (y + n) for the first n >= 0 with y + n >= 6
+Expr shifted_up(const Expr& y) { return add(y, ceil(Value(Halide::select(less(y, kFar), sub(kFar, y), 0.0f))).expr()); }
+
+}  // namespace
+
+// For 0 < |x| < 1/2  ln Γ(1 + x) - ln |x|;  around the zeros at 1 and 2 ln Γ(1 + t) = t P(t) and ln Γ(2 + s) = s Q(s);
+// up to 8 ln Γ(x) = ln Γ(x - n) + ln (x - 1)(x - 2)…(x - n) with x - n in [2, 3); beyond Stirling's series. P, Q and W
+// are fitted for the least relative error (Lawson's algorithm: 2e-9, 5e-9, 6e-11). Below -1/2
+// ln |Γ(-a)| = ln π - ln a |sin πa| - ln Γ(a).
+Value lgamma(const Value& value) {
+  const Expr x = detail::f32_operand(value, "lgamma").expr();
+  constexpr float kP[] = {-0.577215672f,  0.822467029f,  -0.400685161f, 0.270581245f,  -0.207414657f,
+                          0.169557333f,   -0.143369138f, 0.125238135f,  -0.118787162f, 0.104677089f,
+                          -0.0503982157f, 0.0529169887f, -0.177895457f, 0.156965226f};
+  constexpr float kQ[] = {0.422784328f,   0.322467029f,    -0.0673524886f,  0.0205813199f,    -0.00738275796f,
+                          0.00288425223f, -0.00120451767f, 0.000541313901f, -0.000220893518f, 4.95978311e-05f};
+  constexpr float kW[] = {0.0833333358f, -0.00277768169f, 0.000779192487f};
+  constexpr float kHalfLog2PiMinusHalf = 0.418938533f;
+  const Expr a = magnitude(x), is_near = less(a, 0.5f), is_far = !less(a, 8.0f);
+
+  const Expr held = held_within(a, 0.0f, 8.0f);
+  const Expr steps = held_within(sub(floor(Value(held)).expr(), 2.0f), 0.0f, 5.0f);
+  Expr product = 1.0f;
+  for (int k = 1; k <= 5; k++) {
+    const float step = static_cast<float>(k);
+    product = mul(product, Halide::select(less(steps, step), 1.0f, sub(held, step)));
+  }
+  const Expr logarithm_of = logarithm(Halide::select(is_near || is_far, a, product));
+
+  const Expr t = held_within(Halide::select(is_near, x, sub(held, 1.0f)), -0.5f, 0.5f);
+  const Expr near_one = sub(mul(t, polynomial(t, kP)), Halide::select(is_near, logarithm_of, 0.0f));
+  const Expr s = held_within(sub(sub(held, steps), 2.0f), -0.5f, 1.0f);
+  const Expr near_two = add(mul(s, polynomial(s, kQ)), logarithm_of);
+  const Expr inverse = div(1.0f, Halide::select(is_far, a, 8.0f));
+  const Expr far = add(mul(sub(a, 0.5f), sub(logarithm_of, 1.0f)),
+                       add(kHalfLog2PiMinusHalf, mul(inverse, polynomial(inverse * inverse, kW))));
+  Expr result = Halide::select(less(a, 1.5f), near_one, is_far, far, near_two);
+
+  const Expr sine_of = magnitude(sine(turns_from_integer(a)));
+  const Expr reflected = sub(sub(kLogPi, logarithm(mul(a, sine_of))), result);
+  result = choose(is_negative(x) && !is_near, reflected, result);
+  const Expr is_pole = is_infinite(x) || is_zero(x) || (is_negative(x) && is_integer(x));
+  return nan_from(x, choose_bits(is_pole, kInfinity, result));
+}
+
+// ψ(x) = ψ(x + n) - Σ 1 / (x + k), ψ(z) = ln z - 1/(2z) - 1/(12z²) + 1/(120z⁴) - 1/(252z⁶) + …; for x <= 0
+// ψ(x) = ψ(1 - x) - π / tan(πx)
+Value digamma(const Value& value) {
+  const Expr x = detail::f32_operand(value, "digamma").expr();
+  constexpr float kSeries[] = {1.0f / 12, -1.0f / 120, 1.0f / 252, -1.0f / 240};
+  const Expr y = Halide::select(is_negative(x), sub(1.0f, x), x);
+  const Expr z = shifted_up(y), inverse = div(1.0f, z), square = inverse * inverse;
+  const Expr above = sub(sub(logarithm(z), 0.5f * inverse), square * polynomial(square, kSeries));
+  const Expr positive = sub(above, sum_of_shifts(y, [](const Expr& part) { return part; }));
+  const Expr turns = turns_from_integer(x);
+  const Expr reflected = sub(positive, div(mul(kPi, cosine(turns)), sine(turns)));
+  Expr result = choose(is_negative(x), reflected, positive);
+  result = choose_bits(is_negative(x) && (is_infinite(x) || is_integer(x)), kNan, result);
+  return nan_from(x, choose(is_zero(x), times_sign(real(word(kInfinity | kSign)), x), result));
+}
+
+// ψ'(x) = ψ'(x + n) + Σ 1 / (x + k)², ψ'(z) = 1/z + 1/(2z²) + 1/(6z³) - 1/(30z⁵) + 1/(42z⁷) - …; for x <= 0
+// ψ'(x) = π² / sin²(πx) - ψ'(1 - x)
+Value trigamma(const Value& value) {
+  const Expr x = detail::f32_operand(value, "trigamma").expr();
+  constexpr float kSeries[] = {1.0f / 6, -1.0f / 30, 1.0f / 42, -1.0f / 30};
+  const Expr y = Halide::select(is_negative(x), sub(1.0f, x), x);
+  const Expr inverse = div(1.0f, shifted_up(y)), square = inverse * inverse;
+  const Expr above = inverse + (0.5f * square + square * inverse * polynomial(square, kSeries));
+  const Expr positive = add(above, sum_of_shifts(y, [](const Expr& part) { return mul(part, part); }));
+  const Expr quotient = div(kPi, sine(turns_from_integer(x)));
+  const Expr result = choose(is_negative(x), sub(mul(quotient, quotient), positive), positive);
+  const Expr is_pole = is_zero(x) || (is_negative(x) && is_integer(x) && !is_infinite(x));
+  return nan_from(x, choose_bits(is_pole, kInfinity, choose_bits(is_negative(x) && is_infinite(x), kNan, result)));
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,42 @@
+// prelu and glu: their operands as views that broadcast (generators/gated.cpp).
+#include "ashlar/ops/gated.h"
+
+#include <array>
+
+#include "runtime/forms/broadcast.h"
+#include "runtime/forms/check.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
+
+namespace ashlar {
+
+Tensor prelu(const Tensor& x, const Tensor& weight) try {
+  const std::array inputs{x, weight};
+  forms::key_of(kernels::prelu, {.inputs = inputs});
+  const int64_t channels = x.rank() > 1 ? x.shape()[1] : 1;
+  if (weight.numel() != 1 && (weight.rank() != 1 || weight.numel() != channels)) {
+    throw forms::shape_error(kernels::prelu, inputs, "weight of shape [1] or [" + std::to_string(channels) + "]",
+                             "Give one weight, or one for each channel, which is axis 1 of x");
+  }
+  Shape shape = Shape::filled(x.rank(), 1);
+  if (weight.numel() != 1) shape[1] = channels;
+  const std::array operands{x, weight.reshape(shape)};
+  return forms::Broadcast::call(kernels::prelu_by_element, {.inputs = operands})[0];
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("prelu");
+}
+
+Tensor glu(const Tensor& x, int64_t axis) try {
+  forms::key_of(kernels::glu, {.inputs = std::span(&x, 1)});
+  const int64_t size = x.size(axis);  // throws where there is no such axis
+  if (size % 2 != 0) {
+    throw forms::shape_error(kernels::glu, std::span(&x, 1), "an even size along axis " + std::to_string(axis),
+                             "Pad it, or give the axis of the two halves");
+  }
+  const std::array halves{x.slice(axis, 0, size / 2), x.slice(axis, size / 2, size)};
+  return forms::Broadcast::call(kernels::glu_by_element, {.inputs = halves})[0];
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("glu");
+}
+
+}  // namespace ashlar

@@ -1,0 +1,301 @@
+// y = f(a, b) and f(a, b, c) with broadcasting, for the functions that have f32 instances mostly.
+#include <cmath>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
+const Values kPositive{.low = 0.5, .high = 3}, kSigned{.low = -3, .high = 3};
+
+struct Binary {
+  const char* kernel;
+  Tensor (*call)(const Tensor&, const Tensor&);
+  Var (*record)(const Var&, const Var&);
+  double (*exact)(double, double);
+  double ulps;
+  Values a, b;  // where its gradients are smooth enough for differences
+};
+
+struct Bits {
+  const char* kernel;
+  Tensor (*call)(const Tensor&, const Tensor&);
+  int64_t (*exact)(int64_t, int64_t);
+  int64_t highest;  // of b
+  bool has_bool;
+};
+
+struct Ternary {
+  const char* kernel;
+  Tensor (*call)(const Tensor&, const Tensor&, const Tensor&);
+  Var (*record)(const Var&, const Var&, const Var&);
+  double (*exact)(double, double, double);
+  double (*magnitude)(double, double, double);  // what an error of `ulps` is relative to
+  double ulps;
+};
+
+double floor_mod(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && std::signbit(rest) != std::signbit(b) ? rest + b : rest;
+}
+int64_t floor_mod(int64_t a, int64_t b) { return b == 0 ? 0 : ((a % b) + b) % b; }
+
+// clang-format off
+const Binary kBinary[] = {
+    {"pow", pow, ad::pow, [](double a, double b) { return std::pow(a, b); }, 4, kPositive, kSigned},
+    {"fmod", fmod, ad::fmod, [](double a, double b) { return std::fmod(a, b); }, 0.5, {.low = 3.1, .high = 3.9}, {.low = 1.1, .high = 1.5}},
+    {"remainder", remainder, ad::remainder, floor_mod, 1, {.low = -3.9, .high = -3.1}, {.low = 1.1, .high = 1.5}},
+    {"atan2", atan2, ad::atan2, [](double a, double b) { return std::atan2(a, b); }, 5, kPositive, kPositive},
+    {"hypot", hypot, ad::hypot, [](double a, double b) { return std::hypot(a, b); }, 4, kPositive, kSigned},
+};
+
+const Bits kBits[] = {
+    {"bitwise_and", bitwise_and, [](int64_t a, int64_t b) { return a & b; }, 99, true},
+    {"bitwise_or", bitwise_or, [](int64_t a, int64_t b) { return a | b; }, 99, true},
+    {"bitwise_xor", bitwise_xor, [](int64_t a, int64_t b) { return a ^ b; }, 99, true},
+    {"bitwise_left_shift", bitwise_left_shift, [](int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) << b); }, 12, false},
+    {"bitwise_right_shift", bitwise_right_shift, [](int64_t a, int64_t b) { return a >> b; }, 12, false},
+    {"fmod", fmod, [](int64_t a, int64_t b) { return b == 0 ? 0 : a % b; }, 12, false},
+    {"remainder", remainder, floor_mod, 12, false},
+};
+
+const Ternary kTernary[] = {
+    {"lerp", lerp, ad::lerp, [](double a, double b, double w) { return a + w * (b - a); },
+     [](double a, double b, double w) { return (std::abs(a) + std::abs(b)) * (1 + std::abs(w)); }, 3},
+    {"addcmul", [](const Tensor& x, const Tensor& a, const Tensor& b) { return addcmul(x, a, b); },
+     [](const Var& x, const Var& a, const Var& b) { return ad::addcmul(x, a, b); },
+     [](double x, double a, double b) { return x + a * b; },
+     [](double x, double a, double b) { return std::abs(x) + std::abs(a * b); }, 2},
+    {"addcdiv", [](const Tensor& x, const Tensor& a, const Tensor& b) { return addcdiv(x, a, b, -0.5); },
+     [](const Var& x, const Var& a, const Var& b) { return ad::addcdiv(x, a, b, -0.5); },
+     [](double x, double a, double b) { return x - 0.5 * a / b; },
+     [](double x, double a, double b) { return std::abs(x) + std::abs(a / b); }, 3},
+};
+// clang-format on
+
+struct Shapes {
+  const char* name;
+  Shape a, b;
+};
+// Dense, rows, columns, scalars, and more axes than a kernel has.
+const Shapes kShapes[] = {
+    {"1027", {1027}, {1027}},
+    {"row", {5, 33}, {33}},
+    {"left_column", {5, 1}, {5, 33}},
+    {"outer", {7, 1}, {1, 9}},
+    {"scalar", {5, 33}, {}},
+    {"rank0", {}, {}},
+    {"middle", {2, 3, 4}, {2, 1, 4}},
+    {"empty_row", {0, 4}, {4}},
+    {"aligned_row", {67, 64}, {64}},
+    {"aligned_column", {67, 64}, {67, 1}},
+    {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
+};
+
+void add_binary(const Binary& f) {
+  const auto add = [&f](const std::string& name, Input a, Input b, bool is_differentiated) {
+    Case item{.kernel = f.kernel,
+              .name = name,
+              .inputs = {std::move(a), std::move(b)},
+              .dtypes = kFloats,
+              .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1])}; },
+              .reference = [&f](HostTensors x) { return std::vector{broadcasted(x[0], x[1], f.exact)}; },
+              .tolerance = ulps(f.ulps)};
+    if (is_differentiated) {
+      item.differentiable = [&f](Vars x) { return f.record(x[0], x[1]); };
+      item.differentiated = {0, 1};
+    }
+    add_case(std::move(item));
+  };
+  for (const Shapes& s : kShapes) add(s.name, {s.a, f.a}, {s.b, f.b}, s.a.numel() < 1000);
+  for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
+                                      {"denormal", Pattern::denormal},
+                                      {"huge", Pattern::huge},
+                                      {"tiny", Pattern::tiny},
+                                      {"integers", Pattern::integers}}) {
+    add(name, {{515}, {pattern, -4, 4}}, {{515}, {pattern, -4, 4}}, false);
+  }
+  add("6x35_left_stepped", {{6, 35}, f.a, Layout::stepped}, {{6, 35}, f.b}, false);
+  add("6x35_right_transposed", {{6, 35}, f.a}, {{6, 35}, f.b, Layout::transposed}, false);
+}
+
+void add_bits(const Bits& f) {
+  const auto add = [&f](const std::string& name, Input a, Input b, std::vector<DType> dtypes) {
+    add_case({.kernel = f.kernel,
+              .name = "whole_" + name,
+              .inputs = {std::move(a), std::move(b)},
+              .dtypes = std::move(dtypes),
+              .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1])}; },
+              .reference =
+                  [&f](HostTensors x) {
+                    return std::vector{broadcasted(x[0], x[1], [&](double a, double b) {
+                      return static_cast<double>(f.exact(static_cast<int64_t>(a), static_cast<int64_t>(b)));
+                    })};
+                  },
+              .tolerance = kExact});
+  };
+  const Values a{Pattern::integers, -999, 999}, b{Pattern::integers, 0, static_cast<double>(f.highest)};
+  for (const Shapes& s : kShapes) add(s.name, {s.a, a}, {s.b, b}, {DType::i64, DType::i32});
+  if (f.has_bool) {
+    const Values truth{Pattern::integers, 0, 1};
+    add("bytes", {{5, 33}, {Pattern::integers, 0, 255}}, {{33}, {Pattern::integers, 0, 255}}, {DType::u8});
+    add("truth", {{5, 33}, truth}, {{33}, truth}, {DType::boolean});
+  }
+}
+
+// Each input in the shape of all of them together.
+template <class F>
+Expected broadcasted3(HostTensors x, F f) {
+  const Shape shape = broadcast("reference", broadcast("reference", x[0].shape, x[1].shape), x[2].shape);
+  std::vector<std::vector<double>> wide(3);
+  for (size_t i = 0; i < 3; ++i) {
+    for_each_index(shape, broadcast_strides(x[i].shape, shape),
+                   [&](const Shape&, int64_t at) { wide[i].push_back(x[i].values[static_cast<size_t>(at)]); });
+  }
+  Expected y{shape, {}};
+  for (size_t i = 0; i < wide[0].size(); ++i) y.values.push_back(f(wide[0][i], wide[1][i], wide[2][i]));
+  return y;
+}
+
+struct Shapes3 {
+  const char* name;
+  Shape a, b, c;
+};
+const Shapes3 kShapes3[] = {
+    {"1027", {1027}, {1027}, {1027}},     {"rows_and_columns", {5, 33}, {33}, {5, 1}},
+    {"scalars", {5, 33}, {}, {1}},        {"outer", {1, 9}, {7, 1}, {7, 9}},
+    {"aligned", {67, 64}, {64}, {67, 1}}, {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}, {2, 1}},
+    {"empty", {0, 4}, {4}, {0, 1}},
+};
+
+void add_ternary(const Ternary& f) {
+  const auto add = [&f](const std::string& name, Input a, Input b, Input c, bool is_differentiated) {
+    Case item{.kernel = f.kernel,
+              .name = name,
+              .inputs = {std::move(a), std::move(b), std::move(c)},
+              .dtypes = kFloats,
+              .call = [&f](Tensors x) { return std::vector{f.call(x[0], x[1], x[2])}; },
+              .reference =
+                  [&f](HostTensors x) {
+                    Expected y = broadcasted3(x, f.exact);
+                    y.magnitudes = broadcasted3(x, f.magnitude).values;
+                    return std::vector{y};
+                  },
+              .tolerance = ulps(f.ulps)};
+    if (is_differentiated) {
+      item.differentiable = [&f](Vars x) { return f.record(x[0], x[1], x[2]); };
+      item.differentiated = {0, 1, 2};
+    }
+    add_case(std::move(item));
+  };
+  for (const Shapes3& s : kShapes3) {
+    add(s.name, {s.a, kSigned}, {s.b, kSigned}, {s.c, kPositive}, s.a.numel() < 1000);
+  }
+  add("stepped", {{6, 35}, kSigned, Layout::stepped}, {{6, 35}, kSigned}, {{35}, kPositive, Layout::stepped}, false);
+}
+
+void add_where() {
+  const auto add = [](const std::string& name, Input condition, Input a, Input b, std::vector<DType> dtypes,
+                      bool is_differentiated) {
+    condition.values = {Pattern::integers, 0, 1};
+    condition.dtype = DType::boolean;
+    Case item{.kernel = "where",
+              .name = name,
+              .inputs = {std::move(condition), std::move(a), std::move(b)},
+              .dtypes = std::move(dtypes),
+              .call = [](Tensors x) { return std::vector{where(x[0], x[1], x[2])}; },
+              .reference =
+                  [](HostTensors x) {
+                    return std::vector{
+                        broadcasted3(x, [](double condition, double a, double b) { return condition != 0 ? a : b; })};
+                  }};
+    if (is_differentiated) {
+      item.differentiable = [](Vars x) { return ad::where(x[0].value(), x[1], x[2]); };
+      item.differentiated = {1, 2};
+    }
+    add_case(std::move(item));
+  };
+  const std::vector<DType> all{DType::f32, DType::f16, DType::bf16, DType::f64};
+  for (const Shapes3& s : kShapes3) add(s.name, {s.a}, {s.b}, {s.c}, all, s.a.numel() < 1000);
+  add("special", {{515}}, {{515}, {Pattern::special}}, {{515}, {Pattern::special}}, all, false);
+  add("stepped", {.shape = {6, 35}, .layout = Layout::stepped}, {{6, 35}}, {.shape = {35}, .layout = Layout::stepped},
+      all, false);
+  add("integers", {{5, 33}}, {{33}, {Pattern::integers, -9, 9}}, {{5, 1}, {Pattern::integers, -9, 9}},
+      {DType::i64, DType::i32}, false);
+  add("truth", {{65}}, {{65}, {Pattern::integers, 0, 1}}, {{65}, {Pattern::integers, 0, 1}}, {DType::boolean}, false);
+}
+
+void add_prelu(const std::string& name, Input x, Input weight, bool is_differentiated = true) {
+  Case item{.kernel = "prelu",
+            .name = name,
+            .inputs = {std::move(x), std::move(weight)},
+            .dtypes = kFloats,
+            .call = [](Tensors x) { return std::vector{prelu(x[0], x[1])}; },
+            .reference =
+                [](HostTensors x) {
+                  HostTensor weight = x[1];
+                  weight.shape = Shape::filled(x[0].shape.rank(), 1);
+                  if (weight.values.size() != 1) weight.shape[1] = static_cast<int64_t>(weight.values.size());
+                  const auto f = [](double v, double w) { return v > 0 ? v : w * v; };
+                  return std::vector{broadcasted(x[0], weight, f)};
+                },
+            .tolerance = ulps(1)};
+  if (is_differentiated) {
+    item.differentiable = [](Vars x) { return ad::prelu(x[0], x[1]); };
+    item.differentiated = {0, 1};
+  }
+  add_case(std::move(item));
+}
+
+// Shapes are [..., twice as many, ...]: half of it has no place in a draw of sizes.
+void add_glu(const std::string& name, Input x, int64_t axis) {
+  add_case({.kernel = "glu",
+            .name = name,
+            .inputs = {std::move(x)},
+            .dtypes = kFloats,
+            .call = [axis](Tensors x) { return std::vector{glu(x[0], axis)}; },
+            .reference =
+                [axis](HostTensors x) {
+                  const HostTensor last = with_axis_moved(x[0], axis, -1);
+                  const auto half = static_cast<size_t>(last.shape[last.shape.rank() - 1] / 2);
+                  HostTensor y{last.shape, {}};
+                  y.shape[y.shape.rank() - 1] /= 2;
+                  for (size_t row = 0; half > 0 && row < last.values.size() / (2 * half); ++row) {
+                    for (size_t c = 0; c < half; ++c) {
+                      const double a = last.values[row * 2 * half + c], b = last.values[(row * 2 + 1) * half + c];
+                      y.values.push_back(a / (1 + std::exp(-b)));
+                    }
+                  }
+                  const HostTensor back = with_axis_moved(y, -1, axis);
+                  return std::vector{Expected{back.shape, back.values}};
+                },
+            .tolerance = ulps(5),
+            .differentiable = [axis](Vars x) { return ad::glu(x[0], axis); },
+            .fixed_shapes = true});
+}
+
+}  // namespace
+
+void add_binary_maths_cases() {
+  for (const Binary& f : kBinary) add_binary(f);
+  for (const Bits& f : kBits) add_bits(f);
+  for (const Ternary& f : kTernary) add_ternary(f);
+  add_where();
+  add_prelu("one_weight", {{5, 33}, kSigned}, {{1}, kPositive});
+  add_prelu("channels", {{3, 7, 5}, kSigned}, {{7}, kPositive});
+  add_prelu("channels_last", {{67, 64}, kSigned}, {{64}, kPositive});
+  add_prelu("rank1", {{37}, kSigned}, {{1}, kPositive});
+  add_prelu("special", {{5, 103}, {Pattern::special}}, {{103}, kSigned}, false);
+  add_prelu("stepped", {{6, 35}, kSigned, Layout::stepped}, {{35}, kPositive});
+  add_glu("last", {{5, 34}, kSigned}, -1);
+  add_glu("first", {{6, 35}, kSigned}, 0);
+  add_glu("middle_transposed", {{3, 8, 5}, kSigned, Layout::transposed}, 1);
+  add_glu("rank1", {{1026}, kSigned}, 0);
+  add_glu("none", {{4, 0}}, -1);
+}
+
+}  // namespace ashlar::conformance

@@ -257,16 +257,18 @@ class SortShortRows : public Kernel<SortShortRows<T>> {
     rank.update().reorder(i, j).vectorize(i, lanes);
   }
   void schedule(auto) {
-    Var thread("thread"), member("member"), block("block");
+    Var thread("thread"), some_rows("some_rows"), row("row");
     ranked.func().gpu_tile(i, thread, 32, Halide::TailStrategy::GuardWithIf);
     Halide::RVar group("group"), key("key");
+    // Rows in the first dimension of the grid, the only one that may be long.
     ranked.func()
         .update()
         .allow_race_conditions()
-        .split(q, group, key, 128, Halide::TailStrategy::GuardWithIf)
-        .reorder(key, group, r)
-        .gpu_blocks(group, r)
-        .gpu_threads(key);
+        .split(q, group, key, 32, Halide::TailStrategy::GuardWithIf)
+        .split(r, some_rows, row, 4, Halide::TailStrategy::GuardWithIf)
+        .reorder(key, row, some_rows, group)
+        .gpu_blocks(some_rows, group)
+        .gpu_threads(key, row);
     rank.compute_at(ranked.func(), key);
   }
 

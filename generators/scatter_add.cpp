@@ -170,13 +170,14 @@ class SegmentSums : public Kernel<SegmentSums<T>> {
   }
   void schedule(auto) {
     index_arithmetic();
-    Var columns("columns"), column("column"), places("places"), place("place"), block("block");
+    Var columns("columns"), column("column"), places("places"), place("place"), block("block"), all("all");
     const auto by_threads = [&](Halide::Stage stage, int wide, int high) {
       stage.split(i, columns, column, wide, Halide::TailStrategy::GuardWithIf)
           .split(p, places, place, high, Halide::TailStrategy::GuardWithIf)
           .reorder(column, place, places, o, columns)
           .fuse(places, o, block)
-          .gpu_blocks(block, columns)
+          .fuse(block, columns, all)
+          .gpu_blocks(all)
           .gpu_threads(column, place);
     };
     by_threads(y.func().specialize(x.extent(2) >= 16), 32, 4);

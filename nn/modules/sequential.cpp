@@ -5,11 +5,11 @@
 
 namespace ashlar::nn {
 
-void Sequential::append(std::shared_ptr<Module> module, const detail::LayerDescriptor& layer) try {
+void Sequential::append(std::shared_ptr<Module> module, const LayerDescriptor& layer) try {
   if (module == nullptr) throw ValueError("Sequential::add", "a null module", "a module", "Make it first");
   steps_.push_back({std::move(module), layer});
 } catch (const std::bad_alloc&) {
-  ashlar::detail::throw_out_of_host_memory("Sequential::add");
+  detail::throw_out_of_host_memory("Sequential::add");
 }
 
 Module& Sequential::operator[](int index) const {

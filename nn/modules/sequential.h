@@ -13,8 +13,6 @@
 
 namespace ashlar::nn {
 
-namespace detail {
-
 /// What a container knows of a module's class.
 struct LayerDescriptor {
   Var (*forward)(Module& module, const Var& x);
@@ -41,8 +39,6 @@ constexpr LayerDescriptor layer_descriptor() {
   return result;
 }
 
-}  // namespace detail
-
 /// Children are named "0", "1", …, as torch.nn.Sequential names them. A module that takes an activation with it
 /// (Linear), directly before one that is such (ReLU, GELU), runs as one kernel; names and results are the same.
 class Sequential : public ModuleOf<Sequential> {
@@ -58,7 +54,7 @@ class Sequential : public ModuleOf<Sequential> {
   /// Appends a module. Returns *this. Throws ValueError on a null one.
   template <LayerModule M>
   Sequential& add(std::shared_ptr<M> module) {
-    append(std::move(module), detail::layer_descriptor<M>());
+    append(std::move(module), layer_descriptor<M>());
     return *this;
   }
   /// Makes a module of type M at the end: model.add<Linear>(784, 10, random).
@@ -80,9 +76,9 @@ class Sequential : public ModuleOf<Sequential> {
  private:
   struct Step {
     std::shared_ptr<Module> module;
-    detail::LayerDescriptor layer;
+    LayerDescriptor layer;
   };
-  void append(std::shared_ptr<Module> module, const detail::LayerDescriptor& layer);
+  void append(std::shared_ptr<Module> module, const LayerDescriptor& layer);
   std::vector<Step> steps_;
 };
 

@@ -4,11 +4,12 @@
 
 #include "ashlar/ops.h"
 #include "nn/optim/options.h"
+#include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-Adagrad::Adagrad(std::vector<ParameterGroup<AdagradOptions>> groups)
+Adagrad::Adagrad(std::vector<ParameterGroup<AdagradOptions>> groups) try
     : Optimizer([&] {
         std::vector<Group> all;
         for (const ParameterGroup<AdagradOptions>& group : groups) {
@@ -28,6 +29,8 @@ Adagrad::Adagrad(std::vector<ParameterGroup<AdagradOptions>> groups)
                          std::to_string(options.initial_accumulator_value),
                      "numbers of 0 or more", "Start with the defaults");
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Adagrad");
 }
 
 void Adagrad::update(const Arena& arena) {

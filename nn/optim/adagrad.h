@@ -23,7 +23,7 @@ class Adagrad : public Optimizer {
  public:
   /// Throws ValueError on an option outside of its range.
   explicit Adagrad(std::vector<Var> parameters, const AdagradOptions& options = {})
-      : Adagrad({{std::move(parameters), options}}) {}
+      : Adagrad(one_group(std::move(parameters), options)) {}
   explicit Adagrad(std::vector<ParameterGroup<AdagradOptions>> groups);
 
  protected:

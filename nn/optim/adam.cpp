@@ -4,11 +4,12 @@
 
 #include "ashlar/ops.h"
 #include "nn/optim/options.h"
+#include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-Adam::Adam(std::vector<ParameterGroup<AdamOptions>> groups, bool decoupled)
+Adam::Adam(std::vector<ParameterGroup<AdamOptions>> groups, bool decoupled) try
     : Optimizer(groups_of(groups, {{"exp_avg"}, {"exp_avg_sq"}})), options_(options_of(groups)), decoupled_(decoupled) {
   for (AdamOptions& options : options_) {
     if (!options.weight_decay) options.weight_decay = decoupled ? 0.01 : 0.0;
@@ -19,6 +20,8 @@ Adam::Adam(std::vector<ParameterGroup<AdamOptions>> groups, bool decoupled)
                          std::to_string(options.epsilon) + ", weight decay " + std::to_string(*options.weight_decay),
                      "betas in [0, 1) and the others 0 or more", "Start with the defaults");
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Adam");
 }
 
 void Adam::update(const Arena& arena) {

@@ -25,7 +25,7 @@ class Adam : public Optimizer {
  public:
   /// Throws ValueError on a beta outside of [0, 1), or another negative option.
   explicit Adam(std::vector<Var> parameters, const AdamOptions& options = {})
-      : Adam({{std::move(parameters), options}}) {}
+      : Adam(one_group(std::move(parameters), options)) {}
   explicit Adam(std::vector<ParameterGroup<AdamOptions>> groups) : Adam(std::move(groups), /*decoupled=*/false) {}
 
  protected:
@@ -42,7 +42,7 @@ class Adam : public Optimizer {
 class AdamW : public Adam {
  public:
   explicit AdamW(std::vector<Var> parameters, const AdamOptions& options = {})
-      : AdamW({{std::move(parameters), options}}) {}
+      : AdamW(one_group(std::move(parameters), options)) {}
   explicit AdamW(std::vector<ParameterGroup<AdamOptions>> groups) : Adam(std::move(groups), /*decoupled=*/true) {}
 };
 

@@ -21,7 +21,7 @@ class Lion : public Optimizer {
  public:
   /// Throws ValueError on an option outside of its range.
   explicit Lion(std::vector<Var> parameters, const LionOptions& options = {})
-      : Lion({{std::move(parameters), options}}) {}
+      : Lion(one_group(std::move(parameters), options)) {}
   explicit Lion(std::vector<ParameterGroup<LionOptions>> groups);
 
  protected:

@@ -5,11 +5,12 @@
 
 #include "ashlar/ops.h"
 #include "nn/optim/options.h"
+#include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-NAdam::NAdam(std::vector<ParameterGroup<NAdamOptions>> groups)
+NAdam::NAdam(std::vector<ParameterGroup<NAdamOptions>> groups) try
     : Optimizer(groups_of(groups, {{"exp_avg"}, {"exp_avg_sq"}}, {{"mu_product", 1}})), options_(options_of(groups)) {
   for (const NAdamOptions& options : options_) {
     if (is_part(options.beta1) && is_part(options.beta2) && options.epsilon >= 0 && options.weight_decay >= 0 &&
@@ -21,6 +22,8 @@ NAdam::NAdam(std::vector<ParameterGroup<NAdamOptions>> groups)
                          ", momentum decay " + std::to_string(options.momentum_decay),
                      "betas in [0, 1) and the others 0 or more", "Start with the defaults");
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("NAdam");
 }
 
 void NAdam::update(const Arena& arena) {

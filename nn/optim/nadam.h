@@ -25,7 +25,7 @@ class NAdam : public Optimizer {
  public:
   /// Throws ValueError on an option outside of its range.
   explicit NAdam(std::vector<Var> parameters, const NAdamOptions& options = {})
-      : NAdam({{std::move(parameters), options}}) {}
+      : NAdam(one_group(std::move(parameters), options)) {}
   explicit NAdam(std::vector<ParameterGroup<NAdamOptions>> groups);
 
  protected:

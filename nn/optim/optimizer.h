@@ -9,6 +9,7 @@
 
 #include "nn/module.h"
 #include "nn/optim/parameter_arena.h"
+#include "runtime/memory/host_memory.h"
 
 namespace ashlar::nn {
 
@@ -18,6 +19,15 @@ struct ParameterGroup {
   std::vector<Var> parameters;
   Options options = {};
 };
+
+template <class Options>
+std::vector<ParameterGroup<Options>> one_group(std::vector<Var> parameters, const Options& options) try {
+  std::vector<ParameterGroup<Options>> groups(1);
+  groups[0] = {std::move(parameters), options};
+  return groups;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("Optimizer");
+}
 
 /// Bounds of a gradient, as in torch.nn.utils: by norm first, then by value. None at first.
 struct Clipping {

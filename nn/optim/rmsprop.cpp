@@ -4,11 +4,12 @@
 
 #include "ashlar/ops.h"
 #include "nn/optim/options.h"
+#include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-RMSprop::RMSprop(std::vector<ParameterGroup<RMSpropOptions>> groups)
+RMSprop::RMSprop(std::vector<ParameterGroup<RMSpropOptions>> groups) try
     : Optimizer(groups_of(groups, {{"square_avg"}, {"momentum_buffer"}})), options_(options_of(groups)) {
   for (const RMSpropOptions& options : options_) {
     if (is_part(options.alpha) && options.epsilon >= 0 && options.weight_decay >= 0 && options.momentum >= 0) continue;
@@ -18,6 +19,8 @@ RMSprop::RMSprop(std::vector<ParameterGroup<RMSpropOptions>> groups)
                          std::to_string(options.momentum),
                      "alpha in [0, 1) and the others 0 or more", "Start with the defaults");
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("RMSprop");
 }
 
 void RMSprop::update(const Arena& arena) {

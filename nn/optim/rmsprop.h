@@ -23,7 +23,7 @@ class RMSprop : public Optimizer {
  public:
   /// Throws ValueError on an option outside of its range.
   explicit RMSprop(std::vector<Var> parameters, const RMSpropOptions& options = {})
-      : RMSprop({{std::move(parameters), options}}) {}
+      : RMSprop(one_group(std::move(parameters), options)) {}
   explicit RMSprop(std::vector<ParameterGroup<RMSpropOptions>> groups);
 
  protected:

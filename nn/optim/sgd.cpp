@@ -4,11 +4,12 @@
 
 #include "ashlar/ops.h"
 #include "nn/optim/options.h"
+#include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
-SGD::SGD(std::vector<ParameterGroup<SgdOptions>> groups)
+SGD::SGD(std::vector<ParameterGroup<SgdOptions>> groups) try
     : Optimizer(groups_of(groups, {{"momentum_buffer"}})), options_(options_of(groups)) {
   for (const SgdOptions& options : options_) {
     if (options.momentum >= 0 && options.weight_decay >= 0) continue;
@@ -17,6 +18,8 @@ SGD::SGD(std::vector<ParameterGroup<SgdOptions>> groups)
         "momentum " + std::to_string(options.momentum) + ", weight decay " + std::to_string(options.weight_decay),
         "numbers of 0 or more", "Start with {.momentum = 0.9}");
   }
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("SGD");
 }
 
 void SGD::update(const Arena& arena) {

@@ -21,7 +21,8 @@ struct SgdOptions {
 class SGD : public Optimizer {
  public:
   /// Throws ValueError on a negative option.
-  explicit SGD(std::vector<Var> parameters, const SgdOptions& options = {}) : SGD({{std::move(parameters), options}}) {}
+  explicit SGD(std::vector<Var> parameters, const SgdOptions& options = {})
+      : SGD(one_group(std::move(parameters), options)) {}
   explicit SGD(std::vector<ParameterGroup<SgdOptions>> groups);
 
  protected:

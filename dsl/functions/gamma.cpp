@@ -65,7 +65,7 @@ Value lgamma(const Value& value) {
   const Expr logarithm_of = logarithm(Halide::select(is_near || is_far, a, product));
 
   const Expr t = held_within(Halide::select(is_near, x, sub(held, 1.0f)), -0.5f, 0.5f);
-  const Expr near_one = sub(mul(t, polynomial(t, kP)), Halide::select(is_near, logarithm_of, 0.0f));
+  const Expr near_one = add(mul(t, polynomial(t, kP)), Halide::select(is_near, -logarithm_of, 0.0f));
   const Expr s = held_within(sub(sub(held, steps), 2.0f), -0.5f, 1.0f);
   const Expr near_two = add(mul(s, polynomial(s, kQ)), logarithm_of);
   const Expr inverse = div(1.0f, Halide::select(is_far, a, 8.0f));

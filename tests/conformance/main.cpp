@@ -5,6 +5,7 @@
 #include "ashlar/ops/generic.h"
 #include "ashlar/ops/merged_reduction.h"
 #include "ashlar/ops/neighbours.h"
+#include "ashlar/ops/plans.h"
 #include "ashlar/ops/row_family.h"
 #include "ashlar/ops/schedules.h"
 #include "runtime/all.h"
@@ -22,9 +23,9 @@ int main(int argc, char** argv) {
   conformance::add_plan_cases();
   std::vector<const KernelInfo*> kernels;
   for (const KernelInfo* kernel : all_kernels()) kernels.push_back(kernel);
-  for (const auto& of_file :
-       {kernels::all_of_fused_product(), kernels::all_of_generic(), kernels::all_of_merged_reduction(),
-        kernels::all_of_neighbours(), kernels::all_of_row_family(), kernels::all_of_schedules()}) {
+  for (const auto& of_file : {kernels::all_of_fused_product(), kernels::all_of_generic(),
+                              kernels::all_of_merged_reduction(), kernels::all_of_neighbours(), kernels::all_of_plans(),
+                              kernels::all_of_row_family(), kernels::all_of_schedules()}) {
     kernels.insert(kernels.end(), of_file.begin(), of_file.end());
   }
   return conformance::run_conformance(argc, argv, kernels);

@@ -13,6 +13,7 @@ struct UnaryOperator {
   Value (*derivative)(Value) = nullptr;  ///< null: 0 wherever there is one
   /// p f''(x), an expression over tensors p and x; kZeroGradient; or empty: not differentiable twice.
   std::string second = {};
+  bool is_rare = false;  ///< has no instances of 16 bits, and on the CPU none for AVX-512
 };
 
 // y[i] = f(x[i])
@@ -25,6 +26,7 @@ class Unary : public Kernel<Unary<T>> {
 
   void bind(const UnaryOperator& op) {
     operator_ = op;
+    if (op.is_rare) this->widest_on_cpu(CodeTarget::cpu_avx2);
     if (!is_floating(Element<T>::dtype)) this->widest_on_cpu(CodeTarget::cpu);  // few elements, and rare
     this->formula(op.name + "(x)[i] = " + op.formula).form(Form::pointwise);
     this->gradient("x", op.derivative ? op.name + "_grad(dy, x)" : kZeroGradient);
@@ -47,6 +49,7 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
 
   void bind(const UnaryOperator& op) {
     operator_ = op;
+    if (op.is_rare) this->widest_on_cpu(CodeTarget::cpu_avx2);
     this->formula(op.name + "_grad(dy, x)[i] = dy[i] (d/dx " + op.name + ")(x[i])").form(Form::pointwise);
     this->gradient("dy", op.name + "_grad(ddx, x)");
     if (op.second.empty()) return;
@@ -69,7 +72,8 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
 
 /// Adds an operator for element types T…, and its gradient for those of them that are floating.
 template <ElementType... T>
-bool add_unary(const UnaryOperator& op) {
+bool add_unary(UnaryOperator op) {
+  op.is_rare = !(std::is_same_v<T, f16> || ...);
   const auto bind = [op](auto& kernel) { kernel.bind(op); };
   if (!register_bound_kernel<Unary, T...>(op.name, bind)) return false;
   if (op.derivative == nullptr) return true;

@@ -107,7 +107,7 @@ inline constexpr const char* kZeroGradient = "0";
 struct GradientRule {
   std::string input;
   std::string expression;
-  std::string header;  ///< declares the functions that the expression calls, where they are no operators
+  std::string header = {};  ///< declares the functions that the expression calls, where they are no operators
 };
 
 /// A tensor that the gradients name but need in some calls only: `condition` is C++ over the forward call's parameters.

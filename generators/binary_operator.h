@@ -9,7 +9,7 @@ struct BinaryOperator {
   std::string name;
   std::string formula;
   Value (*value)(Value, Value);
-  std::vector<GradientRule> gradients;
+  std::vector<GradientRule> gradients = {};
 };
 
 // y[i] = f(a[i], b[i]), each input broadcast where its stride is 0. Calls on integers shorter than i64 are converted to

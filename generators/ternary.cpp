@@ -88,12 +88,12 @@ const bool registered = register_kernel<Where, f32, f64, i64>("where") && regist
                         add_added({"addcmul",
                                    "a b",
                                    [](Value a, Value b) -> Value { return a * b; },
-                                   {{"a", "scaled_factor_grad(dy, b, value, a.shape())"},
-                                    {"b", "scaled_factor_grad(dy, a, value, b.shape())"}}}) &&
+                                   {{"a", "scaled_factor_grad(dy, b, value, a.shape())", {}},
+                                    {"b", "scaled_factor_grad(dy, a, value, b.shape())", {}}}}) &&
                         add_added({"addcdiv",
                                    "a / b",
                                    [](Value a, Value b) -> Value { return a / b; },
-                                   {{"a", "scaled_dividend_grad(dy, b, value, a.shape())"},
-                                    {"b", "scaled_divisor_grad(dy, a, b, value)"}}});
+                                   {{"a", "scaled_dividend_grad(dy, b, value, a.shape())", {}},
+                                    {"b", "scaled_divisor_grad(dy, a, b, value)", {}}}});
 
 }  // namespace ashlar::dsl

@@ -8,6 +8,7 @@
 #include "operators/sorted_rows.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 
 namespace ashlar {
@@ -37,7 +38,9 @@ Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const int64_t outer = x.size(0), n = x.size(1), inner = x.size(2), count = src.size(1);
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {x.dtype()}};
-  if (x.device().kind == DeviceKind::cpu || count <= kFewTerms) {
+  // A CPU's task walks along lines of its own; of a GPU's threads each has one place's terms.
+  const std::array plans{Plan{"segments", true, x.device().kind != DeviceKind::cpu && count > kFewTerms}, Plan{"lines"}};
+  if (choose_plan("scatter_add", x.device(), plans) == 1) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};
     launch(kernels::scatter_add_lines, key, std::array{x, index, src}, skip, std::span(&y, 1));

@@ -75,9 +75,10 @@ inline Value hardtanh(const Value& x, const Value& low = -1.0, const Value& high
 inline Value hardsigmoid(const Value& operand) {
   return relu6(detail::float_operand(operand, "hardsigmoid") + 3.0) * (1.0 / 6);
 }
+// x hardsigmoid(x); from 3 on x itself, since Halide multiplies by 6 first, which overflows
 inline Value hardswish(const Value& operand) {
   const Value x = detail::float_operand(operand, "hardswish");
-  return x * hardsigmoid(x);
+  return x * select(x < 3.0, hardsigmoid(x), 1.0);
 }
 inline Value tanhshrink(const Value& x) { return x - tanh(x); }
 // x where |x| > lambda or NaN, else 0; softshrink moves it towards 0 by lambda

@@ -4,7 +4,7 @@
 set -euo pipefail
 generator=$1 folder=$2
 rm -rf "$folder"
-hashes() { sed -nE 's/.* (ashlar_[a-z0-9_]+) = .*, ([0-9]+)ull\};/\1 \2/p' "$1"/*.cpp; }
+hashes() { sed -nE 's/.* (ashlar_[a-z0-9_]+) = .*, ([0-9]+)ull, .*\};/\1 \2/p' "$1"/*.cpp; }
 for target in cpu opencl cuda; do
   for where in one another/deeper; do
     mkdir -p "$folder/$where"

@@ -107,7 +107,7 @@ Tensor Tensor::arange(Number start, Number stop, Number step, std::optional<DTyp
     // In 128 bits: the distance of two int64_t may not fit into one.
     const Wide distance = static_cast<Wide>(stop.integer()) - first;
     const auto count = static_cast<int64_t>((distance + stride - (stride > 0 ? 1 : -1)) / stride);
-    const auto at = [&](int64_t i) { return first + i * stride; };
+    const auto at = [&](int64_t i) { return static_cast<int64_t>(first + static_cast<Wide>(i) * stride); };
     return is_floating(result) ? filled(operation, count, result, device, [&](int64_t i) { return double(at(i)); })
                                : filled(operation, count, result, device, at);
   }

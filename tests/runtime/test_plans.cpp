@@ -176,7 +176,13 @@ TEST_F(PlansOfKernels, TheLogNamesPlanAndReason) {
   EXPECT_EQ(lines[3], "dispatch: k_deep on cpu, elements 648, plan whole, depth=4 (table of a device)");
 }
 
-// The issue allows 0.3 µs; other work shares the machine, so that the quickest of several rounds counts.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMostOfAChoice = 30;
+#else
+constexpr double kMostOfAChoice = 0.3;  // µs, beside an eager call's 4
+#endif
+
+// Other work shares the machine, so that the quickest of several rounds counts.
 TEST_F(PlansOfKernels, AChoiceTakesLittleTime) {
   if (detail::environment().log_dispatch) GTEST_SKIP() << "logs";
   const std::vector<Tensor> x{Tensor::ones({640})}, y{Tensor::empty({640})};
@@ -193,7 +199,7 @@ TEST_F(PlansOfKernels, AChoiceTakesLittleTime) {
       best = std::min(best, took.count() / kCalls);
     }
     std::printf("a choice %s takes %.3f us\n", choice == PlanChoice::order ? "by order" : "by the model", best);
-    EXPECT_LE(best, 0.3);
+    EXPECT_LE(best, kMostOfAChoice);
   }
 }
 

@@ -89,11 +89,11 @@ const AddedOperator kAddcmul{"addcmul",
                              [](Value a, Value b) -> Value { return a * b; },
                              {{"a", "scaled_factor_grad(dy, b, value, a.shape())", {}},
                               {"b", "scaled_factor_grad(dy, a, value, b.shape())", {}}}};
-const AddedOperator kAddcdiv{"addcdiv",
-                             "a / b",
-                             [](Value a, Value b) -> Value { return a / b; },
-                             {{"a", "scaled_dividend_grad(dy, b, value, a.shape())", {}},
-                              {"b", "scaled_divisor_grad(dy, a, b, value)", {}}}};
+const AddedOperator kAddcdiv{
+    "addcdiv",
+    "a / b",
+    [](Value a, Value b) -> Value { return a / b; },
+    {{"a", "scaled_dividend_grad(dy, b, value, a.shape())", {}}, {"b", "scaled_divisor_grad(dy, a, b, value)", {}}}};
 
 const bool registered = register_kernel<Where, f32, f64, i64>("where") && register_kernel<Lerp, f32>("lerp") &&
                         add_added(kAddcmul) && add_added(kAddcdiv);

@@ -39,7 +39,8 @@ Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {x.dtype()}};
   // A CPU's task walks along lines of its own; of a GPU's threads each has one place's terms.
-  const std::array plans{Plan{"segments", true, x.device().kind != DeviceKind::cpu && count > kFewTerms}, Plan{"lines"}};
+  const std::array plans{Plan{"segments", true, x.device().kind != DeviceKind::cpu && count > kFewTerms},
+                         Plan{"lines"}};
   if (choose_plan("scatter_add", x.device(), plans) == 1) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};

@@ -323,7 +323,8 @@ void add_long_rows(RowBranches& branches) {
   const auto layout_of = [&](int columns, int cluster) {
     return RowLayout{kLongThreads * cluster, columns / (kLongThreads * cluster * vector), vector};
   };
-  // Columns' own values are loaded beside each vector of the row: 8 of them a step are all the registers that there are.
+  // Columns' own values are loaded beside each vector of the row: 8 of them a step are all the registers that there
+  // are.
   const bool is_crowded = vector == 8 && !column_inputs(stages, /*of_reductions=*/true).empty();
   const auto kept_of = [&](const RowLayout& layout) {
     const int most = is_crowded ? 0 : kLongRegisters / (4 * inputs);

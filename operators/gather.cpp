@@ -2,31 +2,15 @@
 #include "ashlar/ops/gather.h"
 
 #include <array>
-#include <bit>
 
 #include "operators/indexing.h"
+#include "runtime/forms/carrier.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {
-
-/// The dtype that stands for all of its width.
-DType carrier(DType dtype) {
-  switch (size_of(dtype)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::f16;
-    case 4:
-      return DType::i32;
-    default:
-      return DType::i64;
-  }
-}
-
-Tensor carried(const Tensor& x) { return Tensor(x.storage(), x.shape(), x.strides(), x.offset(), carrier(x.dtype())); }
 
 /// The bits of what is read where nothing is: NaN, or 0 of integers.
 int64_t bits_of_nothing(DType dtype) {
@@ -48,10 +32,10 @@ int64_t bits_of_nothing(DType dtype) {
 Tensor gathered(const Tensor& x, const Tensor& index, const Shape& shape) {
   const Tensor y = Tensor::empty(shape, x.dtype(), x.device());
   if (y.numel() == 0) return y;
-  const KernelKey key{.elements = {carrier(x.dtype())}};
-  const std::array inputs{carried(x), index};
+  const KernelKey key{.elements = {forms::carrier(x.dtype())}};
+  const std::array inputs{forms::as_carrier(x), index};
   const std::array<Scalar, 1> otherwise{bits_of_nothing(x.dtype())};
-  const Tensor out = carried(y).reshape(index.shape());
+  const Tensor out = forms::as_carrier(y).reshape(index.shape());
   launch(kernels::gather_elements, key, inputs, otherwise, std::span(&out, 1));
   return y;
 }

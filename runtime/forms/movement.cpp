@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/forms/carrier.h"
 #include "runtime/forms/cast_path.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -18,24 +19,6 @@
 namespace ashlar::forms {
 
 namespace {
-
-/// The dtype that stands for all of its width: moving a bfloat16 is moving a float16.
-DType carrier(DType dtype) {
-  switch (size_of(dtype)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::f16;
-    case 4:
-      return DType::i32;
-    default:
-      return DType::i64;
-  }
-}
-
-Tensor as_carrier(const Tensor& x) {
-  return Tensor(x.storage(), x.shape(), x.strides(), x.offset(), carrier(x.dtype()));
-}
 
 template <class Integer>
 int64_t integer_bits(double value, DType dtype) {

@@ -210,7 +210,7 @@ int run_draws(const PropertyRun& run, Device device) {
   uint64_t next = run.seed;
   for (int64_t found = 0; found < run.draws; ++next) {
     const std::string& kernel = drawer.kernel(next);
-    if (!run.wanted(kernel) || !run.wanted_in(kernel, drawer.draw(next).dtype)) continue;
+    if (!run.wanted(kernel) || (run.wanted_in && !run.wanted_in(kernel, drawer.draw(next).dtype))) continue;
     seeds[kernel].push_back(next);
     ++found;
   }

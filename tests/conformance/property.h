@@ -15,7 +15,7 @@ struct PropertyRun {
   int64_t draws = 0;
   uint64_t seed = 0;  ///< of the first draw; the next one's is one more
   std::function<bool(const std::string& kernel)> wanted;
-  std::function<bool(const std::string& kernel, DType dtype)> wanted_in = [](const auto&, DType) { return true; };
+  std::function<bool(const std::string& kernel, DType dtype)> wanted_in;  ///< empty: in every dtype
   /// ways_of()
   std::function<std::vector<Way>(const std::string& kernel, DType dtype, DeviceKind device)> ways;
   std::string program;  ///< the command line up to --devices, for the report of a failure

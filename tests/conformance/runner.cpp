@@ -307,7 +307,7 @@ int run_property(const Options& options, Kernels kernels, const std::function<bo
   run.draws = options.draws;
   run.seed = options.seed.value_or(std::random_device{}());
   run.wanted = wanted;
-  run.wanted_in = wanted_in;
+  if (!options.sample.empty()) run.wanted_in = wanted_in;
   run.ways = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
     return ways_of(kernel, dtype, device, kernels);
   };

@@ -49,6 +49,7 @@ SplitProgram* SplitProgram::make(cl_context context, std::string_view source) no
     auto split = std::make_unique<SplitProgram>();
     split->context_ = context;
     for (auto& [name, part] : kernels_of(source)) split->parts_[name].source = part;
+    made_.fetch_add(1, std::memory_order_release);
     return split.release();
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -57,7 +58,9 @@ SplitProgram* SplitProgram::make(cl_context context, std::string_view source) no
 
 SplitProgram* SplitProgram::of(cl_program handle) noexcept {
   const auto address = reinterpret_cast<uintptr_t>(handle);
-  return address % 2 == 1 ? reinterpret_cast<SplitProgram*>(address - 1) : nullptr;
+  if (address % 2 == 0) return nullptr;
+  made_.load(std::memory_order_acquire);
+  return reinterpret_cast<SplitProgram*>(address - 1);
 }
 
 bool SplitProgram::set_options(cl_device_id device, const char* options) noexcept {

@@ -1,8 +1,10 @@
 // y = f(a, b) and f(a, b, c) with broadcasting, for the functions that have f32 instances mostly.
+#include <algorithm>
 #include <cmath>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -77,24 +79,10 @@ const Ternary kTernary[] = {
 };
 // clang-format on
 
-struct Shapes {
-  const char* name;
-  Shape a, b;
-};
-// Dense, rows, columns, scalars, and more axes than a kernel has.
-const Shapes kShapes[] = {
-    {"1027", {1027}, {1027}},
-    {"row", {5, 33}, {33}},
-    {"left_column", {5, 1}, {5, 33}},
-    {"outer", {7, 1}, {1, 9}},
-    {"scalar", {5, 33}, {}},
-    {"rank0", {}, {}},
-    {"middle", {2, 3, 4}, {2, 1, 4}},
-    {"empty_row", {0, 4}, {4}},
-    {"aligned_row", {67, 64}, {64}},
-    {"aligned_column", {67, 64}, {67, 1}},
-    {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
-};
+// Differences of the reference are quick enough.
+bool are_small(const std::vector<Shape>& shapes) {
+  return std::ranges::all_of(shapes, [](const Shape& shape) { return shape.numel() < 1000; });
+}
 
 void add_binary(const Binary& f) {
   const auto add = [&f](const std::string& name, Input a, Input b, bool is_differentiated) {
@@ -112,7 +100,10 @@ void add_binary(const Binary& f) {
     }
     add_case(std::move(item));
   };
-  for (const Shapes& s : kShapes) add(s.name, {s.a, f.a}, {s.b, f.b}, s.a.numel() < 1000 && s.a.rank() < 6);
+  add("1027", {{1027}, f.a}, {{1027}, f.b}, false);
+  for (const auto& [name, shapes] : broadcasts_of_two()) {
+    add(name, {shapes[0], f.a}, {shapes[1], f.b}, are_small(shapes) && shapes[0].rank() < 6);
+  }
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
                                       {"denormal", Pattern::denormal},
                                       {"huge", Pattern::huge},
@@ -141,7 +132,8 @@ void add_bits(const Bits& f) {
               .fixed_shapes = true});
   };
   const Values a{Pattern::integers, -999, 999}, b{Pattern::integers, 0, static_cast<double>(f.highest)};
-  for (const Shapes& s : kShapes) add(s.name, {s.a, a}, {s.b, b}, {DType::i64, DType::i32});
+  add("1027", {{1027}, a}, {{1027}, b}, {DType::i64, DType::i32});
+  for (const auto& [name, shapes] : broadcasts_of_two()) add(name, {shapes[0], a}, {shapes[1], b}, {DType::i64});
   if (f.has_bool) {
     const Values truth{Pattern::integers, 0, 1};
     add("bytes", {{5, 33}, {Pattern::integers, 0, 255}}, {{33}, {Pattern::integers, 0, 255}}, {DType::u8});
@@ -162,17 +154,6 @@ Expected broadcasted3(HostTensors x, F f) {
   for (size_t i = 0; i < wide[0].size(); ++i) y.values.push_back(f(wide[0][i], wide[1][i], wide[2][i]));
   return y;
 }
-
-struct Shapes3 {
-  const char* name;
-  Shape a, b, c;
-};
-const Shapes3 kShapes3[] = {
-    {"1027", {1027}, {1027}, {1027}},     {"rows_and_columns", {5, 33}, {33}, {5, 1}},
-    {"scalars", {5, 33}, {}, {1}},        {"outer", {1, 9}, {7, 1}, {7, 9}},
-    {"aligned", {67, 64}, {64}, {67, 1}}, {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}, {2, 1}},
-    {"empty", {0, 4}, {4}, {0, 1}},
-};
 
 void add_ternary(const Ternary& f) {
   const auto add = [&f](const std::string& name, Input a, Input b, Input c, bool is_differentiated) {
@@ -195,8 +176,8 @@ void add_ternary(const Ternary& f) {
     }
     add_case(std::move(item));
   };
-  for (const Shapes3& s : kShapes3) {
-    add(s.name, {s.a, kSigned}, {s.b, kSigned}, {s.c, kPositive}, s.a.numel() < 1000);
+  for (const auto& [name, shapes] : broadcasts_of_three()) {
+    add(name, {shapes[0], kSigned}, {shapes[1], kSigned}, {shapes[2], kPositive}, are_small(shapes));
   }
   add("stepped", {{6, 35}, kSigned, Layout::stepped}, {{6, 35}, kSigned}, {{35}, kPositive, Layout::stepped}, false);
 }
@@ -224,12 +205,16 @@ void add_where() {
     add_case(std::move(item));
   };
   const std::vector<DType> all{DType::f32, DType::f16, DType::bf16, DType::f64};
-  for (const Shapes3& s : kShapes3) add(s.name, {s.a}, {s.b}, {s.c}, all, s.a.numel() < 1000);
+  for (const auto& [name, shapes] : broadcasts_of_three()) {
+    add(name, {shapes[0]}, {shapes[1]}, {shapes[2]}, all, are_small(shapes));
+    const Values whole{Pattern::integers, -9, 9};
+    add("whole_" + name, {shapes[0]}, {shapes[1], whole}, {shapes[2], whole}, {DType::i64}, false);
+  }
   add("special", {{515}}, {{515}, {Pattern::special}}, {{515}, {Pattern::special}}, all, false);
   add("stepped", {.shape = {6, 35}, .layout = Layout::stepped}, {{6, 35}}, {.shape = {35}, .layout = Layout::stepped},
       all, false);
-  add("integers", {{5, 33}}, {{33}, {Pattern::integers, -9, 9}}, {{5, 1}, {Pattern::integers, -9, 9}},
-      {DType::i64, DType::i32}, false);
+  add("integers", {{5, 33}}, {{33}, {Pattern::integers, -9, 9}}, {{5, 1}, {Pattern::integers, -9, 9}}, {DType::i32},
+      false);
   add("truth", {{65}}, {{65}, {Pattern::integers, 0, 1}}, {{65}, {Pattern::integers, 0, 1}}, {DType::boolean}, false);
 }
 
@@ -294,11 +279,20 @@ void add_binary_maths_cases() {
   add_prelu("channels_last", {{67, 64}, kSigned}, {{64}, kPositive});
   add_prelu("rank1", {{37}, kSigned}, {{1}, kPositive});
   add_prelu("special", {{5, 103}, {Pattern::special}}, {{103}, kSigned}, false);
+  add_prelu("of_4104", {{3, 4104}, kSigned}, {{4104}, kPositive}, false);
+  add_prelu("of_12296", {{3, 12296}, kSigned}, {{12296}, kPositive}, false);
+  add_prelu("of_1031", {{3, 1031}, kSigned}, {{1031}, kPositive}, false);
+  add_prelu("channels_of_12296", {{1, 3, 12296}, kSigned}, {{3}, kPositive}, false);
+  add_prelu("one_weight_of_4096", {{3, 4096}, kSigned}, {{1}, kPositive}, false);
   add_prelu("stepped", {{6, 35}, kSigned, Layout::stepped}, {{35}, kPositive});
   add_glu("last", {{5, 34}, kSigned}, -1);
   add_glu("first", {{6, 35}, kSigned}, 0);
   add_glu("middle_transposed", {{3, 8, 5}, kSigned, Layout::transposed}, 1);
   add_glu("rank1", {{1026}, kSigned}, 0);
+  add_glu("of_64", {{67, 64}, kSigned}, -1);
+  add_glu("of_8208", {{3, 8208}, kSigned}, -1);
+  add_glu("of_24592", {{3, 24592}, kSigned}, -1);
+  add_glu("first_of_64", {{8, 67, 64}, kSigned}, 0);
   add_glu("none", {{4, 0}}, -1);
 }
 

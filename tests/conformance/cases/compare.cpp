@@ -1,5 +1,6 @@
 // Comparisons with broadcasting: bool from two tensors. Integers of 64 bits are compared as such, 16-bit floats as f32.
 #include "ashlar/ops.h"
+#include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -57,31 +58,7 @@ void add_function(const Function& f) {
     add(f, std::string("6x35_left_") + name, {{6, 35}, few, layout}, {{6, 35}, few}, compiled);
     add(f, std::string("6x35_right_") + name, {{6, 35}, few}, {{6, 35}, few, layout}, compiled);
   }
-  struct Pair {
-    const char* name;
-    Shape a, b;
-  };
-  for (const Pair& p : {Pair{"row", {5, 33}, {33}},
-                        {"left_row", {33}, {5, 33}},
-                        {"column", {5, 33}, {5, 1}},
-                        {"outer", {7, 1}, {1, 9}},
-                        {"scalar", {5, 33}, {}},
-                        {"left_scalar", {}, {129}},
-                        {"middle", {2, 3, 4}, {2, 1, 4}},
-                        {"rank0", {}, {}},
-                        {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
-                        {"aligned_row", {67, 64}, {64}},
-                        {"aligned_column", {67, 64}, {67, 1}},
-                        {"row_of_4096", {3, 4096}, {4096}},
-                        {"row_of_4104", {3, 4104}, {4104}},
-                        {"long_row", {3, 12296}, {12296}},
-                        {"long_column", {3, 12296}, {3, 1}},
-                        {"aligned_left_column", {67, 1}, {67, 64}},
-                        {"left_long_column", {3, 1}, {3, 12296}},
-                        {"odd_rows", {67, 33}, {33}},
-                        {"odd_long_rows", {3, 1031}, {1031}}}) {
-    add(f, p.name, {p.a, few}, {p.b, few}, compiled);
-  }
+  for (const auto& [name, shapes] : broadcasts_of_two()) add(f, name, {shapes[0], few}, {shapes[1], few}, compiled);
   // By way of another dtype, which a call is converted to.
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
   add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});

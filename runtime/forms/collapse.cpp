@@ -48,10 +48,21 @@ namespace {
 
 using Piece = std::function<void(const Loops&, const std::vector<int64_t>&)>;
 
-void cut(const Loops& loops, int rank, std::vector<int64_t> offsets, const Piece& run) {
-  const int64_t numel = loops.sizes.numel();
+// Of the loops outside the innermost two, the shortest first: with one call for each of its steps there are few.
+Loops with_shortest_first(Loops loops) {
+  const int64_t* begin = loops.sizes.begin();
+  const auto at = std::min_element(begin, begin + std::max(1, loops.sizes.rank() - 2)) - begin;
+  const auto move = [&](Shape& values) { std::rotate(values.begin(), values.begin() + at, values.begin() + at + 1); };
+  move(loops.sizes);
+  for (Shape& strides : loops.strides) move(strides);
+  return loops;
+}
+
+void cut(const Loops& all, int rank, std::vector<int64_t> offsets, const Piece& run) {
+  const int64_t numel = all.sizes.numel();
   if (numel == 0) return;
-  if (loops.sizes.rank() <= rank && numel <= kMaxElements) return run(loops, offsets);
+  if (all.sizes.rank() <= rank && numel <= kMaxElements) return run(all, offsets);
+  const Loops loops = all.sizes.rank() > rank ? with_shortest_first(all) : all;
   const int64_t size = loops.sizes[0], inside = numel / size;
   Loops piece = loops;
   int64_t step = 1;

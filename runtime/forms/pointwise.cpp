@@ -3,6 +3,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/memory_order.h"
 #include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -10,6 +11,7 @@
 namespace ashlar::forms {
 
 std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& call) try {
+  if (const auto results = call_along_memory(kernel, call, Pointwise::call)) return *results;
   const std::span<const Tensor> inputs = call.inputs;
   const std::span<const Scalar> scalars = call.scalars;
   const KernelKey key = key_of(kernel, call);

@@ -11,6 +11,7 @@
 #include "runtime/device/stream_state.h"
 #include "runtime/support/error.h"
 #include "runtime/tensor/storage.h"
+#include "runtime/vendor/bias_activation.h"
 #include "runtime/vendor/cublaslt.h"
 #include "runtime/vendor/vendor.h"
 
@@ -63,7 +64,7 @@ uint32_t alignment_of(const Tensor& x, const Matrix& m) {
 }
 
 struct Problem {
-  DType dtype;
+  DType dtype, result;
   bool tf32;
   uint32_t epilogue;
   int64_t batches;
@@ -84,9 +85,9 @@ class Plan {
     set(kTransposeB, transpose_second);
     set(kEpilogue, problem.epilogue);
     if (problem.epilogue != kNoEpilogue) set(kBiasPointer, bias);
-    make_layout(first_, problem.b, problem);
-    make_layout(second_, problem.a, problem);
-    make_layout(result_, problem.y, problem);
+    make_layout(first_, problem.b, problem.dtype, problem.batches);
+    make_layout(second_, problem.a, problem.dtype, problem.batches);
+    make_layout(result_, problem.y, problem.result, problem.batches);
     choose(handle, problem);
   }
   ~Plan() {
@@ -122,13 +123,12 @@ class Plan {
     check("cublasLtMatmulDescSetAttribute", api()->description_set(description_, attribute, &value, sizeof(value)));
   }
 
-  static void make_layout(Layout& layout, const Matrix& m, const Problem& problem) {
+  static void make_layout(Layout& layout, const Matrix& m, DType dtype, int64_t batches) {
     const Api& lt = *api();
-    check("cublasLtMatrixLayoutCreate",
-          lt.layout_create(&layout, data_type(problem.dtype), static_cast<uint64_t>(m.rows),
-                           static_cast<uint64_t>(m.columns), m.leading));
-    if (problem.batches == 1) return;
-    const auto count = static_cast<int32_t>(problem.batches);
+    check("cublasLtMatrixLayoutCreate", lt.layout_create(&layout, data_type(dtype), static_cast<uint64_t>(m.rows),
+                                                         static_cast<uint64_t>(m.columns), m.leading));
+    if (batches == 1) return;
+    const auto count = static_cast<int32_t>(batches);
     check("cublasLtMatrixLayoutSetAttribute", lt.layout_set(layout, kBatchCount, &count, sizeof(count)));
     check("cublasLtMatrixLayoutSetAttribute",
           lt.layout_set(layout, kBatchStride, &m.batch_stride, sizeof(m.batch_stride)));
@@ -179,15 +179,6 @@ Plan& plan_for(Handle handle, const Problem& problem, const char* bias, int devi
   return *plan;
 }
 
-/// Nothing where cuBLASLt has no exact twin of the kernel's epilogue (its GELU is the tanh approximation).
-std::optional<EpilogueKind> epilogue_of(const VendorCall& call) {
-  const std::string_view name = call.kernel.comptimes[0].values[call.key.variant];
-  if (name == "none") return kNoEpilogue;
-  if (name == "bias") return kBiasEpilogue;
-  if (name == "bias_relu") return kReluBiasEpilogue;
-  return {};
-}
-
 /// In 16 bits, rows that don't begin at multiples of 16 bytes get their epilogue in a second kernel: it reads the sum
 /// already rounded, and its ReLU turns NaN into 0 (measured on cuBLASLt 13.1).
 bool fuses_exactly(const VendorCall& call) {
@@ -195,27 +186,46 @@ bool fuses_exactly(const VendorCall& call) {
   return y.dtype() == DType::f32 || (a.size(2) % 8 == 0 && y.size(2) % 8 == 0 && y.size(1) % 8 == 0);
 }
 
+/// What follows the sums: by cuBLASLt, or by a kernel of ours where that has no exact twin of it (its GELU is the tanh
+/// approximation).
+struct Epilogue {
+  EpilogueKind fused = kNoEpilogue;
+  std::optional<Activation> ours = {};
+};
+Epilogue epilogue_of(const VendorCall& call) {
+  const std::string_view name = call.kernel.comptimes[0].values[call.key.variant];
+  if (name == "none") return {};
+  if (name == "bias_gelu") return {.ours = Activation::gelu};
+  const bool is_relu = name == "bias_relu";
+  if (fuses_exactly(call)) return {is_relu ? kReluBiasEpilogue : kBiasEpilogue, {}};
+  return {.ours = is_relu ? Activation::relu : Activation::none};
+}
+
 bool run(const VendorCall& call) {
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &bias = call.inputs[2], &y = call.outputs[0];
   const DType dtype = y.dtype();
   if (api() == nullptr || (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)) return false;
   const std::optional<Matrix> left = transposed(a), right = transposed(b), result = transposed(y);
-  const std::optional<EpilogueKind> epilogue = epilogue_of(call);
-  if (!left || !right || !result || result->transpose || !epilogue || y.size(0) > INT32_MAX) return false;
+  if (!left || !right || !result || result->transpose || y.size(0) > INT32_MAX) return false;
 
-  if (*epilogue != kNoEpilogue && !fuses_exactly(call)) return false;
-  const char* bias_address = *epilogue == kNoEpilogue ? nullptr : address_of(bias);
+  const Epilogue epilogue = epilogue_of(call);
+  // What is left for us reads sums that nobody has rounded yet.
+  const bool is_rounded_later = epilogue.ours.has_value() && dtype != DType::f32;
+  const Tensor sums = is_rounded_later ? Tensor::empty(y.shape(), DType::f32, y.device()) : y;
+  const Matrix of_sums = is_rounded_later ? *transposed(sums) : *result;
+  const char* bias_address = epilogue.fused == kNoEpilogue ? nullptr : address_of(bias);
   const uint32_t bias_alignment = bias_address ? alignment_of(bias, Matrix{}) : 0;
   const Problem problem{dtype,
+                        sums.dtype(),
                         call.allow_tf32 && dtype == DType::f32,
-                        *epilogue,
+                        epilogue.fused,
                         y.size(0),
                         *left,
                         *right,
-                        *result,
+                        of_sums,
                         alignment_of(a, *left),
                         alignment_of(b, *right),
-                        alignment_of(y, *result),
+                        alignment_of(sums, of_sums),
                         bias_alignment};
   StreamState& stream = current_stream(y.device());
   const cuda::ContextScope scope(static_cast<cuda::Context>(stream.native_context()));
@@ -223,9 +233,10 @@ bool run(const VendorCall& call) {
   Plan& plan = plan_for(handle, problem, bias_address, stream.device().index);
   if (!plan.found()) return false;
   for (const Tensor* x : {&a, &b, &bias}) x->storage()->prepare_read(stream);
-  y.storage()->prepare_write(stream);
-  plan.run(handle, a, b, bias_address, y, stream);
+  sums.storage()->prepare_write(stream);
+  plan.run(handle, a, b, bias_address, sums, stream);
   stream.count_launch();
+  if (epilogue.ours) bias_activation(sums, bias, *epilogue.ours, y);
   return true;
 }
 

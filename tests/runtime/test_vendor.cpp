@@ -72,6 +72,16 @@ TEST_F(CudaVendor, BatchesViewsAndVectors) {
   expect_same(random({1, 1}), random({1, 1}), {}, 1);
 }
 
+// The sums are cuBLASLt's, what it has no twin of is left to a kernel of ours: which the stand-in driver can't run.
+TEST_F(CudaVendor, GeluFollowsTheProduct) {
+  FakeCublasLtLog& log = *fake_log();
+  const Device cuda = Device::cuda(0);
+  const Tensor a = random({4, 6}).to(cuda), b = random({6, 11}).to(cuda), bias = random({11}).to(cuda);
+  const int64_t before = log.products;
+  EXPECT_THROW(matmul(a, b, {.bias = bias, .activation = Activation::gelu}), Error);
+  EXPECT_EQ(log.products, before + 1);
+}
+
 TEST_F(CudaVendor, OneProductPerCallAndOnePlanPerShape) {
   FakeCublasLtLog& log = *fake_log();
   const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));

@@ -1,8 +1,12 @@
 // c[…, m, n] = activation(Σ_k a[…, m, k] · b[…, k, n] + bias[n])
+#include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/vendor/bias_activation.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -339,9 +343,46 @@ void add_benchmarks() {
   add_case(layer);
 }
 
+// y = activation(sums + bias) as it follows a vendor's product, into f32 also in place of the sums.
+Case bias_activation_case(const Shape& shape, Activation activation, bool in_place) {
+  const auto exact = [activation](double v) {
+    if (activation == Activation::relu) return std::isnan(v) ? v : std::max(v, 0.0);
+    return activation == Activation::gelu ? 0.5 * v * (1 + std::erf(v / std::numbers::sqrt2)) : v;
+  };
+  return {.kernel = "bias_activation",
+          .name = shape.str() + (in_place ? "_in_place_" : "_") + std::to_string(static_cast<int>(activation)),
+          .inputs = {{.shape = shape, .values = {.low = -5, .high = 5}, .dtype = DType::f32}, {.shape = {shape[2]}}},
+          .dtypes = in_place ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16},
+          .call =
+              [=](Tensors x) {
+                const Tensor y = in_place ? x[0] : Tensor::empty(shape, x[1].dtype(), x[0].device());
+                bias_activation(x[0], x[1], activation, y);
+                return std::vector{y};
+              },
+          .reference =
+              [=](HostTensors x) {
+                Expected y{shape, {}, {}, x[1].dtype};
+                for (size_t i = 0; i < x[0].values.size(); ++i) {
+                  const double sum = x[0].values[i], bias = x[1].values[i % x[1].values.size()];
+                  y.values.push_back(exact(sum + bias));
+                  y.magnitudes.push_back(std::abs(sum) + std::abs(bias));
+                }
+                return std::vector{std::move(y)};
+              },
+          .tolerance = ulps(4),
+          .in_place = in_place,
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
 }  // namespace
 
 void add_matmul_cases() {
+  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+    for (const Shape& shape : {Shape{1, 1, 1}, {2, 5, 33}, {1, 64, 256}, {3, 1, 8}, {1, 300, 1031}, {1, 3, 4104}}) {
+      for (const bool in_place : {false, true}) add_case(bias_activation_case(shape, activation, in_place));
+    }
+  }
   add_shapes();
   add_layouts();
   add_tilings();

@@ -1,0 +1,49 @@
+#include "runtime/forms/memory_order.h"
+
+#include "runtime/forms/collapse.h"
+
+namespace ashlar::forms {
+namespace {
+
+bool is_dense_in_other_order(const Tensor& x) {
+  if (x.is_contiguous()) return false;
+  Loops loops{x.shape(), {x.strides()}};
+  sort_by_first(loops);
+  int64_t next = 1;
+  for (int i = loops.sizes.rank() - 1; i >= 0; i--) {
+    if (loops.sizes[i] != 1 && loops.strides[0][i] != next) return false;
+    next *= loops.sizes[i];
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
+                                                     std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&)) {
+  std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());
+  const Tensor* first = nullptr;
+  size_t index = 0;
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.in_place_of >= 0) return {};
+    if (argument.role != Argument::Role::input || index == inputs.size()) continue;
+    Tensor& x = inputs[index];
+    const Tensor& given = call.inputs[index++];
+    if (argument.rank == 0) continue;
+    if (!given.defined()) return {};
+    if (first == nullptr) {
+      if (!is_dense_in_other_order(given)) return {};
+      first = &given;
+    }
+    if (given.shape() != first->shape() || given.strides() != first->strides()) return {};
+    x = Tensor(given.storage(), {given.numel()}, {1}, given.offset(), given.dtype());
+  }
+  if (first == nullptr || index != call.inputs.size()) return {};
+  FormCall along = call;
+  along.inputs = inputs;
+  std::vector<Tensor> results = form(kernel, along);
+  for (Tensor& y : results) y = Tensor(y.storage(), first->shape(), first->strides(), y.offset(), y.dtype());
+  return results;
+}
+
+}  // namespace ashlar::forms

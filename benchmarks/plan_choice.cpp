@@ -32,13 +32,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kCallsOfAGraph = 16, kRounds = 4, kSamples = 24;
 constexpr double kShortCall = 200, kLeastRound = 400;  // µs
-constexpr double kHopeless = 4;                        // times the best so far: timed once
+constexpr double kHopeless = 4, kEager = 50;  // so many times the best's first call and microseconds: timed once
 constexpr double kWithin = 1.25;
+constexpr const char* kSplit =
+    "split_k";  // made by the form: several products and a sum (runtime/forms/parts_of_sums.h)
 
 struct Options {
   std::string device = "cpu", csv;
   uint64_t seed = 0;
-  int draws = 100;
+  int draws = 100, most_rows = 8192;
   double seconds = 0, most_flops = 0, most_elements = 0;
 };
 
@@ -67,7 +69,7 @@ Draw draw_of(const Options& options, int index) {
   for (;;) {
     Draw draw;
     for (int64_t* one : {&draw.m, &draw.n, &draw.k}) {
-      *one = size(8192);
+      *one = size(one == &draw.m ? options.most_rows : 8192);
       if (index % 3 == 0) *one = std::max<int64_t>(64, (*one + 32) / 64 * 64);
       if (index % 3 == 1) *one |= 1;
     }
@@ -107,7 +109,9 @@ class Numbers {
 };
 
 std::string last_plan;  // of the last call
-void note_plan(const KernelInfo&, const KernelInstance& instance) { last_plan = instance.plan; }
+void note_plan(const KernelInfo& kernel, const KernelInstance& instance) {
+  last_plan = &kernel == kernels::matmul.last ? kSplit : instance.plan;
+}
 
 class Measured {
  public:
@@ -118,7 +122,7 @@ class Measured {
         left_(static_cast<int64_t>(options.most_elements) + (1 << 22), 1, device_),
         right_(static_cast<int64_t>(options.most_elements) + (1 << 22), 2, device_) {}
 
-  /// Times of the plans that can serve it, by name, in microseconds. Throws where one is wrong.
+  /// Times of the plans that can serve it, by name, in microseconds, but for hopeless ones. Throws where one is wrong.
   std::map<std::string, double> times(const Draw& draw) {
     std::map<std::string, double> times;
     std::map<std::string, Graph> graphs;
@@ -132,24 +136,22 @@ class Measured {
       times[plan] = once;
       if (best == 0 || once < best) best = once;
     }
-    for (const auto& [plan, time] : times) {
-      if (time > kShortCall || time > kHopeless * best) continue;
+    std::erase_if(times, [&](const auto& one) { return one.second > kHopeless * best + kEager; });
+    for (auto& [plan, time] : times) {
+      if (time > kShortCall) continue;
       set_forced_plan(plan);
       graphs[plan] = capture(device_, [&] {
         for (int i = 0; i < kCallsOfAGraph; i++) call(draw, i);
       });
       graphs[plan].replay();
-      times[plan] = round(draw, &graphs[plan], kCallsOfAGraph);
-      best = std::min(best, times[plan]);
+      time = round(draw, &graphs[plan], kCallsOfAGraph);
     }
     for (int i = 0; i < kRounds; i++) {
       for (auto& [plan, time] : times) {
-        if (time > kHopeless * best) continue;
         set_forced_plan(plan);
         const auto graph = graphs.find(plan);
         const int calls = static_cast<int>(std::clamp(kLeastRound / time, 1.0, 200.0));
         time = std::min(time, round(draw, graph == graphs.end() ? nullptr : &graph->second, calls));
-        best = std::min(best, time);
       }
     }
     set_forced_plan("");
@@ -237,6 +239,7 @@ std::vector<std::string> plan_names(Device device) {
       if (std::ranges::find(names, one.plan) == names.end()) names.emplace_back(one.plan);
     }
   }
+  if (kernels::matmul.last != nullptr) names.emplace_back(kSplit);
   return names;
 }
 
@@ -295,7 +298,10 @@ int run(Options& options) {
     const std::string by_order = measured.chosen(draw, PlanChoice::order),
                       by_model = measured.chosen(draw, PlanChoice::model);
     const auto best = std::ranges::min_element(times, {}, [](const auto& one) { return one.second; });
-    const double of_order = times.at(by_order) / best->second, of_model = times.at(by_model) / best->second;
+    const auto ratio = [&](const std::string& plan) {
+      return times.contains(plan) ? times.at(plan) / best->second : kHopeless;
+    };
+    const double of_order = ratio(by_order), of_model = ratio(by_model);
     order.add(by_order, best->first, of_order);
     model.add(by_model, best->first, of_model);
     std::printf("%-28s best %-18s %9.2f us; by order %-18s %5.2f; by the model %-18s %5.2f\n", draw.str().c_str(),
@@ -321,6 +327,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cpu, opencl[:i] or cuda[:i]")->capture_default_str();
   app.add_option("--seed", options.seed, "Of the draws [a new one]")->check(tools::whole_number());
   app.add_option("--draws", options.draws, "How many")->capture_default_str();
+  app.add_option("--rows", options.most_rows, "The largest m")->capture_default_str();
   app.add_option("--seconds", options.seconds, "Begins no draw after so many");
   app.add_option("--flops", options.most_flops, "At most, of a draw [2^38; on the CPU 2^31]");
   app.add_option("--elements", options.most_elements, "At most, of an operand or the result [2^26; on the CPU 2^23]");

@@ -73,6 +73,7 @@ struct ContractionPlan {
   std::function<void(Halide::Stage)> schedule_output = {};  ///< the loops of the output that reads it
   std::function<void(Halide::Func)> schedule_stages = {};   ///< its own stages, inside those loops
   std::vector<std::string> tunables = {};                   ///< those that it reads
+  Expr microseconds = {};                                   ///< by the model; of all plans of a target or of none
 };
 
 /// The product as a stage of a kernel: define() in algorithm(), read like a Func, schedule() at the end. A member of
@@ -85,8 +86,11 @@ class Contraction {
     for (const ContractionPlan& plan : plans) {
       Expr applies;
       for (const Expr& one : plan.when) applies = applies.defined() ? applies || one : one;
-      described.push_back(
-          {.name = plan.name, .applies = applies, .preferred = plan.preferred, .tunables = plan.tunables});
+      described.push_back({.name = plan.name,
+                           .applies = applies,
+                           .preferred = plan.preferred,
+                           .microseconds = plan.microseconds,
+                           .tunables = plan.tunables});
     }
     plans_.declare(std::move(described));
     chosen_ = plans.at(plans_.chosen_index());

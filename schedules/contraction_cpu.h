@@ -17,6 +17,8 @@ namespace detail {
 
 /// Products of at most this many rows aren't packed where the right operand is contiguous along n, and along k.
 inline constexpr int kFewRows = 8, kFewDots = 4;
+/// Products of less are done before tasks for several threads have begun: the packed plans then run as one.
+inline Expr is_worth_tasks(const ContractionProblem& p) { return p.rows * p.columns * p.inner >= 1 << 14; }
 /// So many panels of rows are one block, which all tasks share.
 inline constexpr int kOneBlockOfPanels = 32;
 
@@ -40,6 +42,7 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
   return {
       .name = "dot",
       .when = {when},
+      .preferred = is_worth_tasks(p),
       .product = product,
       .schedule_output =
           [=](Halide::Stage out) {
@@ -86,6 +89,7 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   const Var strip("stream_strip"), x("stream_x");
   return {.name = "stream",
           .when = {when},
+          .preferred = is_worth_tasks(p),
           .product = product,
           .schedule_output =
               [=](Halide::Stage out) {

@@ -1,6 +1,7 @@
 // Contractions on CUDA.
 #pragma once
 
+#include "schedules/contraction_model.h"
 #include "schedules/contraction_pipelined.h"
 #include "schedules/contraction_stream.h"
 
@@ -148,6 +149,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
     plans.back().preferred = preferred;
     plans.back().tunables = std::move(tunables);
+    plans.back().microseconds = modelled_microseconds(p, name, {tile.rows(), tile.columns(), tile.stage_depth()});
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -168,6 +170,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     constexpr int kLeastInner = 256;
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
     plans.back().preferred = p.inner >= kLeastInner;
+    plans.back().microseconds =
+        modelled_microseconds(p, name, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices()});
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");

@@ -1,9 +1,27 @@
 // Batched matrix product with a fused bias and activation.
 #include "schedules/contraction_plans.h"
+#include "schedules/generic.h"
 
 namespace ashlar::dsl {
 
 enum class Epilogue { none, bias, bias_relu, bias_gelu };
+
+namespace {
+
+const std::vector<std::pair<std::string, Epilogue>> kEpilogues{{"none", Epilogue::none},
+                                                               {"bias", Epilogue::bias},
+                                                               {"bias_relu", Epilogue::bias_relu},
+                                                               {"bias_gelu", Epilogue::bias_gelu}};
+
+// activation(sum + bias)
+Value finished(Epilogue epilogue, Value sum, const std::function<Value()>& bias) {
+  if (epilogue != Epilogue::none) sum = sum + bias();
+  if (epilogue == Epilogue::bias_relu) sum = relu(sum);
+  if (epilogue == Epilogue::bias_gelu) sum = gelu(sum);
+  return sum;
+}
+
+}  // namespace
 
 // y[b,m,n] = activation(Σ_k a[b,m,k] · b[b,k,n] + bias[n]), summed in f32
 template <ElementType T>
@@ -11,17 +29,14 @@ class MatMul : public Kernel<MatMul<T>> {
  public:
   In<T, 3> a{"a", strided}, b{"b", strided};  // [batch, m, k], [batch, k, n]; a transpose is a pair of strides
   In<T, 1> bias{"bias"};                      // [n]; read only by the epilogues that add it
-  Comptime<Epilogue> epilogue{"epilogue",
-                              {{"none", Epilogue::none},
-                               {"bias", Epilogue::bias},
-                               {"bias_relu", Epilogue::bias_relu},
-                               {"bias_gelu", Epilogue::bias_gelu}}};
+  Comptime<Epilogue> epilogue{"epilogue", kEpilogues};
   ContractionTunables<T> tunables;
   Out<T, 3> y{"y", {a.size(0), a.size(1), b.size(2)}};
 
   MatMul() {
     this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])")
         .form(Form::contraction)
+        .passes("matmul", "matmul_parts_sum")
         .vendor("cublaslt_matmul");
     this->gradient(kAllInputs, "matmul_grad(dy, a, b, bias, y, options, needs)");
     this->saved_when("y", "options.activation == Activation::relu");
@@ -31,11 +46,7 @@ class MatMul : public Kernel<MatMul<T>> {
 
   void algorithm() {
     product.define(contraction_plans(contraction_problem(a, b, y, batch, m, n), tunables, length()));
-    Value sum = product(batch, m, n);
-    if (epilogue.value() != Epilogue::none) sum = sum + bias(n);
-    if (epilogue.value() == Epilogue::bias_relu) sum = relu(sum);
-    if (epilogue.value() == Epilogue::bias_gelu) sum = gelu(sum);
-    y(batch, m, n) = sum;
+    y(batch, m, n) = finished(epilogue.value(), product(batch, m, n), [this] { return bias(n); });
   }
   void schedule(auto) { product.schedule(y.func()); }
 
@@ -48,6 +59,33 @@ class MatMul : public Kernel<MatMul<T>> {
   Var batch{"batch"}, m{"m"}, n{"n"};
 };
 
-const bool registered = register_kernel<MatMul, f32, f16, bf16>("matmul");
+// y[i] = activation(Σ_p parts[p,i] + bias[i mod n]): a product whose k was dealt over matrices of a batch
+template <ElementType T>
+class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
+ public:
+  In<T, 2> parts{"parts"};
+  In<T, 1> bias{"bias"};  // [n]
+  Comptime<Epilogue> epilogue{"epilogue", kEpilogues};
+  Out<T, 1> y{"y", {parts.size(1)}};
+
+  MatMulPartsSum() {
+    this->formula("y[i] = activation(Σ_p parts[p,i] + bias[i mod n])").form(Form::movement).internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    p = parts.reduce(0);
+    total(i) = sum(p, parts(p, i));
+    y(i) = finished(epilogue.value(), total(i), [this] { return bias(Value(Expr(i) % bias.extent(0))); });
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis p;
+  Stage total{"total"};
+  Var i{"i"};
+};
+
+const bool registered =
+    register_kernel<MatMul, f32, f16, bf16>("matmul") && register_kernel<MatMulPartsSum, f32>("matmul_parts_sum");
 
 }  // namespace ashlar::dsl

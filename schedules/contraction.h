@@ -1,8 +1,9 @@
 // Family: contraction, y[b,m,n] = f(Σ_k left[b,m,k] · right[b,k,n]), operands with any strides.
 //
 // No single loop nest suits both a 64 × 10 product and a 4096 × 4096 one. The family writes the same sum down as
-// several plans, each with its own stages, and the shape and strides of a call choose between them at run time. The
-// files contraction_<target>.h say which plans a target has and when each applies.
+// several plans (dsl/plans.h), each with its own stages and compiled by itself; the shape and strides of a call choose
+// between them before it. The files contraction_<target>.h say which plans a target has, when each applies and for what
+// it is preferred.
 #pragma once
 
 #include <functional>
@@ -62,91 +63,56 @@ ContractionProblem contraction_problem(const In<T, 3>& left, const In<T, 3>& rig
 /// is kept out of the largest plans.
 enum class EpilogueLength { none, short_one, long_one };
 
-/// One way to compute the product.
+/// One way to compute the product. What it may build on stands in `when`; what makes it the quickest, which is a matter
+/// of sizes and devices, in `preferred`.
 struct ContractionPlan {
-  std::vector<Expr> when;                              ///< the calls it is for, a loop nest each; empty: all others
-  Halide::Func product;                                ///< product(column, row, batch)
-  std::function<void(Halide::Stage)> schedule_output;  ///< the loops of the output that reads it
-  std::function<void(Halide::Func)> schedule_stages;   ///< its own stages, inside those loops
+  std::string name = {};
+  std::vector<Expr> when = {};  ///< the calls that it can serve, a loop nest each; empty: all
+  Expr preferred = {};          ///< those of them that it is for; undefined: all
+  Halide::Func product;         ///< product(column, row, batch)
+  std::function<void(Halide::Stage)> schedule_output = {};  ///< the loops of the output that reads it
+  std::function<void(Halide::Func)> schedule_stages = {};   ///< its own stages, inside those loops
+  std::vector<std::string> tunables = {};                   ///< those that it reads
+  Expr microseconds = {};                                   ///< by the model; of all plans of a target or of none
 };
 
-namespace detail {
-
-/// Replaces every select between the kept plan and another by the side with the kept one.
-class KeepPlan : public Halide::Internal::IRMutator {
- public:
-  KeepPlan(std::string kept, std::vector<std::string> others) : kept_(std::move(kept)), others_(std::move(others)) {}
-
- private:
-  using IRMutator::visit;
-  struct Reads : Halide::Internal::IRGraphVisitor {
-    using IRGraphVisitor::visit;
-    const KeepPlan& plans;
-    bool kept = false, other = false;
-    explicit Reads(const KeepPlan& owner) : plans(owner) {}
-    void visit(const Halide::Internal::Call* op) override {
-      kept = kept || op->name == plans.kept_;
-      other = other || std::find(plans.others_.begin(), plans.others_.end(), op->name) != plans.others_.end();
-      IRGraphVisitor::visit(op);
-    }
-  };
-  Expr visit(const Halide::Internal::Select* op) override {
-    Reads yes(*this), no(*this);
-    op->true_value.accept(&yes);
-    op->false_value.accept(&no);
-    const bool between_plans = (yes.kept || yes.other) && (no.kept || no.other);
-    if (!between_plans || yes.kept == no.kept) return IRMutator::visit(op);
-    return mutate(yes.kept ? op->true_value : op->false_value);
-  }
-  std::string kept_;
-  std::vector<std::string> others_;
-};
-
-}  // namespace detail
-
-/// The product as a stage of a kernel: define() in algorithm(), read like a Func, schedule() at the end.
+/// The product as a stage of a kernel: define() in algorithm(), read like a Func, schedule() at the end. A member of
+/// the kernel.
 class Contraction {
  public:
   /// Plans in the order in which they are tried; the last one has no conditions.
-  void define(std::vector<ContractionPlan> plans) { plans_ = std::move(plans); }
+  void define(const std::vector<ContractionPlan>& plans) {
+    std::vector<PlanDescription> described;
+    for (const ContractionPlan& plan : plans) {
+      Expr applies;
+      for (const Expr& one : plan.when) applies = applies.defined() ? applies || one : one;
+      described.push_back({.name = plan.name,
+                           .applies = applies,
+                           .preferred = plan.preferred,
+                           .microseconds = plan.microseconds,
+                           .tunables = plan.tunables});
+    }
+    plans_.declare(std::move(described));
+    chosen_ = plans.at(plans_.chosen_index());
+  }
 
   /// Σ_k left[batch,row,k] · right[batch,k,column]
   Value operator()(const Var& batch, const Var& row, const Var& column) const {
-    Expr value = plans_.back().product(column, row, batch);
-    for (size_t i = plans_.size() - 1; i-- > 0;) {
-      Expr applies = plans_[i].when.front();
-      for (size_t j = 1; j < plans_[i].when.size(); j++) applies = applies || plans_[i].when[j];
-      value = Halide::select(applies, plans_[i].product(column, row, batch), value);
-    }
-    return value;
+    return Value(Expr(chosen_.product(column, row, batch)));
   }
 
   void schedule(Halide::Func out) const {
-    Halide::Internal::Definition& all = out.function().definition();
-    for (const ContractionPlan& plan : plans_) {
-      for (const Expr& condition : plan.when) {
-        plan.schedule_output(out.specialize(condition));
-        keep(plan, all.specializations().back().definition);
-      }
-    }
-    plans_.back().schedule_output(out);
-    keep(plans_.back(), all);
-    for (const ContractionPlan& plan : plans_) plan.schedule_stages(out);
+    for (const Expr& condition : chosen_.when) chosen_.schedule_output(out.specialize(condition));
+    // Of what stands behind a specialize_fail() nothing is compiled, but it has to have loops for the stages.
+    if (!chosen_.when.empty()) out.specialize_fail("the plan " + chosen_.name + " can't serve this call");
+    chosen_.schedule_output(out);
+    chosen_.schedule_stages(out);
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) index_arithmetic();
   }
 
  private:
-  // A plan's stages are computed inside the loops of its own specialisations, so no other may read them. Halide drops
-  // the selects whose outcome a specialisation decides only where the condition is simple; here it is done for certain.
-  void keep(const ContractionPlan& plan, Halide::Internal::Definition& definition) const {
-    std::vector<std::string> others;
-    for (const ContractionPlan& p : plans_) {
-      if (!p.product.function().same_as(plan.product.function())) others.push_back(p.product.name());
-    }
-    for (Expr& value : definition.values()) value = detail::KeepPlan(plan.product.name(), others).mutate(value);
-  }
-
-  std::vector<ContractionPlan> plans_;
+  Plans plans_;
+  ContractionPlan chosen_;
 };
 
 }  // namespace ashlar::dsl

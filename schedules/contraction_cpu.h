@@ -17,6 +17,8 @@ namespace detail {
 
 /// Products of at most this many rows aren't packed where the right operand is contiguous along n, and along k.
 inline constexpr int kFewRows = 8, kFewDots = 4;
+/// Products of less are done before tasks for several threads have begun: the packed plans then run as one.
+inline Expr is_worth_tasks(const ContractionProblem& p) { return p.rows * p.columns * p.inner >= 1 << 14; }
 /// So many panels of rows are one block, which all tasks share.
 inline constexpr int kOneBlockOfPanels = 32;
 
@@ -38,7 +40,9 @@ inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func&
 
   const Var strip("dot_strip"), x("dot_x");
   return {
+      .name = "dot",
       .when = {when},
+      .preferred = is_worth_tasks(p),
       .product = product,
       .schedule_output =
           [=](Halide::Stage out) {
@@ -83,7 +87,9 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   constexpr int kElements = 16384, kLines = 64, kPadding = 272;
   const Expr width = Halide::clamp(kElements / (p.rows + unroll) / kLines * kLines, 256, 2048);
   const Var strip("stream_strip"), x("stream_x");
-  return {.when = {when},
+  return {.name = "stream",
+          .when = {when},
+          .preferred = is_worth_tasks(p),
           .product = product,
           .schedule_output =
               [=](Halide::Stage out) {
@@ -150,7 +156,8 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const Expr stays_in_cache = p.right.column_stride == 1 && p.columns < kSmall && p.inner <= kSmall / max(1, p.columns);
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .when = by_columns ? std::vector<Expr>{left_panels <= kOneBlockOfPanels && !stays_in_cache} : std::vector<Expr>{},
+      .name = by_columns ? "packed_by_columns" : "packed",
+      .preferred = by_columns ? left_panels <= kOneBlockOfPanels && !stays_in_cache : Expr(),
       .product = total,
       .schedule_output =
           [=](Stage out) {
@@ -208,7 +215,8 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             } else {
               a.compute_at(totals, r_chunk);
             }
-          }};
+          },
+      .tunables = {"micro_rows", "panel_depth"}};
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // Contractions on CUDA.
 #pragma once
 
+#include "schedules/contraction_model.h"
 #include "schedules/contraction_pipelined.h"
 #include "schedules/contraction_stream.h"
 
@@ -24,15 +25,20 @@ inline constexpr int kCudaMinTiles = 24;
 inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionProblem& p, const WorkgroupTile& tile) {
   const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
   const Expr many = tiles >= kCudaMinTiles;
+  const std::vector<std::string> tunables{"tile_columns", "tile_rows", "thread_rows", "tile_depth", "tile_unroll"};
   const QuadLoads can = quad_loads(p);
   // A kernel each for the layouts of a layer's forward and backward passes: without a branch around the loads of the
   // two operands their latencies overlap (33 against 28 TFLOP/s at 2048).
-  std::vector<Expr> layouts = {many && can.left_along_k && can.right_along_columns,
-                               many && can.left_along_rows && can.right_along_columns,
-                               many && can.left_along_k && can.right_along_k};
-  return {tile_plan(p, tile, TileLoads::quads, "tile", std::move(layouts)),
-          tile_plan(p, tile, TileLoads::single, "odd_tile", {many}),
-          split_plan(p, {.columns = 16, .rows = 16, .parts = 8, .unroll = 4}, "split")};
+  std::vector<Expr> layouts = {can.left_along_k && can.right_along_columns,
+                               can.left_along_rows && can.right_along_columns, can.left_along_k && can.right_along_k};
+  std::vector<ContractionPlan> plans{tile_plan(p, tile, TileLoads::quads, "tile", std::move(layouts)),
+                                     tile_plan(p, tile, TileLoads::single, "odd_tile", {}),
+                                     split_plan(p, {.columns = 16, .rows = 16, .parts = 8, .unroll = 4}, "split")};
+  for (ContractionPlan* of_many : {&plans[0], &plans[1]}) {
+    of_many->preferred = many;
+    of_many->tunables = tunables;
+  }
+  return plans;
 }
 
 /// The tiles for results of many of them, by the layouts of the operands (n: as they are; t: transposed), and for
@@ -119,7 +125,7 @@ struct WideTiles {
   }
 };
 
-/// Elements of f32. The numbers below are for 132 multiprocessors, of which a block takes one or shares it with one
+/// Elements of f32. The preferences below are for 132 multiprocessors, of which a block takes one or shares it with one
 /// more: tiles shrink, and k is dealt over more warps, as the result does.
 inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionProblem& p, const PipelinedTuning& tuning,
                                                       EpilogueLength epilogue) {
@@ -127,21 +133,23 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   const auto count = [&](int rows, int columns) {
     return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
   };
-  const auto fits = [&](const PipelinedTile& tile, int at_least) {
-    return p.rows >= tile.rows() && p.columns >= tile.columns() && count(64, 128) >= at_least;
-  };
+  const auto fits = [&](const PipelinedTile& tile) { return p.rows >= tile.rows() && p.columns >= tile.columns(); };
   const auto whole = [&](const PipelinedTile& tile) { return p.inner % tile.stage_depth() == 0; };
-  constexpr int kManyTiles = 400, kSomeTiles = 90;  // of 64 × 128
+  const Expr many = count(64, 128) >= 400, some = count(64, 128) >= 90;
+  constexpr int kSomeTiles = 90;
 
   std::vector<ContractionPlan> plans;
   const auto add = [&](PipelinedTile tile, const PipelinedAccess& access, const std::string& name,
-                       std::vector<Expr> when) {
+                       std::vector<Expr> when, const Expr& preferred, std::vector<std::string> tunables = {}) {
     // Before sm_80 there are no asynchronous copies to have in flight, and no more shared memory than this for certain.
     if (Descriptor::target.get_cuda_capability_lower_bound() < 80) {
       tile.stages = 2;
       if (tile.shared_bytes() > kSharedBytesOfAll) return;
     }
     plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
+    plans.back().preferred = preferred;
+    plans.back().tunables = std::move(tunables);
+    plans.back().microseconds = modelled_microseconds(p, name, {tile.rows(), tile.columns(), tile.stage_depth()});
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -160,7 +168,10 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   const Expr layer = can.left_along_k && right_t_quads;
   const auto streams = [&](const StreamTile& tile, const std::string& name) {
     constexpr int kLeastInner = 256;
-    plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && p.inner >= kLeastInner && layer}));
+    plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
+    plans.back().preferred = p.inner >= kLeastInner;
+    plans.back().microseconds =
+        modelled_microseconds(p, name, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices()});
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
@@ -196,9 +207,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .stages = 3,
                                .order = PipelinedOrder::sums,
                                .lead = 2};
-  add(layer_small, along_k, "layer_small", {p.rows <= 64 && count(32, 32) < kSomeTiles && layer});
-  add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer});
-  add(layer_64, along_k, "layer_64", {p.rows <= 64 && count(64, 32) >= kSomeTiles && layer});
+  add(layer_small, along_k, "layer_small", {p.rows <= 64 && layer}, count(32, 32) < kSomeTiles);
+  add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer}, {});
+  add(layer_64, along_k, "layer_64", {p.rows <= 64 && layer}, count(64, 32) >= kSomeTiles);
 
   const PipelinedTile odd_large{.lane_rows = 8,
                                 .lane_columns = 16,
@@ -212,19 +223,25 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   if (epilogue != EpilogueLength::long_one) {
     const auto add_large = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& layouts,
                                const Expr& applies) {
-      add(tile, access, "large_" + layouts, {fits(tile, kManyTiles) && whole(tile) && applies});
+      add(tile, access, "large_" + layouts, {fits(tile) && whole(tile) && applies}, many,
+          {"large_stages", "large_lead", "large_registers"});
     };
     add_large(tiles.large_nn, even, "nn", left_n && right_n);
     add_large(tiles.large_tn, even, "tn", left_t && right_n);
     add_large(tiles.large_nt, even, "nt", left_n && right_t);
     add_large(tiles.large_tt, even_right_k, "tt", left_t && right_t_quads);
   }
-  const auto some = [&](const PipelinedTile& tile) { return fits(tile, kSomeTiles) && whole(tile); };
-  add(tiles.medium_nt, even_k, "medium_nt", {some(tiles.medium_nt) && aligned && layer});
-  add(tiles.medium_tt, even_right_k, "medium_tt", {some(tiles.medium_tt) && left_t && right_t_quads});
-  add(tiles.medium, even, "medium", {some(tiles.medium) && left_n && right_n, some(tiles.medium) && left_t && right_n});
+  const auto add_medium = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& name,
+                              const std::vector<Expr>& layouts) {
+    std::vector<Expr> when;
+    for (const Expr& layout : layouts) when.push_back(fits(tile) && whole(tile) && layout);
+    add(tile, access, name, std::move(when), some, {"medium_stages", "medium_lead", "medium_registers"});
+  };
+  add_medium(tiles.medium_nt, even_k, "medium_nt", {aligned && layer});
+  add_medium(tiles.medium_tt, even_right_k, "medium_tt", {left_t && right_t_quads});
+  add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
   if (epilogue != EpilogueLength::long_one) {
-    add(odd_large, odd, "odd_large", {fits(odd_large, kManyTiles)});
+    add(odd_large, odd, "odd_large", {fits(odd_large)}, many);
   }
   const PipelinedTile odd_medium{.lane_rows = 8,
                                  .lane_columns = 8,
@@ -267,10 +284,10 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .stages = 3,
                                .order = PipelinedOrder::quads,
                                .lead = 2};
-  add(odd_medium, odd, "odd_medium", {fits(odd_medium, kSomeTiles)});
-  add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()});
-  add(small, {}, "small", {count(32, 64) >= kSomeTiles});
-  add(smallest, {}, "smallest", {});
+  add(odd_medium, odd, "odd_medium", {fits(odd_medium)}, some);
+  add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
+  add(small, {}, "small", {}, count(32, 64) >= kSomeTiles);
+  add(smallest, {}, "smallest", {}, {});
   return plans;
 }
 

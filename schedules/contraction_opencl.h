@@ -14,8 +14,10 @@ inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionP
   tile.depth = 16;
   tile.unroll = 4;
   const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
-  return {tile_plan(p, tile, TileLoads::quads, "tile", {tiles >= kOpenClMinTiles}),
-          split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split")};
+  ContractionPlan tiled = tile_plan(p, tile, TileLoads::quads, "tile", {});
+  tiled.preferred = tiles >= kOpenClMinTiles;
+  tiled.tunables = {"tile_columns", "tile_rows", "thread_rows"};
+  return {tiled, split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split")};
 }
 
 /// One more, tried first, for f32 and sizes that tiles divide: sums stay in registers. OpenCL has no asynchronous
@@ -33,14 +35,14 @@ inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const Contrac
                             .stages = 2,
                             .order = PipelinedOrder::quads,
                             .lead = 20};
-  const Expr fits = p.rows >= large.rows() && p.columns >= large.columns() && p.inner % large.stage_depth() == 0 &&
-                    (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
+  const Expr fits = p.rows >= large.rows() && p.columns >= large.columns() && p.inner % large.stage_depth() == 0;
   const Expr is_plain = p.left.column_stride == 1 && can.right_along_columns,
              has_layout = (p.left.column_stride == 1 || can.left_along_rows) &&
                           (p.right.row_stride == 1 || can.right_along_columns);
   std::vector<ContractionPlan> plans = contraction_plans(OpenCL{}, p, tile);
   plans.insert(plans.begin(), pipelined_plan(p, large, {.whole_stages = true, .whole_tiles = true}, "large",
                                              {fits && is_plain, fits && has_layout}));
+  plans.front().preferred = (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
   return plans;
 }
 

@@ -135,6 +135,7 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
   };
 
   ContractionPlan plan;
+  plan.name = prefix;
   plan.when = std::move(when);
   plan.product = product;
   plan.schedule_output = [=](Stage out) {

@@ -32,14 +32,6 @@ struct ContractionTunables {
     });
     space_rule("a chunk is unrolled no further than it is deep",
                [this] { return tile_unroll.value() <= tile_depth.value(); });
-    space_rule("on CUDA, f32 and 16-bit products have different schedules: only what one reads varies", [this] {
-      if (!Descriptor::target.has_feature(Halide::Target::CUDA)) return true;
-      if (!std::is_same_v<T, f32>) return large_is_default() && medium_is_default();
-      return tile_columns.value() == 64 && tile_rows.value() == 64 && thread_rows.value() == 8 &&
-             tile_depth.value() == 32 && tile_unroll.value() == 16;
-    });
-    space_rule("large and medium products are different kernels: one of them varies at a time",
-               [this] { return large_is_default() || medium_is_default(); });
     space_rule("fewer registers are for more blocks on a multiprocessor, as its registers and shared memory allow",
                [this] {
                  PipelinedTuning free = pipelined();
@@ -70,16 +62,6 @@ struct ContractionTunables {
             .unroll = tile_unroll.value()};
   }
   PackedTile packed() const { return {.micro_rows = micro_rows.value(), .depth = panel_depth.value(), .unroll = 4}; }
-
- private:
-  bool large_is_default() const {
-    return large_stages.value() == PipelinedTuning::kOwn && large_lead.value() == PipelinedTuning::kOwn &&
-           large_registers.value() == 0;
-  }
-  bool medium_is_default() const {
-    return medium_stages.value() == PipelinedTuning::kOwn && medium_lead.value() == PipelinedTuning::kOwn &&
-           medium_registers.value() == 0;
-  }
 };
 
 /// The plans for operands of type T on the target that the kernel is compiled for, in the order in which they are

@@ -57,6 +57,7 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
   };
 
   ContractionPlan plan;
+  plan.name = prefix;
   plan.when = std::move(when);
   plan.product = product;
   plan.schedule_output = [=](Stage out) {

@@ -79,6 +79,7 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
   const Var block_x(prefix + "_block_x"), block_y(prefix + "_block_y");
 
   ContractionPlan plan;
+  plan.name = prefix;
   plan.when = std::move(when);
   plan.product = product;
   // Neighbouring threads store neighbouring columns. Blocks along rows are the inner grid dimension, which may be
@@ -192,6 +193,7 @@ inline ContractionPlan split_plan(const ContractionProblem& p, const WorkgroupSp
   const Var block_x(prefix + "_block_x"), block_y(prefix + "_block_y");
 
   ContractionPlan plan;
+  plan.name = prefix;
   plan.product = product;
   plan.schedule_output = [=](Stage out) {
     Var x("x"), y("y"), thread_x("thread_x"), thread_y("thread_y");

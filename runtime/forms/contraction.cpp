@@ -9,8 +9,11 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/parts_of_sums.h"
+#include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/vendor/vendor.h"
 
 namespace ashlar::forms {
 
@@ -61,6 +64,7 @@ Tensor with_unit_stride(const Tensor& x) {
 struct Product {
   const KernelInfo& kernel;
   KernelKey key;
+  uint16_t without_epilogue;  ///< key's variant
   Tensor a, b, bias, y;
   std::span<const Scalar> scalars;
   Precision precision;
@@ -72,7 +76,39 @@ struct Product {
                   x.offset() + offset, x.dtype());
   }
 
+  /// Whether our kernel computes it, of f32, where one product can be several and a sum.
+  bool may_have_parts() const {
+    return kernel.last != nullptr && key.elements[0] == DType::f32 && scalars.empty() && !precision.allow_tf32 &&
+           vendor_policy() != VendorPolicy::always;
+  }
+
+  // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)
+  void run_in_parts(int64_t length) const {
+    const int64_t m = y.size(-2), n = y.size(-1), k = a.size(-1), whole = k / length, rest = k % length;
+    const Tensor sums = Tensor::empty({whole + (rest > 0), m, n}, y.dtype(), y.device());
+    KernelKey plain = key;
+    plain.variant = without_epilogue;
+    const auto add_parts = [&](int64_t first, int64_t count, int64_t terms) {
+      const int64_t a_step = a.strides()[a.rank() - 1], b_step = b.strides()[b.rank() - 2], at = first * length;
+      const Tensor left(a.storage(), {count, m, terms}, {length * a_step, a.strides()[a.rank() - 2], a_step},
+                        a.offset() + at * a_step, a.dtype());
+      const Tensor right(b.storage(), {count, terms, n}, {length * b_step, b_step, b.strides()[b.rank() - 1]},
+                         b.offset() + at * b_step, b.dtype());
+      const Tensor unread(b.storage(), {1}, {1}, b.offset(), b.dtype());
+      launch(kernel, plain, std::array{left, right, unread}, scalars, std::array{sums.slice(0, first, first + count)});
+    };
+    if (whole > 0) add_parts(0, whole, length);
+    if (rest > 0) add_parts(whole, 1, rest);
+    launch(*kernel.last, key, std::array{sums.reshape({sums.size(0), m * n}), bias}, {},
+           std::array{y.reshape({m * n})});
+  }
+
   void run() const {
+    if (y.numel() == y.size(-2) * y.size(-1) && may_have_parts()) {
+      const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % 4 == 0;
+      const int64_t length = length_of_parts(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device());
+      if (length > 0) return run_in_parts(length);
+    }
     const Shape batch = leading(y.shape(), 2);
     const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));
     const Loops loops =
@@ -141,8 +177,8 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   full.push_back(n);
   if (a.rank() > 1) result_shape.push_back(m);
   if (b.rank() > 1) result_shape.push_back(n);
-  // One column is one row of the transposed product, which lies in memory alike; the CPU's kernels have plans for rows.
-  if (n == 1 && m > 1 && !has_bias && a.device().kind == DeviceKind::cpu) {
+  // One column is one row of the transposed product, which lies in memory alike; the kernels have plans for rows.
+  if (n == 1 && m > 1 && !has_bias) {
     MatmulOptions turned = options;
     turned.transpose_a = turned.transpose_b = false;
     return contraction(kernel, transposed(right), transposed(left), turned, scalars, variant).reshape(result_shape);
@@ -154,7 +190,8 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{kernel, key, left, right, bias, y, scalars, {.allow_tf32 = options.allow_tf32}};
+  Product product{kernel, key,     with_epilogue(kernel, variant, "none"), left, right, bias,
+                  y,      scalars, {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());

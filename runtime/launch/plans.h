@@ -1,8 +1,8 @@
 // Which of a kernel's plans a call gets. A plan is one way of computing what a kernel computes, compiled by itself; the
 // kernel's author says which calls it can serve, for which it is preferred, and, if anybody has a model, what a call
-// takes (dsl/plans.h). The order of choice: what is forced; a tuned table's (dispatch.h); then the first plan in the
-// author's order that can serve the call and is preferred for it, or, where models decide, the quickest by its model
-// among those that can.
+// takes (dsl/plans.h). The order of choice: what is forced; a tuned table's (dispatch.h); then, where there is a model,
+// the quickest by it among those that can serve the call, and else the first plan in the author's order that can serve
+// the call and is preferred for it.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ std::string set_forced_plan(const std::string& names);
 /// What decides among plans where no table does.
 enum class PlanChoice : uint8_t {
   order,  ///< the author's order and preferences
-  model,  ///< the author's model of the device, where the kernel has one
+  model,  ///< the author's model of the device, where the kernel has one; else the order
 };
-/// At the start by ASHLAR_PLAN_MODEL (1: model). Returns what held before. For all threads.
+/// At the start by ASHLAR_PLAN_MODEL (0: order; else model). Returns what held before. For all threads.
 PlanChoice set_plan_choice(PlanChoice choice);
 
 /// One algorithm of an operator that is written by hand.

@@ -11,7 +11,7 @@
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 //   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
 //   ASHLAR_PLAN=name,…            the plans that every call runs where it can (set_forced_plan())
-//   ASHLAR_PLAN_MODEL=1           models, not their order, decide among plans (set_plan_choice())
+//   ASHLAR_PLAN_MODEL=0           their order, not models, decides among plans (set_plan_choice())
 //   ASHLAR_TRACE=file             a timeline of calls, launches and copies in Chrome's trace format (trace.h)
 #pragma once
 

@@ -19,6 +19,7 @@ struct Launches {
   std::set<std::tuple<const KernelInfo*, uint64_t, CodeTarget>> seen;
   std::set<const KernelInfo*> by_vendor;
   Reached reached;
+  std::set<std::string> plans;
 };
 
 // What the calling thread launches at the moment.
@@ -56,6 +57,7 @@ void note(const KernelInfo& kernel, const KernelInstance& instance) {
     const std::lock_guard lock(all.mutex);
     all.seen.emplace(&kernel, instance.key, target);
     all.reached.kernels.emplace(&kernel, target);
+    if (*instance.plan) all.plans.insert(instance.plan);
     current = {&kernel, target};
   }
 }
@@ -112,6 +114,12 @@ Reached take_reached() {
   Launches& all = launches();
   const std::lock_guard lock(all.mutex);
   return std::exchange(all.reached, {});
+}
+
+std::set<std::string> take_plans() {
+  Launches& all = launches();
+  const std::lock_guard lock(all.mutex);
+  return std::exchange(all.plans, {});
 }
 
 DeviceKind device_of(CodeTarget target) {

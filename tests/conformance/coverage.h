@@ -34,6 +34,8 @@ struct Reached {
   std::set<DeviceFunction> functions;
 };
 Reached take_reached();
+/// The names of the plans that have run between two calls of take_plans().
+std::set<std::string> take_plans();
 
 /// Instances of `kernels` for `device` that nothing has launched so far: "exp f16 (cuda)". On the CPU those count that
 /// dispatch can choose: of the widest instructions in use, and of narrower ones what isn't compiled for wider ones.

@@ -49,6 +49,8 @@ void cost(const int* f, const double* device, double* microseconds) {
   microseconds[2] = 2 + f[0];
 }
 
+const PlanChoice at_the_start = set_plan_choice(PlanChoice::order);
+
 class PlansOfKernels : public ::testing::Test {
  protected:
   ~PlansOfKernels() override {
@@ -139,7 +141,8 @@ TEST_F(PlansOfKernels, AForcedSettingIsAPlanWithItsTunables) {
   EXPECT_EQ(plan_for(64), "whole") << "not compiled";
 }
 
-TEST_F(PlansOfKernels, ModelsChooseTheQuickestThatAppliesWhereTheyAreAsked) {
+TEST_F(PlansOfKernels, ModelsChooseTheQuickestThatAppliesUnlessTheOrderIsAsked) {
+  EXPECT_EQ(at_the_start, PlanChoice::model);
   EXPECT_EQ(set_plan_choice(PlanChoice::model), PlanChoice::order);
   EXPECT_EQ(plan_for(56), "whole") << "preferred or not";
   EXPECT_EQ(plan_for(8), "few") << "0.8 against more than 1";

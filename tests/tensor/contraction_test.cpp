@@ -1,6 +1,10 @@
 // Form::contraction: transposes, batches, broadcasting, odd strides, against plain loops.
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 
+#include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
 #include "tests/tensor/reference.h"
@@ -115,6 +119,38 @@ TEST_P(Contraction, SizesAroundTiles) {
   }
 }
 
+int sums_of_parts = 0;
+void count_sums(const KernelInfo& kernel, const KernelInstance&) { sums_of_parts += &kernel == kernels::matmul.last; }
+
+// k of 128 on may be dealt over parts, whatever divides it; what is added up doesn't depend on anything but the sizes.
+TEST_P(Contraction, ManyTermsInParts) {
+  const std::string before = set_forced_plan("split_k");
+  const LaunchObserver observer = set_launch_observer(count_sums);
+  std::mt19937 random(63);
+  int products = 0;
+  sums_of_parts = 0;
+  for (const auto& [m, k, n] :
+       {std::array<int64_t, 3>{1, 128, 1}, {3, 131, 5}, {5, 1000, 1}, {1, 4099, 40}, {33, 1028, 40}, {70, 640, 65}}) {
+    for (const bool transpose : {false, true}) {
+      check(random, {{}, {}, m, k, n, transpose, false, true, true}, device(), true);
+      check(random, {{}, {}, m, k, n, false, transpose}, device());
+      products += 2;
+      if (HasFatalFailure()) break;
+    }
+  }
+  EXPECT_EQ(sums_of_parts, products);
+  check(random, {{}, {}, 3, 127, 5}, device());
+  check(random, {{2}, {2}, 3, 200, 5}, device());
+  EXPECT_EQ(sums_of_parts, products) << "too few terms, and a batch";
+  set_forced_plan("at_once");
+  check(random, {{}, {}, 9, 9000, 5}, device());
+  EXPECT_EQ(sums_of_parts, products);
+  set_forced_plan(before);
+  check(random, {{}, {}, 9, 9000, 5}, device());
+  EXPECT_EQ(sums_of_parts, products + 1) << "of itself where it pays";
+  set_launch_observer(observer);
+}
+
 TEST_P(Contraction, BroadcastBatches) {
   std::mt19937 random(62);
   check(random, {{2, 1, 3}, {1, 4, 1}, 5, 6, 7}, device(), true);
@@ -185,6 +221,61 @@ TEST_P(Contraction, Errors) {
   if (device() != Device::cpu()) {
     expect_error<DeviceError>([&] { matmul(ones({2, 3}), Tensor::ones({3, 4})); }, {"matmul", "on cpu", "to(Device)"});
   }
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMostOfAChoice = 30;
+#else
+constexpr double kMostOfAChoice = 0.3;  // µs
+#endif
+
+// What the build wrote down of CUDA's plans (schedules/contraction_model.h), asked without a GPU: an H200's numbers.
+TEST(ContractionPlans, AModelChoosesAmongCudasInLittleTime) {
+  const TargetTable* table = kernels::matmul.targets[static_cast<size_t>(CodeTarget::cuda)];
+  if (table == nullptr || table->plan_count == 0) GTEST_SKIP() << "no CUDA kernels are linked";
+  const auto* plans = std::find_if(table->plans, table->plans + table->plan_count,
+                                   [](const PlanSet& set) { return set.key == KernelKey{}.packed(); });
+  ASSERT_NE(plans, table->plans + table->plan_count);
+  ASSERT_NE(plans->cost, nullptr);
+  constexpr double kDevice[kPlanDeviceNumbers] = {132, 1.98, 4800};
+  double best = 1e9;
+  const auto chosen = [&](int64_t m, int64_t n, int64_t k, bool transpose_b) -> std::string {
+    const Tensor all = Tensor::empty({std::max({m * k, k * n, m * n})});
+    const Tensor a = all.as_strided({1, m, k}, {m * k, k, 1}, 0), y = all.as_strided({1, m, n}, {m * n, n, 1}, 0),
+                 b = transpose_b ? all.as_strided({1, k, n}, {k * n, 1, k}, 0)
+                                 : all.as_strided({1, k, n}, {k * n, n, 1}, 0);
+    const std::vector<Tensor> inputs{a, b, all.slice(0, 0, 1)}, outputs{y};
+    double costs[kMostPlans];
+    uint64_t applies = 0;
+    for (int round = 0; round < 20; round++) {
+      constexpr int kCalls = 500;
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < kCalls; i++) {
+        const detail::PlanJudgement judged = detail::judge_plans(kernels::matmul, *plans, inputs, outputs);
+        plans->cost(judged.features, kDevice, costs);
+        applies = judged.applies;
+      }
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+      best = std::min(best, took.count() / kCalls);
+    }
+    int quickest = -1;
+    for (int plan = 0; plan < plans->count; plan++) {
+      if ((applies >> plan & 1) != 0 && (quickest < 0 || costs[plan] < costs[quickest])) quickest = plan;
+    }
+    for (int i = 0; i < table->count; i++) {
+      if (table->instances[i].key == with_setting(plans->key, plans->settings[quickest]))
+        return table->instances[i].plan;
+    }
+    return "none";
+  };
+  // The best of all on an H200.
+  EXPECT_EQ(chosen(4096, 4096, 4096, false), "large_nn");
+  EXPECT_EQ(chosen(16, 64, 64, true), "layer_small");
+  EXPECT_EQ(chosen(64, 64, 64, false), "smallest");
+  EXPECT_EQ(chosen(1300, 1301, 37, false), "odd_medium");
+  EXPECT_EQ(chosen(1, 4096, 4096, true), "row");
+  std::printf("a choice among %d plans takes %.3f us\n", plans->count, best);
+  EXPECT_LE(best, kMostOfAChoice);
 }
 
 }  // namespace

@@ -328,6 +328,27 @@ void add_gradients() {
   add_case(linear_example("gradient_linear_gelu", {5, 4}, {6, 4}, Activation::gelu));
 }
 
+// Few results and many terms: products of parts of k, and their sum (runtime/forms/parts_of_sums.h), which has each
+// epilogue and may leave a part that is shorter.
+void add_parts() {
+  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
+                                                   {"bias", true, Activation::none},
+                                                   {"bias_relu", true, Activation::relu},
+                                                   {"bias_gelu", true, Activation::gelu}}) {
+    for (const auto& [m, k, n] : {std::tuple{20, 8203, 24}, {9, 8448, 33}}) {
+      const bool left = n == 33, right = bias;
+      Case item = example(std::string("parts_") + epilogue + "_" + std::to_string(m) + "x" + std::to_string(k) + "x" +
+                              std::to_string(n),
+                          {.shape = left ? Shape{k, m} : Shape{m, k}}, {.shape = right ? Shape{n, k} : Shape{k, n}},
+                          {.transpose_a = left, .transpose_b = right, .bias = bias, .activation = activation});
+      item.dtypes = {DType::f32};
+      add_case(std::move(item));
+    }
+  }
+  add_case(example("parts_of_a_view", {.shape = {12, 8300}, .layout = Layout::stepped},
+                   {.shape = {8300, 17}, .layout = Layout::offset}));
+}
+
 void add_benchmarks() {
   for (const int64_t n : {512, 1024, 2048, 4096}) {
     Case bench = plain(n, n, n);
@@ -390,6 +411,7 @@ void add_matmul_cases() {
   add_batches();
   add_epilogues();
   add_gradients();
+  add_parts();
   add_benchmarks();
 }
 

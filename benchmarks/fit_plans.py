@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""fit_plans.py plans.csv: fits the numbers of schedules/contraction_model.h to what ashlar-plan-choice has measured, and
+prints them with the share of draws in which the plan that they choose is within 25 % of the best. Judge them by another
+seed's draws: fit_plans.py plans.csv others.csv. Needs NumPy.
+
+The form of the model, and the reasons for it, stand in that header. Each plan is fitted by itself, by random steps that are
+kept where the mean error of log(time) falls; errors of more than a factor of e count as one of e."""
+import csv
+import sys
+
+import numpy as np
+
+# rows, columns, depth of a stage: as schedules/contraction_cuda.h makes the tiles
+TILES = {"row": (1, 4, 1024), "rows": (8, 4, 256), "layer_small": (16, 32, 64), "layer_32": (32, 32, 64),
+         "layer_64": (64, 32, 64), "large_nn": (128, 256, 16), "large_tn": (64, 128, 16), "large_nt": (128, 64, 8),
+         "large_tt": (128, 64, 16), "medium_nt": (64, 128, 32), "medium_tt": (64, 128, 32), "medium": (64, 128, 16),
+         "odd_large": (128, 128, 8), "odd_medium": (64, 64, 16), "few_rows": (16, 32, 96), "small": (32, 64, 32),
+         "smallest": (32, 32, 64)}
+# an H200
+MULTIPROCESSORS, CYCLES, BYTES = 132, 1980, 4.8e6  # of a microsecond
+START = 1.4
+STEPS = 1200
+
+
+def read(path):
+    """{draw: ((batch, m, n, k), {plan: microseconds})}"""
+    draws = {}
+    with open(path) as file:
+        for row in csv.DictReader(file):
+            sizes = tuple(int(row[name]) for name in ("batch", "m", "n", "k"))
+            draws.setdefault(row["draw"], (sizes, {}))[1][row["plan"]] = float(row["microseconds"])
+    return draws
+
+
+def work(sizes, plan):
+    """Of each draw the blocks of a multiprocessor, the stages of a block and the bytes."""
+    batch, m, n, k = np.array(sizes, float).T
+    rows, columns, depth = TILES[plan]
+    each = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * batch / MULTIPROCESSORS)
+    return each, np.ceil(k / depth), 4 * batch * (m * k + k * n + m * n)
+
+
+def modelled(cost, resident, of_work):
+    setup, latency, share, exposed = cost
+    each, stages, moved = of_work
+    full = np.floor(each / resident)
+    rest = each - full * resident
+
+    def a_round(at_work):
+        return setup + stages * np.maximum(latency, at_work * share)
+
+    cycles = full * a_round(resident) + np.where(rest > 0, a_round(rest), 0)
+    return START + cycles / CYCLES + exposed * moved / BYTES
+
+
+def fit(of_work, times, plan, random):
+    rows, columns, depth = TILES[plan]
+    best = None
+    for resident in (1, 2, 3, 4, 5, 6, 8):
+        cost = np.array([1000, 1000, 1.3 * rows * columns * depth / 128, 0.5])
+
+        def error(candidate):
+            return np.mean(np.minimum(np.abs(np.log(modelled(candidate, resident, of_work) / times)), 1) ** 1.5)
+
+        now, step = error(cost), 0.4
+        for i in range(STEPS):
+            other = cost.copy()
+            other[random.integers(4)] *= np.exp(step * random.normal())
+            then = error(other)
+            if then < now:
+                now, cost = then, other
+            elif i % 50 == 49:
+                step = max(0.9 * step, 0.02)
+        if best is None or now < best[0]:
+            best = now, resident, cost
+    return best
+
+
+def judge(draws, costs, title):
+    ratios = []
+    for sizes, times in draws.values():
+        known = {plan: modelled(costs[plan][1], costs[plan][0], work([sizes], plan))[0] for plan in times if plan in costs}
+        if known:
+            ratios.append(times[min(known, key=known.get)] / min(times[plan] for plan in known))
+    ratios = np.array(ratios)
+    print(f"{title}: within 25 % of the best of these plans on {100 * np.mean(ratios <= 1.25):.1f} % of {len(ratios)} draws, "
+          f"geometric mean {np.exp(-np.mean(np.log(ratios))):.3f}, worst {1 / ratios.max():.3f}")
+
+
+def main():
+    draws = read(sys.argv[1])
+    random = np.random.default_rng(0)
+    costs = {}
+    for plan in TILES:
+        measured = [(sizes, times[plan]) for sizes, times in draws.values() if plan in times]
+        if len(measured) < 8:
+            print(f"    // {plan}: {len(measured)} draws are too few")
+            continue
+        of_work, times = work([sizes for sizes, _ in measured], plan), np.array([time for _, time in measured])
+        _, resident, cost = fit(of_work, times, plan, random)
+        costs[plan] = resident, cost
+        off = np.abs(np.log(modelled(cost, resident, of_work) / times))
+        print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f}},'
+              f"  // {len(measured)} draws, error: median {np.median(off):.3f}, ninth decile {np.quantile(off, 0.9):.3f}")
+    judge(draws, costs, "fitted")
+    for path in sys.argv[2:]:
+        judge(read(path), costs, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -59,11 +59,12 @@ class MatMul : public Kernel<MatMul<T>> {
   Var batch{"batch"}, m{"m"}, n{"n"};
 };
 
-// y[i] = activation(Σ_p parts[p,i] + bias[i mod n]): a product whose k was dealt over matrices of a batch
+// y[i] = activation(Σ_p parts[p,i] + bias[i mod n]): a product whose k was dealt over matrices of a batch; or of one
+// part, what a vendor's product leaves to do where its library can't fuse it
 template <ElementType T>
 class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
  public:
-  In<T, 2> parts{"parts"};
+  In<f32, 2> parts{"parts"};
   In<T, 1> bias{"bias"};  // [n]
   Comptime<Epilogue> epilogue{"epilogue", kEpilogues};
   Out<T, 1> y{"y", {parts.size(1)}};
@@ -85,7 +86,7 @@ class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
   Var i{"i"};
 };
 
-const bool registered =
-    register_kernel<MatMul, f32, f16, bf16>("matmul") && register_kernel<MatMulPartsSum, f32>("matmul_parts_sum");
+const bool registered = register_kernel<MatMul, f32, f16, bf16>("matmul") &&
+                        register_kernel<MatMulPartsSum, f32, f16, bf16>("matmul_parts_sum");
 
 }  // namespace ashlar::dsl

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/forms/library.h"
-#include "runtime/launch/activation.h"
 #include "runtime/launch/form.h"
 #include "runtime/launch/launch.h"
 
@@ -15,6 +14,9 @@ namespace ashlar {
 
 /// Axes to reduce; empty means all.
 using Axes = Shape;
+
+/// Fused after a contraction.
+enum class Activation : uint8_t { none, relu, gelu };
 
 struct MatmulOptions {
   bool transpose_a = false;

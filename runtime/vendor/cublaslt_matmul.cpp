@@ -1,6 +1,7 @@
 // Row-major y = a · b is column-major yᵀ = bᵀ · aᵀ: the same memory read as transposed matrices. So cuBLASLt's first
 // factor is our b, its second our a, and a bias of [n] lies along its rows, as its epilogue wants.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 #include <memory>
@@ -9,9 +10,9 @@
 #include <string_view>
 
 #include "runtime/device/stream_state.h"
+#include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 #include "runtime/tensor/storage.h"
-#include "runtime/vendor/bias_activation.h"
 #include "runtime/vendor/cublaslt.h"
 #include "runtime/vendor/vendor.h"
 
@@ -190,15 +191,13 @@ bool fuses_exactly(const VendorCall& call) {
 /// approximation).
 struct Epilogue {
   EpilogueKind fused = kNoEpilogue;
-  std::optional<Activation> ours = {};
+  bool is_ours = false;
 };
 Epilogue epilogue_of(const VendorCall& call) {
   const std::string_view name = call.kernel.comptimes[0].values[call.key.variant];
   if (name == "none") return {};
-  if (name == "bias_gelu") return {.ours = Activation::gelu};
-  const bool is_relu = name == "bias_relu";
-  if (fuses_exactly(call)) return {is_relu ? kReluBiasEpilogue : kBiasEpilogue, {}};
-  return {.ours = is_relu ? Activation::relu : Activation::none};
+  if (name == "bias_gelu" || !fuses_exactly(call)) return {.is_ours = true};
+  return {.fused = name == "bias_relu" ? kReluBiasEpilogue : kBiasEpilogue};
 }
 
 bool run(const VendorCall& call) {
@@ -209,8 +208,10 @@ bool run(const VendorCall& call) {
   if (!left || !right || !result || result->transpose || y.size(0) > INT32_MAX) return false;
 
   const Epilogue epilogue = epilogue_of(call);
+  if (epilogue.is_ours && (call.kernel.last == nullptr || y.numel() > kMostElements || !y.is_contiguous()))
+    return false;
   // What is left for us reads sums that nobody has rounded yet.
-  const bool is_rounded_later = epilogue.ours.has_value() && dtype != DType::f32;
+  const bool is_rounded_later = epilogue.is_ours && dtype != DType::f32;
   const Tensor sums = is_rounded_later ? Tensor::empty(y.shape(), DType::f32, y.device()) : y;
   const Matrix of_sums = is_rounded_later ? *transposed(sums) : *result;
   const char* bias_address = epilogue.fused == kNoEpilogue ? nullptr : address_of(bias);
@@ -236,7 +237,10 @@ bool run(const VendorCall& call) {
   sums.storage()->prepare_write(stream);
   plan.run(handle, a, b, bias_address, sums, stream);
   stream.count_launch();
-  if (epilogue.ours) bias_activation(sums, bias, *epilogue.ours, y);
+  if (epilogue.is_ours) {
+    launch(*call.kernel.last, call.key, std::array{sums.reshape({1, y.numel()}), bias}, {},
+           std::array{y.reshape({y.numel()})});
+  }
   return true;
 }
 

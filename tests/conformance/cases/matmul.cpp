@@ -1,12 +1,12 @@
 // c[…, m, n] = activation(Σ_k a[…, m, k] · b[…, k, n] + bias[n])
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
-#include "runtime/vendor/bias_activation.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -364,28 +364,36 @@ void add_benchmarks() {
   add_case(layer);
 }
 
-// y = activation(sums + bias) as it follows a vendor's product, into f32 also in place of the sums.
-Case bias_activation_case(const Shape& shape, Activation activation, bool in_place) {
-  const auto exact = [activation](double v) {
-    if (activation == Activation::relu) return std::isnan(v) ? v : std::max(v, 0.0);
-    return activation == Activation::gelu ? 0.5 * v * (1 + std::erf(v / std::numbers::sqrt2)) : v;
+// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums.
+Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place) {
+  const std::string_view name = epilogue;
+  const auto exact = [name](double sum, double bias) {
+    if (name == "bias_relu") return std::max(sum + bias, 0.0);
+    if (name == "bias_gelu") return 0.5 * (sum + bias) * (1 + std::erf((sum + bias) / std::numbers::sqrt2));
+    return name == "none" ? sum : sum + bias;
   };
-  return {.kernel = "bias_activation",
-          .name = shape.str() + (in_place ? "_in_place_" : "_") + std::to_string(static_cast<int>(activation)),
-          .inputs = {{.shape = shape, .values = {.low = -5, .high = 5}, .dtype = DType::f32}, {.shape = {shape[2]}}},
+  const auto& names = kernels::matmul_parts_sum.comptimes[0].values;
+  const auto variant = static_cast<uint16_t>(std::ranges::find(names, name) - names.begin());
+  return {.kernel = "matmul_parts_sum",
+          .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue + (in_place ? "_in_place" : ""),
+          .inputs = {{.shape = {1, rows * columns}, .values = {.low = -5, .high = 5}, .dtype = DType::f32},
+                     {.shape = {columns}}},
           .dtypes = in_place ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16},
           .call =
               [=](Tensors x) {
-                const Tensor y = in_place ? x[0] : Tensor::empty(shape, x[1].dtype(), x[0].device());
-                bias_activation(x[0], x[1], activation, y);
-                return std::vector{y};
+                const DType dtype = x[1].dtype();
+                const Tensor y =
+                    in_place ? x[0].reshape({x[0].numel()}) : Tensor::empty({x[0].numel()}, dtype, x[0].device());
+                launch(kernels::matmul_parts_sum, {.elements = {dtype}, .variant = variant}, std::array{x[0], x[1]}, {},
+                       std::array{y});
+                return std::vector{in_place ? x[0] : y};
               },
           .reference =
               [=](HostTensors x) {
-                Expected y{shape, {}, {}, x[1].dtype};
+                Expected y{in_place ? x[0].shape : Shape{x[0].shape[1]}, {}, {}, x[1].dtype};
                 for (size_t i = 0; i < x[0].values.size(); ++i) {
                   const double sum = x[0].values[i], bias = x[1].values[i % x[1].values.size()];
-                  y.values.push_back(exact(sum + bias));
+                  y.values.push_back(exact(sum, bias));
                   y.magnitudes.push_back(std::abs(sum) + std::abs(bias));
                 }
                 return std::vector{std::move(y)};
@@ -399,20 +407,21 @@ Case bias_activation_case(const Shape& shape, Activation activation, bool in_pla
 }  // namespace
 
 void add_matmul_cases() {
-  for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
-    for (const Shape& shape : {Shape{1, 1, 1}, {2, 5, 33}, {1, 64, 256}, {3, 1, 8}, {1, 300, 1031}, {1, 3, 4104}}) {
-      for (const bool in_place : {false, true}) add_case(bias_activation_case(shape, activation, in_place));
+  for (const char* epilogue : {"none", "bias", "bias_relu", "bias_gelu"}) {
+    for (const auto& [rows, columns] : {std::pair{1, 1}, {10, 33}, {64, 256}, {3, 8}, {300, 1031}, {3, 4104}}) {
+      for (const bool in_place : {false, true}) add_case(finish_case(rows, columns, epilogue, in_place));
     }
   }
-  add_shapes();
-  add_layouts();
-  add_tilings();
-  add_layers();
-  add_batches();
-  add_epilogues();
-  add_gradients();
-  add_parts();
-  add_benchmarks();
+}
+add_shapes();
+add_layouts();
+add_tilings();
+add_layers();
+add_batches();
+add_epilogues();
+add_gradients();
+add_parts();
+add_benchmarks();
 }
 
 }  // namespace ashlar::conformance

@@ -335,7 +335,7 @@ void add_parts() {
                                                    {"bias", true, Activation::none},
                                                    {"bias_relu", true, Activation::relu},
                                                    {"bias_gelu", true, Activation::gelu}}) {
-    for (const auto& [m, k, n] : {std::tuple{20, 8203, 24}, {9, 8448, 33}}) {
+    for (const auto& [m, k, n] : {std::tuple{20, 8203, 24}, {9, 8448, 33}, {130, 2049, 140}}) {
       const bool left = n == 33, right = bias;
       Case item = example(std::string("parts_") + epilogue + "_" + std::to_string(m) + "x" + std::to_string(k) + "x" +
                               std::to_string(n),

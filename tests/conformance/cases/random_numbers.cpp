@@ -216,7 +216,9 @@ Case dropout_case(std::string name, Input x, double p) {
                 return std::vector{y};
               },
           .tolerance = ulps(1),
-          .differentiable = [p](Vars in) { return ad::dropout_at(in[0], in[1].value(), p); }};
+          .differentiable = [p](Vars in) { return ad::dropout_at(in[0], in[1].value(), p); },
+          .fixed_shapes = true,
+          .is_drawn = false};  // the state has two elements, side by side
 }
 
 }  // namespace

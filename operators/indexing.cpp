@@ -64,6 +64,17 @@ void check_index_shape(const char* operation, const Tensor& x, const Tensor& ind
   }
 }
 
+void check_source(const char* operation, const Tensor& x, const Tensor& src) {
+  if (!src.defined()) throw ValueError(operation, "an undefined source", "a tensor", "Give one for each input");
+  if (src.dtype() != x.dtype()) {
+    throw DTypeError(operation, "x: " + x.str() + ", src: " + src.str(), "both of one dtype", "Convert one with to()");
+  }
+  if (src.device() != x.device()) {
+    throw DeviceError(operation, "x: " + x.str() + ", src: " + src.str(), "both on one device",
+                      "Move one of them with to(device)");
+  }
+}
+
 Tensor seen_by(const Tensor& x, const Shape& index, int axis) {
   Tensor seen = x;
   for (int i = 0; i < x.rank() && i < index.rank(); i++) {

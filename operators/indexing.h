@@ -24,6 +24,9 @@ void check_index_tensor(const char* operation, const Tensor& x, const Tensor& in
 /// Throws ShapeError unless each size of `index` but that of `axis` is at most x's; with rank 0 as rank 1.
 void check_index_shape(const char* operation, const Tensor& x, const Tensor& index, int axis, const char* name);
 
+/// Throws unless `src` is defined, of x's dtype and on x's device.
+void check_source(const char* operation, const Tensor& x, const Tensor& src);
+
 /// The part of x that indices of this shape see: the first elements of each axis but `axis`.
 Tensor seen_by(const Tensor& x, const Shape& index, int axis);
 

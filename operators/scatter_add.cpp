@@ -2,64 +2,29 @@
 #include "ashlar/ops/scatter_add.h"
 
 #include <array>
-#include <bit>
 
 #include "operators/indexing.h"
-#include "operators/sorted_rows.h"
+#include "operators/segments.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
-#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {
-
-/// No place.
-constexpr int64_t kNone = -1;
-/// Up to so many terms, a thread of a GPU walks along the line itself: one launch in place of a sort.
-constexpr int64_t kFewTerms = 16;
-
-/// The terms' places: [outer, count, inner], or one row of places for all lines.
-struct Places {
-  Tensor index;
-  bool shared = false;
-  int64_t skip = kNone;  ///< a place that gets nothing
-};
-
-/// [o,j,i] of rows [(o,i), j], or of one row for all (o, i).
-Tensor as_lines(const Tensor& rows, bool shared, int64_t outer, int64_t inner) {
-  const int64_t count = rows.size(1);
-  const Shape strides = shared ? Shape{0, 1, 0} : Shape{inner * count, 1, count};
-  return rows.as_strided({outer, count, inner}, strides, rows.offset());
-}
 
 /// y[o,p,i] = x[o,p,i] + Σ_j [place of (o,j,i) = p] src[o,j,i], all of rank 3, in a dtype that the kernels sum in.
 Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const int64_t outer = x.size(0), n = x.size(1), inner = x.size(2), count = src.size(1);
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {x.dtype()}};
-  // A CPU's task walks along lines of its own; of a GPU's threads each has one place's terms.
-  const std::array plans{Plan{"segments", true, x.device().kind != DeviceKind::cpu && count > kFewTerms},
-                         Plan{"lines"}};
-  if (choose_plan("scatter_add", x.device(), plans) == 1) {
+  if (walks_along_lines("scatter_add", x.device(), count)) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};
     launch(kernels::scatter_add_lines, key, std::array{x, index, src}, skip, std::span(&y, 1));
     return y;
   }
-  const Tensor index = places.shared ? places.index.reshape({1, count})
-                                     : places.index.permute({0, 2, 1}).reshape({outer * inner, count});
-  const Device device = x.device();
-  SortedRows rows{Tensor::empty(index.shape(), DType::u32, device), Tensor::empty(index.shape(), DType::i32, device)};
-  const std::array<Scalar, 2> scalars{n, places.skip};
-  launch(kernels::scatter_keys, {.elements = {DType::i64}}, std::span(&index, 1), scalars,
-         std::array{rows.keys, rows.order});
-  rows = sort_rows(rows, 0, std::bit_width(static_cast<uint64_t>(n)));
-  const Tensor starts = Tensor::empty({index.size(0), n + 1}, DType::i32, device);
-  launch(kernels::segment_starts, {.elements = {DType::u32}}, std::span(&rows.keys, 1), {}, std::span(&starts, 1));
-  const std::array inputs{x, src, as_lines(rows.order, places.shared, outer, inner),
-                          as_lines(starts, places.shared, outer, inner)};
-  launch(kernels::segment_sums, key, inputs, {}, std::span(&y, 1));
+  const Segments segments = sorted_segments(places, outer, n, inner);
+  launch(kernels::segment_sums, key, std::array{x, src, segments.order, segments.starts}, {}, std::span(&y, 1));
   return y;
 }
 
@@ -72,17 +37,6 @@ Tensor summed_in(const Tensor& x, const Shape& shape, Places places, const Tenso
   const Tensor from = forms::as_declared(kernel, 2, src.to(dtype), src_shape);
   if (!places.shared) places.index = forms::as_declared(kernel, 1, places.index, src_shape);
   return summed(to, places, from).to(x.dtype());
-}
-
-void check_source(const char* operation, const Tensor& x, const Tensor& src) {
-  if (!src.defined()) throw ValueError(operation, "an undefined source", "a tensor", "Give one for each input");
-  if (src.dtype() != x.dtype()) {
-    throw DTypeError(operation, "x: " + x.str() + ", src: " + src.str(), "both of one dtype", "Convert one with to()");
-  }
-  if (src.device() != x.device()) {
-    throw DeviceError(operation, "x: " + x.str() + ", src: " + src.str(), "both on one device",
-                      "Move one of them with to(device)");
-  }
 }
 
 }  // namespace

@@ -110,15 +110,17 @@ Tensor Tensor::transpose(int64_t a, int64_t b) const {
 Tensor Tensor::slice(int64_t axis, int64_t start, int64_t stop, int64_t step) const {
   check_defined("Tensor::slice");
   const int i = normalize_axis("Tensor::slice", axis, rank());
-  if (step < 1) {
-    throw ValueError("Tensor::slice", "step " + std::to_string(step), "a step of 1 or more",
-                     "Reverse with flip() first");
+  if (step == 0 || step == INT64_MIN) {
+    throw ValueError("Tensor::slice", "step " + std::to_string(step), "a step forwards or backwards",
+                     "Give 1 for all elements, -1 for all of them backwards");
   }
-  const int64_t size = shape_[i];
-  const auto inside = [size](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
-  const int64_t first = inside(start), length = std::max<int64_t>(inside(stop) - first, 0);
+  // Bounds as Python moves them inside: backwards, the one before the first element is -1.
+  const int64_t size = shape_[i], least = step < 0 ? -1 : 0, most = step < 0 ? size - 1 : size;
+  const auto inside = [=](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, least, most); };
+  const int64_t first = inside(start), end = step < 0 && stop == kEnd ? -1 : inside(stop);
+  const int64_t length = std::max<int64_t>(step < 0 ? first - end : end - first, 0), pace = std::abs(step);
   Shape shape = shape_, strides = strides_;
-  shape[i] = length / step + (length % step != 0);
+  shape[i] = length / pace + (length % pace != 0);
   if (shape[i] > 1) strides[i] *= step;
   return view(shape, strides, shape.numel() == 0 ? offset_ : offset_ + first * strides_[i]);
 }

@@ -1,5 +1,10 @@
 // Random numbers by their place: the stream, graphs, devices, errors. The generator itself:
 // tests/dsl/test_integers.cpp.
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "ashlar/ops/random.h"
 #include "runtime/graph/graph.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
@@ -54,6 +59,57 @@ TEST_P(PhiloxUniform, IsUniform) {
   EXPECT_NEAR(squares / count, 1.0 / 3, 5 * std::sqrt(4.0 / 45 / count));
 }
 
+TEST_P(PhiloxUniform, OtherDistributionsHaveTheirMoments) {
+  const int64_t count = 1 << 17;
+  const Tensor state = philox_state(11, device());
+  const auto moments = [&](const Tensor& x) {
+    double sum = 0, squares = 0, fourth = 0;
+    for (const double v : x.to_doubles()) sum += v;
+    const double mean = sum / count;
+    for (const double v : x.to_doubles()) squares += (v - mean) * (v - mean), fourth += std::pow(v - mean, 4);
+    return std::array{mean, squares / count, fourth / count};
+  };
+  const double root = std::sqrt(static_cast<double>(count));
+  const auto [mean, variance, fourth] = moments(normal(state, 3, 2, {count}));
+  EXPECT_NEAR(mean, 3, 5 * 2 / root);
+  EXPECT_NEAR(variance, 4, 5 * 4 * std::sqrt(2) / root);
+  EXPECT_NEAR(fourth, 48, 5 * 16 * std::sqrt(96) / root);
+  // Of the standard normal distribution in [-1, 2]: φ(-1) - φ(2) over Φ(2) - Φ(-1), and so on.
+  const Tensor cut = trunc_normal(state, 0, 1, -1, 2, {count});
+  for (const double v : cut.to_doubles()) ASSERT_TRUE(v >= -1 && v <= 2);
+  EXPECT_NEAR(moments(cut)[0], 0.229637, 5 * 0.8 / root);
+  const auto ones = moments(bernoulli(state, Tensor::full({count}, 0.3, DType::f32, device())));
+  EXPECT_NEAR(ones[0], 0.3, 5 * 0.46 / root);
+  std::vector<int> faces(6, 0);
+  for (const double v : randint(state, 1, 7, {count}).to_doubles()) faces.at(static_cast<size_t>(v) - 1)++;
+  for (const int often : faces) EXPECT_NEAR(often, count / 6.0, 5 * root * 0.38);
+}
+
+TEST_P(PhiloxUniform, ShufflesAreOfAllKinds) {
+  const Tensor state = philox_state(5, device());
+  std::map<std::vector<int64_t>, int> orders;
+  for (int i = 0; i < 240; i++) orders[randperm(state, 3).to_vector<int64_t>()]++;
+  EXPECT_EQ(orders.size(), 6U);
+  for (const auto& [order, often] : orders) EXPECT_NEAR(often, 40, 5 * 5.8);
+}
+
+TEST_P(PhiloxUniform, GraphsDrawAnew) {
+  const Tensor state = philox_state(3, device());
+  Tensor x, order, dice;
+  const Graph graph = capture(device(), [&] {
+    x = normal(state, 0, 1, {6});
+    order = randperm(state, 100);
+    dice = randint(state, 0, 1000, {5});
+  });
+  const Tensor same = philox_state(3, device());
+  for (int i = 0; i < 3; i++) {
+    graph.replay();
+    EXPECT_EQ(x.to_vector<float>(), normal(same, 0, 1, {6}).to_vector<float>());
+    EXPECT_EQ(order.to_vector<int64_t>(), randperm(same, 100).to_vector<int64_t>());
+    EXPECT_EQ(dice.to_vector<int64_t>(), randint(same, 0, 1000, {5}).to_vector<int64_t>());
+  }
+}
+
 TEST_P(PhiloxUniform, GraphsGoOnWithNewNumbers) {
   const Tensor state = philox_state(3, device());
   Tensor x;
@@ -74,6 +130,17 @@ TEST_P(PhiloxUniform, Errors) {
   EXPECT_THROW(philox_uniform(Tensor(), {3}), ValueError);
   EXPECT_THROW(philox_uniform(Tensor::zeros({2}, DType::f32, device()), {3}), DTypeError);
   EXPECT_THROW(philox_uniform(Tensor::zeros({3}, DType::i64, device()), {3}), ShapeError);
+  const Tensor state = philox_state(3, device()), x = Tensor::ones({4}, DType::f32, device());
+  EXPECT_THROW(uniform(state, 1, 1, {3}), ValueError);
+  EXPECT_THROW(uniform(state, 0, HUGE_VAL, {3}), ValueError);
+  EXPECT_THROW(normal(state, 0, -1, {3}), ValueError);
+  EXPECT_THROW(trunc_normal(state, 0, 1, 2, 1, {3}), ValueError);
+  EXPECT_THROW(trunc_normal(state, 0, 1, 30, 31, {3}), ValueError);
+  EXPECT_THROW(randint(state, 5, 5, {3}), ValueError);
+  EXPECT_THROW(randperm(state, -1), ValueError);
+  EXPECT_THROW(dropout_at(x, state, 1.5), ValueError);
+  EXPECT_THROW(dropout_at(x, x, 0.5), DTypeError);
+  EXPECT_EQ(state.to_vector<int64_t>()[1], 0) << "what is refused draws nothing";
 }
 
 }  // namespace

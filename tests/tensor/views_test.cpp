@@ -241,8 +241,7 @@ TEST(Views, SliceAsInPython) {
   EXPECT_EQ(positions(x.slice(0, 3, 4, 1000)), std::vector<int64_t>{3});
   EXPECT_EQ(x.slice(0, 3, 4, INT64_MAX).shape(), Shape{1});
   EXPECT_EQ(counted({0}).slice(0, 0, 5).shape(), Shape{0});
-  expect_error<ValueError>([&] { x.slice(0, 0, 5, 0); }, {"Tensor::slice", "step 0", "flip()"});
-  expect_error<ValueError>([&] { x.slice(0, 0, 5, -1); }, {"step -1"});
+  expect_error<ValueError>([&] { x.slice(0, 0, 5, 0); }, {"Tensor::slice", "step 0", "backwards"});
   expect_error<IndexError>([&] { x.slice(1, 0, 5); }, {"Tensor::slice", "axis 1"});
 }
 

@@ -4,6 +4,10 @@
 namespace ashlar::conformance {
 
 void add_movement_cases();
+void add_gated_unit_cases();
+void add_loss_cases();
+void add_random_number_cases();
+void add_rearranged_cases();
 void add_unary_cases();
 void add_maths_cases();
 void add_binary_cases();
@@ -34,6 +38,10 @@ void add_merged_reduction_cases();
 
 inline void add_all_cases() {
   add_movement_cases();
+  add_gated_unit_cases();
+  add_loss_cases();
+  add_random_number_cases();
+  add_rearranged_cases();
   add_unary_cases();
   add_maths_cases();
   add_binary_cases();

@@ -1,0 +1,199 @@
+// Losses of two tensors, element by element, each as three kernels: the terms; their sum, which no memory is written
+// for on the way; and their slope, for the gradient. f32 alone, through which calls of 16-bit floats go. How calls
+// reach them: operators/losses.cpp.
+#include "dsl/functions.h"
+#include "schedules/elementwise.h"
+#include "schedules/reduction_kernel.h"
+
+namespace ashlar::dsl {
+
+template <class L>
+struct Loss {
+  // y[i] = f(x[i], t[i])
+  template <ElementType T>
+  class Terms : public Kernel<Terms<T>> {
+   public:
+    In<T, 1> x{"x"}, t{"t", shape_of(x)};
+    typename L::Options options;
+    Out<T, 1> y{"y", shape_of(x)};
+
+    Terms() {
+      this->formula(std::string("y[i] = ") + L::formula).form(Form::movement).internal();
+      this->widest_on_cpu(CodeTarget::cpu_avx2);
+    }
+    void algorithm() { y(i) = L::value(x(i), t(i), options); }
+    void schedule(auto to) { elementwise(to, y.func(), i); }
+
+   private:
+    Var i{"i"};
+  };
+
+  // y[0,p,0] = scale Σ_k f(x[0,k,0], t[k]) over part p
+  template <ElementType T>
+  class Sum : public ReductionKernel<Sum<T>, T> {
+   public:
+    In<T, 1> t{"t", {this->x.size(1)}};
+    typename L::Options options;
+    Scalar<float> scale{"scale"};
+    Out<T, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+    Sum() {
+      this->formula(std::string("y[0,p,0] = scale Σ_k ") + L::formula + ", k in part p").form(Form::movement);
+      this->internal().widest_on_cpu(CodeTarget::cpu_avx2);
+    }
+    void algorithm() {
+      const Axis& k = this->make_axis();
+      const Value at = t(Halide::unsafe_promise_clamped(Expr(this->index(k)), 0, this->x.extent(1) - 1));
+      // One row, so that what the family has for columns isn't compiled.
+      y.func().output_buffer().dim(0).set_bounds(0, 1);
+      y.func().output_buffer().dim(2).set_bounds(0, 1);
+      this->total(this->outer, this->part, this->inner) = sum(k, L::value(this->element(k), at, options));
+      y(this->outer, this->part, this->inner) = Value(this->total(this->outer, this->part, this->inner)) * scale;
+    }
+  };
+
+  // dx[i] = scale dy[0] (d/dx f)(x[i], t[i])
+  template <ElementType T>
+  class Slope : public Kernel<Slope<T>> {
+   public:
+    In<T, 1> dy{"dy", {constant(1)}}, x{"x"}, t{"t", shape_of(x)};
+    typename L::Options options;
+    Scalar<float> scale{"scale"};
+    Out<T, 1> dx{"dx", shape_of(x)};
+
+    Slope() {
+      this->formula(std::string("dx[i] = scale dy[0] (d/dx) ") + L::formula).form(Form::movement).internal();
+      this->widest_on_cpu(CodeTarget::cpu_avx2);
+    }
+    void algorithm() { dx(i) = Value(dy(0)) * scale * L::slope(x(i), t(i), options); }
+    void schedule(auto to) { elementwise(to, dx.func(), i); }
+
+   private:
+    Var i{"i"};
+  };
+};
+
+struct NoOptions {};
+
+struct Mse {
+  static constexpr const char* formula = "(x - t)²";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) { return square(x - t); }
+  static Value slope(const Value& x, const Value& t, const Options&) { return (x - t) * 2.0; }
+};
+
+struct L1 {
+  static constexpr const char* formula = "|x - t|";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) { return abs(x - t); }
+  static Value slope(const Value& x, const Value& t, const Options&) {
+    const Value d = x - t;
+    return select(d > 0.0, 1.0, select(d < 0.0, -1.0, d));  // 0, or NaN
+  }
+};
+
+struct SmoothL1 {
+  static constexpr const char* formula = "d² / (2 beta) where d = |x - t| < beta, else d - beta/2";
+  struct Options {
+    Scalar<float> beta{"beta"};
+  };
+  static Value value(const Value& x, const Value& t, const Options& o) {
+    const Value beta = o.beta, d = abs(x - t);
+    return select(d < beta, d * d * 0.5 / beta, d - beta * 0.5);
+  }
+  static Value slope(const Value& x, const Value& t, const Options& o) {
+    const Value beta = o.beta, d = x - t;
+    return select(abs(d) < beta, d / beta, L1::slope(x, t, {}));
+  }
+};
+
+struct Huber {
+  static constexpr const char* formula = "d² / 2 where d = |x - t| <= delta, else delta (d - delta/2)";
+  struct Options {
+    Scalar<float> delta{"delta"};
+  };
+  static Value value(const Value& x, const Value& t, const Options& o) {
+    const Value delta = o.delta, d = abs(x - t);
+    return select(d <= delta, d * d * 0.5, delta * (d - delta * 0.5));
+  }
+  static Value slope(const Value& x, const Value& t, const Options& o) {
+    const Value delta = o.delta, d = x - t;
+    return select(abs(d) <= delta, d, delta * L1::slope(x, t, {}));
+  }
+};
+
+// Logarithms are held at -100, as in PyTorch, so that x = 0 and 1 have a loss.
+struct Bce {
+  static constexpr const char* formula = "-(t ln x + (1 - t) ln(1 - x)), logarithms at least -100";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) {
+    const Value yes = max(log(x), -100.0), no = max(log1p(0.0 - x), -100.0);
+    return (t - 1.0) * no - t * yes;
+  }
+  static Value slope(const Value& x, const Value& t, const Options&) { return (x - t) / max((1.0 - x) * x, 1e-12); }
+};
+
+struct BceWithLogits {
+  static constexpr const char* formula = "ln(1 + e^x) - t x";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) { return softplus(x) - t * x; }
+  static Value slope(const Value& x, const Value& t, const Options&) { return sigmoid(x) - t; }
+};
+
+struct KlDiv {
+  static constexpr const char* formula = "t (ln t - x), 0 where t is 0";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) {
+    return select(t == 0.0, 0.0, t * log(t)) - t * x;
+  }
+  static Value slope(const Value&, const Value& t, const Options&) { return 0.0 - t; }
+};
+
+struct KlDivOfLogs {
+  static constexpr const char* formula = "e^t (t - x)";
+  using Options = NoOptions;
+  static Value value(const Value& x, const Value& t, const Options&) { return exp(t) * (t - x); }
+  static Value slope(const Value&, const Value& t, const Options&) { return 0.0 - exp(t); }
+};
+
+template <class L>
+bool add_kernels(const std::string& name) {
+  return register_kernel<Loss<L>::template Terms, f32>(name + "_terms") &&
+         register_kernel<Loss<L>::template Sum, f32>(name + "_sum") &&
+         register_kernel<Loss<L>::template Slope, f32>(name + "_slope");
+}
+
+const OperatorOption kReduction{"reduction", FormOption::Kind::choice, 1, {"none", "mean", "sum"}};
+
+/// `kernel` is also the loss' LossKind; `option` the scalar that it has, or 0.0.
+bool add_loss(const std::string& name, const std::string& formula, const std::string& kernel,
+              const std::string& option = {}) {
+  const std::string header = "autograd/recipes/losses.h";
+  const std::string call = "(LossKind::" + kernel + ", dy, input, target, " + (option.empty() ? "0.0" : option) +
+                           ", static_cast<int>(reduction))";
+  std::vector<OperatorScalar> scalars;
+  if (!option.empty()) scalars.push_back({option, DType::f64});
+  return register_operator(
+      {.name = name,
+       .formula = name + "(input, target) = " + formula + ", x of input and t of target: each, their mean or their sum",
+       .dtypes = {DType::f32, DType::f16, DType::bf16},
+       .inputs = {{"input"}, {"target"}},
+       .scalars = std::move(scalars),
+       .options = {kReduction},
+       .outputs = {{"y"}},
+       .calls = {kernel + "_terms", kernel + "_sum", kernel + "_slope"},
+       .gradients = {{"input", "loss_input_grad" + call, header}, {"target", "loss_target_grad" + call, header}}});
+}
+
+const bool registered =
+    add_kernels<Mse>("mse") && add_kernels<L1>("l1") && add_kernels<SmoothL1>("smooth_l1") &&
+    add_kernels<Huber>("huber") && add_kernels<Bce>("bce") && add_kernels<BceWithLogits>("bce_with_logits") &&
+    add_kernels<KlDiv>("kl_div_of_target") && add_kernels<KlDivOfLogs>("kl_div_of_logs") &&
+    add_loss("mse_loss", Mse::formula, "mse") && add_loss("l1_loss", L1::formula, "l1") &&
+    add_loss("smooth_l1_loss", SmoothL1::formula, "smooth_l1", "beta") &&
+    add_loss("huber_loss", Huber::formula, "huber", "delta") && add_loss("binary_cross_entropy", Bce::formula, "bce") &&
+    add_loss("binary_cross_entropy_with_logits", BceWithLogits::formula, "bce_with_logits") &&
+    add_loss("kl_div", KlDiv::formula, "kl_div_of_target") &&
+    add_loss("kl_div_of_log_target", KlDivOfLogs::formula, "kl_div_of_logs");
+
+}  // namespace ashlar::dsl

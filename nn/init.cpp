@@ -1,0 +1,137 @@
+#include "nn/init.h"
+
+#include <cmath>
+#include <vector>
+
+#include "ashlar/ops/random.h"
+#include "nn/initial.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/random/philox.h"
+#include "runtime/support/error.h"
+
+namespace ashlar::nn::init {
+namespace {
+
+/// Writes what `draw` makes of a stream of its own.
+template <class Draw>
+void overwrite(const Var& parameter, Random* random, const Draw& draw) {
+  const Tensor& value = parameter.value();
+  const Tensor made = draw(philox_state(initial_seed(random), value.device()), value.shape());
+  value.copy_(made.to(value.dtype()));
+}
+
+struct Fans {
+  double in, out;
+
+  Fans(const char* operation, const Var& parameter) {
+    const Shape& shape = parameter.shape();
+    if (shape.rank() < 2) {
+      throw ShapeError(operation, parameter.value().str(), "a parameter of rank 2 or more, [out, in, …]",
+                       "Give a bias zeros, or numbers by uniform_()");
+    }
+    double window = 1;
+    for (int i = 2; i < shape.rank(); i++) window *= static_cast<double>(shape[i]);
+    in = static_cast<double>(shape[1]) * window;
+    out = static_cast<double>(shape[0]) * window;
+  }
+};
+
+double kaiming_std(const char* operation, const Var& parameter, const KaimingOptions& options) {
+  const Fans fans(operation, parameter);
+  const double fan = options.mode == FanMode::fan_in ? fans.in : fans.out;
+  return calculate_gain(options.nonlinearity, options.a) / std::sqrt(fan);
+}
+
+/// Rows [count, length], count <= length, made orthonormal one after the other (Gram and Schmidt, twice, which is
+/// enough: Giraud, Langou and Rozložník 2005).
+void orthonormalize(std::vector<double>& rows, size_t count, size_t length) {
+  for (size_t i = 0; i < count; i++) {
+    double* row = rows.data() + i * length;
+    for (size_t j = 0; j < 2 * i; j++) {
+      const double* before = rows.data() + j % i * length;
+      double dot = 0;
+      for (size_t k = 0; k < length; k++) dot += row[k] * before[k];
+      for (size_t k = 0; k < length; k++) row[k] -= dot * before[k];
+    }
+    double square = 0;
+    for (size_t k = 0; k < length; k++) square += row[k] * row[k];
+    for (size_t k = 0; k < length; k++) row[k] /= std::sqrt(square);
+  }
+}
+
+}  // namespace
+
+double calculate_gain(Nonlinearity nonlinearity, double a) {
+  switch (nonlinearity) {
+    case Nonlinearity::tanh:
+      return 5.0 / 3;
+    case Nonlinearity::relu:
+      return std::sqrt(2.0);
+    case Nonlinearity::leaky_relu:
+      return std::sqrt(2 / (1 + a * a));
+    case Nonlinearity::selu:
+      return 0.75;
+    default:
+      return 1;
+  }
+}
+
+void uniform_(const Var& parameter, double low, double high, Random* random) {
+  overwrite(parameter, random,
+            [&](const Tensor& state, const Shape& shape) { return ashlar::uniform(state, low, high, shape); });
+}
+
+void normal_(const Var& parameter, double mean, double std, Random* random) {
+  overwrite(parameter, random,
+            [&](const Tensor& state, const Shape& shape) { return ashlar::normal(state, mean, std, shape); });
+}
+
+void trunc_normal_(const Var& parameter, double mean, double std, double a, double b, Random* random) {
+  overwrite(parameter, random, [&](const Tensor& state, const Shape& shape) {
+    return ashlar::trunc_normal(state, mean, std, a, b, shape);
+  });
+}
+
+void xavier_uniform_(const Var& parameter, double gain, Random* random) {
+  const Fans fans("xavier_uniform_", parameter);
+  const double bound = gain * std::sqrt(6 / (fans.in + fans.out));
+  uniform_(parameter, -bound, bound, random);
+}
+
+void xavier_normal_(const Var& parameter, double gain, Random* random) {
+  const Fans fans("xavier_normal_", parameter);
+  normal_(parameter, 0, gain * std::sqrt(2 / (fans.in + fans.out)), random);
+}
+
+void kaiming_uniform_(const Var& parameter, const KaimingOptions& options) {
+  const double bound = std::sqrt(3.0) * kaiming_std("kaiming_uniform_", parameter, options);
+  uniform_(parameter, -bound, bound, options.random);
+}
+
+void kaiming_normal_(const Var& parameter, const KaimingOptions& options) {
+  normal_(parameter, 0, kaiming_std("kaiming_normal_", parameter, options), options.random);
+}
+
+void orthogonal_(const Var& parameter, double gain, Random* random) try {
+  const Tensor& value = parameter.value();
+  if (value.rank() < 2) {
+    throw ShapeError("orthogonal_", value.str(), "a parameter of rank 2 or more", "Reshape it to a matrix");
+  }
+  if (value.numel() == 0) return;
+  const auto rows = static_cast<size_t>(value.size(0)), columns = static_cast<size_t>(value.numel()) / rows;
+  const bool is_wide = rows <= columns;
+  const size_t count = is_wide ? rows : columns, length = is_wide ? columns : rows;
+  const Tensor drawn = ashlar::normal(philox_state(initial_seed(random)), 0, 1, {value.numel()});
+  std::vector<double> q = drawn.to_doubles();
+  orthonormalize(q, count, length);
+  std::vector<float> values(q.size());
+  for (size_t i = 0; i < values.size(); i++) {
+    const size_t at = is_wide ? i : i % columns * length + i / columns;
+    values[i] = static_cast<float>(gain * q[at]);
+  }
+  value.copy_(Tensor::from(values, value.shape()).to(value.dtype()).to(value.device()));
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("orthogonal_");
+}
+
+}  // namespace ashlar::nn::init

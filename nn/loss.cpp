@@ -1,0 +1,203 @@
+#include "nn/loss.h"
+
+#include <string>
+
+#include "ashlar/ad.h"
+#include "ashlar/arithmetic.h"
+#include "ashlar/ops.h"
+#include "ashlar/var_arithmetic.h"
+#include "runtime/support/error.h"
+
+namespace ashlar::nn {
+namespace {
+
+Var reduced(const Var& each, Reduction reduction) {
+  return reduction == Reduction::none ? each : reduction == Reduction::mean ? ad::mean(each) : ad::sum(each);
+}
+
+/// `loss` of no reduction, each element weighted where there are weights.
+template <class Loss>
+Var weighted(const Loss& loss, const Tensor& weight, Reduction reduction) {
+  if (!weight.defined()) return loss(reduction);
+  return reduced(ad::mul(loss(Reduction::none), Var(weight)), reduction);
+}
+
+/// Where the classes of logits are.
+int class_axis(const char* operation, const Var& logits) {
+  if (logits.rank() == 0) {
+    throw ShapeError(operation, logits.value().str(), "an axis of classes", "Give logits of shape [rows, classes]");
+  }
+  return logits.rank() == 1 ? 0 : 1;
+}
+
+void check_options(const char* operation, const Var& logits, int axis, const CrossEntropyOptions& options) {
+  const int64_t classes = logits.size(axis);
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    throw ValueError(operation, "label_smoothing = " + std::to_string(options.label_smoothing), "a number from 0 to 1",
+                     "It is the part of a label that goes to all classes");
+  }
+  if (options.weight.defined() && options.weight.shape() != Shape{classes}) {
+    throw ShapeError(operation, "weight: " + options.weight.str() + " for logits: " + logits.value().str(),
+                     "a weight for each of the " + std::to_string(classes) + " classes", "Give f32 [classes]");
+  }
+}
+
+/// The classes' weights, to be multiplied with logits.
+Tensor along_classes(const Tensor& weight, int rank, int axis) {
+  Shape shape = Shape::filled(rank, 1);
+  shape[axis] = weight.numel();
+  return weight.to(DType::f32).reshape(shape);
+}
+
+/// Losses of rows by their labels, of which some are ignored.
+struct Labelled {
+  Tensor labels, ignored, weight;  ///< valid labels; where they weren't counted; of each row, 0 where ignored
+
+  Labelled(const char* operation, const Var& logits, int axis, const Tensor& given,
+           const CrossEntropyOptions& options) {
+    Shape rows = logits.shape();
+    rows.erase(axis);
+    if (given.dtype() != DType::i64 || given.shape() != rows) {
+      throw ShapeError(operation, "logits: " + logits.value().str() + ", labels: " + given.str(),
+                       "labels of i64" + rows.str(), "Give one label for each row, or probabilities of all classes");
+    }
+    ignored = eq(given, options.ignore_index);
+    labels = masked_fill(given, ignored, 0);
+    weight = options.weight.defined()
+                 ? index_select(options.weight.to(DType::f32), labels.reshape({labels.numel()}), 0).reshape(rows)
+                 : Tensor::ones(rows, DType::f32, given.device());
+    weight = masked_fill(weight, ignored, 0);
+  }
+
+  Var reduce(const Var& each, Reduction reduction) const {
+    if (reduction != Reduction::mean) return reduced(each, reduction);
+    return ad::div(ad::sum(each), Var(weight.sum()));
+  }
+  /// 0 where ignored, whatever stands there.
+  Var kept(const Var& each) const { return ad::masked_fill(each, ignored, 0); }
+};
+
+/// -Σ weight[c] target[c] log softmax(x)[c], the target smoothed
+Var of_probabilities(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
+  if (target.shape() != logits.shape()) {
+    throw ShapeError("cross_entropy", "logits: " + logits.value().str() + ", target: " + target.value().str(),
+                     "probabilities of the logits' shape, or labels of i64", "Give a probability for each class");
+  }
+  const auto classes = static_cast<double>(logits.size(axis));
+  const double smoothing = options.label_smoothing;
+  Var shares = target.to(DType::f32);
+  if (smoothing > 0) shares = ad::affine(shares, 1 - smoothing, smoothing / classes);
+  if (options.weight.defined()) {
+    shares = ad::mul(shares, Var(along_classes(options.weight, logits.rank(), axis)));
+  }
+  const Var each = ad::neg(ad::sum(ad::mul(shares, ad::log_softmax(logits.to(DType::f32), axis)), {axis}));
+  if (options.reduction != Reduction::mean) return reduced(each, options.reduction);
+  return ad::affine(ad::sum(each), 1 / static_cast<double>(each.numel()), 0);
+}
+
+/// |x + eps| along the last axis
+Var distance(const Var& a, const Var& b, double eps) {
+  const Var apart = a - b + eps;
+  return ad::sqrt(ad::sum(ad::mul(apart, apart), {-1}));
+}
+
+/// `one` where the target is 1, `other` where it is -1, else 0, as PyTorch has it.
+Var by_sign(const Tensor& target, const Var& one, const Var& other) {
+  return ad::where(eq(target, 1), one, Number(0.0)) + ad::where(eq(target, -1), other, Number(0.0));
+}
+
+}  // namespace
+
+Var binary_cross_entropy(const Var& input, const Var& target, const BinaryCrossEntropyOptions& options) {
+  if (options.pos_weight.defined()) {
+    throw ValueError("binary_cross_entropy", "a pos_weight", "none", "Call binary_cross_entropy_with_logits()");
+  }
+  const auto loss = [&](Reduction reduction) {
+    return ad::binary_cross_entropy(input, target, static_cast<BinaryCrossEntropyReduction>(reduction));
+  };
+  return weighted(loss, options.weight, options.reduction);
+}
+
+Var binary_cross_entropy_with_logits(const Var& input, const Var& target, const BinaryCrossEntropyOptions& options) {
+  const auto loss = [&](Reduction reduction) {
+    if (!options.pos_weight.defined()) {
+      return ad::binary_cross_entropy_with_logits(input, target,
+                                                  static_cast<BinaryCrossEntropyWithLogitsReduction>(reduction));
+    }
+    const Var x = input.to(DType::f32), t = target.to(DType::f32);
+    const Tensor more = options.pos_weight.to(DType::f32) - 1;
+    const Var positive = ad::mul(t, Var(more)) + 1;
+    const Var each = ad::mul(1 - t, x) - ad::mul(positive, ad::logsigmoid(x));
+    return reduced(each, reduction).to(input.dtype());
+  };
+  return weighted(loss, options.weight, options.reduction);
+}
+
+Var kl_div(const Var& input, const Var& target, const KlDivOptions& options) {
+  const auto reduction = static_cast<int>(options.batchmean ? Reduction::sum : options.reduction);
+  const Var loss = options.log_target
+                       ? ad::kl_div_of_log_target(input, target, static_cast<KlDivOfLogTargetReduction>(reduction))
+                       : ad::kl_div(input, target, static_cast<KlDivReduction>(reduction));
+  return options.batchmean ? loss / static_cast<double>(input.size(0)) : loss;
+}
+
+Var cross_entropy(const Var& logits, const Var& target, const CrossEntropyOptions& options) {
+  const int axis = class_axis("cross_entropy", logits);
+  check_options("cross_entropy", logits, axis, options);
+  if (is_floating(target.dtype())) return of_probabilities(logits, target, axis, options);
+  const Labelled rows("cross_entropy", logits, axis, target.value(), options);
+  Var each = rows.kept(ad::cross_entropy(logits, rows.labels, axis));
+  if (options.weight.defined()) each = ad::mul(each, Var(rows.weight));
+  if (options.label_smoothing > 0) {
+    // The same share of every class: -Σ weight[c] log softmax(x)[c] / classes.
+    Var all = ad::log_softmax(logits.to(DType::f32), axis);
+    if (options.weight.defined()) all = ad::mul(all, Var(along_classes(options.weight, logits.rank(), axis)));
+    const double share = options.label_smoothing / static_cast<double>(logits.size(axis));
+    each = ad::affine(each, 1 - options.label_smoothing, 0) - rows.kept(ad::affine(ad::sum(all, {axis}), share, 0));
+  }
+  return rows.reduce(each, options.reduction);
+}
+
+Var nll_loss(const Var& input, const Tensor& labels, const CrossEntropyOptions& options) {
+  const int axis = class_axis("nll_loss", input);
+  check_options("nll_loss", input, axis, options);
+  if (options.label_smoothing != 0) {
+    throw ValueError("nll_loss", "label_smoothing = " + std::to_string(options.label_smoothing), "none",
+                     "Call cross_entropy() with logits");
+  }
+  const Labelled rows("nll_loss", input, axis, labels, options);
+  const Var chosen = ad::gather(input.to(DType::f32), rows.labels.unsqueeze(axis), axis).squeeze(axis);
+  Var each = ad::neg(rows.kept(chosen));
+  if (options.weight.defined()) each = ad::mul(each, Var(rows.weight));
+  return rows.reduce(each, options.reduction);
+}
+
+Var cosine_similarity(const Var& a, const Var& b, int64_t axis, double eps) {
+  const Var dot = ad::sum(ad::mul(a, b), {axis});
+  const auto norm = [&](const Var& x) {
+    const Tensor least = Tensor::full({}, eps, x.dtype(), x.device());
+    return ad::maximum(ad::sqrt(ad::sum(ad::mul(x, x), {axis})), Var(least));
+  };
+  return dot / ad::mul(norm(a), norm(b));
+}
+
+Var cosine_embedding_loss(const Var& a, const Var& b, const Tensor& target, double margin, Reduction reduction) {
+  const Var cosine = cosine_similarity(a, b, -1);
+  return reduced(by_sign(target, 1 - cosine, ad::relu(cosine - margin)), reduction);
+}
+
+Var hinge_embedding_loss(const Var& input, const Tensor& target, double margin, Reduction reduction) {
+  return reduced(by_sign(target, input, ad::relu(margin - input)), reduction);
+}
+
+Var margin_ranking_loss(const Var& a, const Var& b, const Tensor& target, double margin, Reduction reduction) {
+  return reduced(ad::relu(margin - ad::mul(Var(target.to(a.dtype())), a - b)), reduction);
+}
+
+Var triplet_margin_loss(const Var& anchor, const Var& positive, const Var& negative, const TripletOptions& options) {
+  Var far = distance(anchor, negative, options.eps);
+  if (options.swap) far = ad::minimum(far, distance(positive, negative, options.eps));
+  return reduced(ad::relu(distance(anchor, positive, options.eps) - far + options.margin), options.reduction);
+}
+
+}  // namespace ashlar::nn

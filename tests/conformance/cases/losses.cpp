@@ -1,0 +1,164 @@
+// Losses of two tensors, element by element: each term, the mean and the sum, with both gradients.
+#include <cmath>
+#include <limits>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/draw.h"
+#include "tests/conformance/reference.h"
+
+namespace ashlar::conformance {
+namespace {
+
+struct Term {
+  double value, magnitude;
+};
+
+/// One loss, with the domain of its two operands.
+struct Loss {
+  std::string kernel, name;
+  std::function<Tensor(const Tensor&, const Tensor&, int)> call;
+  std::function<Var(const Var&, const Var&, int)> record;
+  std::function<Term(double x, double t)> term;
+  Values input = {}, target = {};
+};
+
+constexpr const char* kReductions[] = {"none", "mean", "sum"};
+
+Expected exact(const Loss& loss, const HostTensor& x, const HostTensor& t, int reduction) {
+  Expected each = broadcasted(x, t, [&](double a, double b) { return loss.term(a, b).value; });
+  each.magnitudes = broadcasted(x, t, [&](double a, double b) { return loss.term(a, b).magnitude; }).values;
+  if (reduction == 0) return each;
+  double sum = 0, size = 0;
+  for (const double value : each.values) sum += value;
+  for (const double value : each.magnitudes) size += std::abs(value);
+  const double scale = reduction == 1 ? 1 / static_cast<double>(each.values.size()) : 1;
+  if (each.values.empty() && reduction == 1) return {{}, {std::numeric_limits<double>::quiet_NaN()}, {1.0}};
+  return {{}, {sum * scale}, {size * (reduction == 1 ? scale : 1)}};
+}
+
+Case example(const Loss& loss, std::string name, int reduction, Input x, Input t) {
+  x.values = x.values.pattern == Pattern::uniform ? loss.input : x.values;
+  t.values = t.values.pattern == Pattern::uniform ? loss.target : t.values;
+  return {.kernel = loss.kernel,
+          .name = loss.name + name + "_" + kReductions[reduction],
+          .inputs = {std::move(x), std::move(t)},
+          .call = [=](Tensors in) { return std::vector{loss.call(in[0], in[1], reduction)}; },
+          .reference = [=](HostTensors in) { return std::vector{exact(loss, in[0], in[1], reduction)}; },
+          .tolerance = terms(3e-6),
+          .differentiable = [=](Vars in) { return loss.record(in[0], in[1], reduction); },
+          .differentiated = {0, 1}};
+}
+
+Case without_gradient(Case item) {
+  item.differentiable = nullptr;
+  return item;
+}
+
+void add_loss_cases_of(const Loss& loss) {
+  for (const int reduction : {0, 1, 2}) {
+    add_case(example(loss, "37x11", reduction, {{37, 11}}, {{37, 11}}));
+    Case of_none = example(loss, "of_none", reduction, {{0, 3}}, {{0, 3}});
+    add_case(reduction == 1 ? without_gradient(of_none) : of_none);  // NaN, which differences can't compare
+    add_case(without_gradient(example(loss, "special", reduction, {{50}, {Pattern::special, 0, 1}}, {{50}})));
+  }
+  add_case(without_gradient(example(loss, "9001", 1, {{9001}}, {{9001}})));
+  Case large = without_gradient(example(loss, "200000", 1, {{200'000}}, {{200'000}}));
+  large.dtypes = {DType::f32};
+  add_case(large);
+  add_case(example(loss, "rank0", 1, {{}}, {{}}));
+  Case mean = example(loss, "broadcast", 1, {{7, 1, 5}}, {{6, 5}});
+  mean.fixed_shapes = true;  // a mean of none would be NaN
+  add_case(mean);
+  add_case(example(loss, "broadcast", 0, {{7, 1, 5}}, {{6, 5}}));
+  add_case(example(loss, "transposed", 1, {{9, 14}, {}, Layout::transposed}, {{9, 14}, {}, Layout::offset}));
+}
+
+double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+double held_log(double x) { return std::isnan(x) ? x : std::max(std::log(x), -100.0); }
+
+}  // namespace
+
+void add_loss_cases() {
+  const auto distance = [](double value, double x, double t) { return Term{value, value + std::abs(x) + std::abs(t)}; };
+  add_loss_cases_of({"mse_loss", "",
+                     [](const Tensor& x, const Tensor& t, int r) { return mse_loss(x, t, MseLossReduction(r)); },
+                     [](const Var& x, const Var& t, int r) { return ad::mse_loss(x, t, MseLossReduction(r)); },
+                     [](double x, double t) {
+                       return Term{(x - t) * (x - t), (x - t) * (x - t)};
+                     }});
+  add_loss_cases_of({"l1_loss", "",
+                     [](const Tensor& x, const Tensor& t, int r) { return l1_loss(x, t, L1LossReduction(r)); },
+                     [](const Var& x, const Var& t, int r) { return ad::l1_loss(x, t, L1LossReduction(r)); },
+                     [=](double x, double t) { return distance(std::abs(x - t), x, t); }});
+  for (const double beta : {1.0, 0.3, 0.0}) {
+    add_loss_cases_of(
+        {"smooth_l1_loss", "beta_" + std::to_string(beta) + "_",
+         [=](const Tensor& x, const Tensor& t, int r) { return smooth_l1_loss(x, t, beta, SmoothL1LossReduction(r)); },
+         [=](const Var& x, const Var& t, int r) { return ad::smooth_l1_loss(x, t, beta, SmoothL1LossReduction(r)); },
+         [=](double x, double t) {
+           const double d = std::abs(x - t);
+           return distance(d < beta ? d * d / (2 * beta) : d - beta / 2, x, t);
+         }});
+  }
+  for (const double delta : {1.0, 0.5}) {
+    add_loss_cases_of(
+        {"huber_loss", "delta_" + std::to_string(delta) + "_",
+         [=](const Tensor& x, const Tensor& t, int r) { return huber_loss(x, t, delta, HuberLossReduction(r)); },
+         [=](const Var& x, const Var& t, int r) { return ad::huber_loss(x, t, delta, HuberLossReduction(r)); },
+         [=](double x, double t) {
+           const double d = std::abs(x - t);
+           return distance(d <= delta ? d * d / 2 : delta * (d - delta / 2), x, t);
+         }});
+  }
+  add_loss_cases_of(
+      {"binary_cross_entropy",
+       "",
+       [](const Tensor& x, const Tensor& t, int r) {
+         return binary_cross_entropy(x, t, BinaryCrossEntropyReduction(r));
+       },
+       [](const Var& x, const Var& t, int r) { return ad::binary_cross_entropy(x, t, BinaryCrossEntropyReduction(r)); },
+       [](double x, double t) {
+         const double yes = -held_log(x), no = -held_log(1 - x);
+         return Term{t * yes + (1 - t) * no, yes + no + 1};
+       },
+       {.low = 0.05, .high = 0.95},
+       {.low = 0, .high = 1}});
+  Loss with_logits{"binary_cross_entropy_with_logits",
+                   "",
+                   [](const Tensor& x, const Tensor& t, int r) {
+                     return binary_cross_entropy_with_logits(x, t, BinaryCrossEntropyWithLogitsReduction(r));
+                   },
+                   [](const Var& x, const Var& t, int r) {
+                     return ad::binary_cross_entropy_with_logits(x, t, BinaryCrossEntropyWithLogitsReduction(r));
+                   },
+                   [](double x, double t) {
+                     return Term{softplus_of(x) - t * x, softplus_of(x) + std::abs(t * x) + 1};
+                   },
+                   {.low = -5, .high = 5},
+                   {.low = 0, .high = 1}};
+  add_loss_cases_of(with_logits);
+  add_loss_cases_of({"kl_div",
+                     "",
+                     [](const Tensor& x, const Tensor& t, int r) { return kl_div(x, t, KlDivReduction(r)); },
+                     [](const Var& x, const Var& t, int r) { return ad::kl_div(x, t, KlDivReduction(r)); },
+                     [](double x, double t) {
+                       const double of_target = t == 0 ? 0 : t * std::log(t);
+                       return Term{of_target - t * x, std::abs(of_target) + std::abs(t * x) + t};
+                     },
+                     {.low = -4, .high = 0},
+                     {.low = 0.05, .high = 1}});
+  add_loss_cases_of(
+      {"kl_div_of_log_target",
+       "",
+       [](const Tensor& x, const Tensor& t, int r) { return kl_div_of_log_target(x, t, KlDivOfLogTargetReduction(r)); },
+       [](const Var& x, const Var& t, int r) { return ad::kl_div_of_log_target(x, t, KlDivOfLogTargetReduction(r)); },
+       [](double x, double t) {
+         return Term{std::exp(t) * (t - x), std::exp(t) * (std::abs(t) + std::abs(x))};
+       },
+       {.low = -4, .high = 0},
+       {.low = -4, .high = 0}});
+}
+
+}  // namespace ashlar::conformance

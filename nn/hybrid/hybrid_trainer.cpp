@@ -67,6 +67,10 @@ HybridReport HybridTrainer::train() {
   return {session_.epochs(), records_, HybridStatistics::of(records_)};
 }
 
+void HybridTrainer::use_trained_weights() {
+  if (average_) average_->restore();
+}
+
 // Steps.
 
 void HybridTrainer::ordinary_step() {

@@ -50,6 +50,8 @@ class HybridTrainer {
   /// Throws DivergenceError where a loss isn't finite and no jump is to blame, ValueError on a checkpoint of another
   /// training or of other options.
   HybridReport train();
+  /// After train(): puts the trained weights in the place of their average.
+  void use_trained_weights();
 
  private:
   void resume();

@@ -130,6 +130,19 @@ TEST(Hybrid, JumpsWhereTheDirectionPoints) {
   EXPECT_EQ(step, 150);
 }
 
+TEST(Hybrid, ReplayedStepsGiveTheSameBits) {
+  HybridOptions options = small(Forecaster::direction);
+  options.average = 0.9;
+  const Result called = train(options);
+  options.replay = true;
+  int64_t calls = 0;
+  const Result replayed = train(options, [&](int64_t, const Tensor&) { calls++; });
+  EXPECT_EQ(calls, 2);  // the first step, and the one that was captured
+  expect_same(replayed.weights, called.weights, "replayed");
+  // A loss that waits for the device can't be captured: an error where it was asked for.
+  EXPECT_THROW(train(options, [](int64_t, const Tensor& arena) { arena.sum().item(); }), GraphError);
+}
+
 TEST(Hybrid, EveryForecasterTrains) {
   const double first = train(small(Forecaster::none)).report.epochs.front().loss;
   for (const Forecaster forecaster : {Forecaster::last_move, Forecaster::line, Forecaster::modes}) {

@@ -97,6 +97,10 @@ void HybridTrainer::ordinary_step() {
     session_.check_finite();
     begin(Phase::full);
     start_full(std::max(options_.full, options_.window));
+    if (options_.log != nullptr) {
+      *options_.log << "step " << position_ << "  warm-up is over: jumps of " << options_.horizon << " steps by "
+                    << name_of(options_.forecaster) << std::endl;
+    }
   } else if (phase() == Phase::correct && since_ % options_.guard_every == 0) {
     if (!roll_back_if_diverged() && since_ == options_.correct) judge();
   }

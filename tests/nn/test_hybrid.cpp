@@ -183,6 +183,35 @@ TEST(Hybrid, GoesBackToTheBitWhenAJumpDiverges) {
   }
 }
 
+TEST(Hybrid, TheGoodStateHasMomentsCountsAndBuffers) {
+  Random random(7);
+  Sequential model(Linear(4, 8, random), Dropout(0.5, {.random = &random}), Linear(8, 2, random));
+  Adam optimizer(model.parameters());
+  const Tensor more = Tensor::full({3}, 1);
+  GoodState good(model, optimizer, {more});
+  EXPECT_THROW(good.restore(), ValueError);
+  const auto step = [&] {
+    optimizer.zero_grad();
+    backward(ad::mean(model(Tensor::full({5, 4}, 1))));
+    optimizer.step();
+    more += 1;
+  };
+  const auto everything = [&] {
+    NamedTensors all = model.state_dict(Saved::with_checkpoints);
+    for (const auto& [name, tensor] : optimizer.state_dict()) all.emplace_back(name, tensor);
+    all.emplace_back("more", more);
+    for (auto& [name, tensor] : all) tensor = tensor.clone();
+    return all;
+  };
+  step();
+  const NamedTensors then = everything();
+  good.keep();
+  step();
+  EXPECT_NE(everything().back().second.to_doubles(), then.back().second.to_doubles());
+  good.restore();
+  expect_same(everything(), then, "restored");
+}
+
 TEST(Hybrid, JumpsTakenBackAreCounted) {
   HybridOptions options = small(Forecaster::direction);
   options.divergence = 1.0001;  // so that noise alone will do

@@ -136,9 +136,11 @@ nlohmann::json to_json(const Result& result) {
 /// Results by key, as far as they are there.
 class Results {
  public:
-  Results(const CompareOptions& options) : options_(options), start_(std::chrono::steady_clock::now()) {
+  explicit Results(const CompareOptions& options) : options_(options), start_(std::chrono::steady_clock::now()) {
     std::ifstream in(options.results);
+    bool cut_off = false;  // its last line, by a kill
     for (std::string line; std::getline(in, line);) {
+      cut_off = in.eof();
       const nlohmann::json row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (row.is_discarded() || !row.contains("key")) continue;  // a line that was cut off: made anew
       Result result;
@@ -151,6 +153,7 @@ class Results {
       throw DataError("ashlar-hybrid", options.results.string() + ", which can't be written", "a file for results",
                       "Name another with --results");
     }
+    if (cut_off) out_ << '\n';
   }
 
   /// The run's result, made now if need be; nothing once the time is over.

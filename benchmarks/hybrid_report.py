@@ -15,7 +15,8 @@ from pathlib import Path
 import plots
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-KINDS = {"plain": "#888888", "direction": "#1b6ca8", "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e"}
+KINDS = {"plain": "#888888", "direction": "#1b6ca8", "direction, dense": "#0b2f4a",
+         "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e"}
 
 
 def cost(row):
@@ -25,7 +26,11 @@ def cost(row):
 
 def setting(row):
     return tuple(row[name] for name in ("schedule", "learning_rate", "beta2", "forecaster", "window", "horizon",
-                                        "lookahead"))
+                                        "lookahead")) + (row.get("dense", False),)
+
+
+def kind_of(row):
+    return row["forecaster"] + (", dense" if row.get("dense") else "")
 
 
 def is_plain(row):
@@ -142,7 +147,7 @@ def task_section(task, rows, name, images):
         chosen = by_seed(runs)
         counts = ", ".join(f"{statistics.fmean(run[what] for run in runs):.1f}"
                            for what in ("accepted", "rejected", "rolled_back"))
-        line = (f"| {of[3]} ({of[4]}, {of[5]}) | {steps}, {statistics.fmean(run['computed'] for run in runs):.0f} | {counts} |"
+        line = (f"| {of[3]}{', dense' if of[7] else ''} ({of[4]}, {of[5]}) | {steps}, {statistics.fmean(run['computed'] for run in runs):.0f} | {counts} |"
                 f" {difference_text(pairs, 'loss', 5) if pairs else 'no partners'} |")
         if not is_regression:
             mean, error = mean_and_error([100 * (a["error"] - b["error"]) for a, b in pairs]) if pairs else (math.nan,) * 2
@@ -162,7 +167,7 @@ def plot(task, rows, budgets, path):
         if kind == "plain":
             of = [row for row in rows if is_plain(row) and row["schedule"] == "wsd" and row["steps"] in budgets]
         else:
-            of = [row for row in rows if row["forecaster"] == kind]
+            of = [row for row in rows if kind_of(row) == kind]
         axes.scatter([cost(row) for row in of], [row["loss"] for row in of], s=8, color=colour, alpha=0.5, linewidths=0)
         means = sorted((statistics.fmean(cost(row) for row in of if row["steps"] == steps),
                         statistics.fmean(row["loss"] for row in of if row["steps"] == steps))

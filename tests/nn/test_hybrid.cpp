@@ -172,6 +172,7 @@ TEST(Hybrid, GoesBackToTheBitWhenAJumpDiverges) {
     std::ostringstream log;
     options.log = &log;
     EXPECT_THROW(train(options, until(hybrid, 40)), Enough);
+    ASSERT_EQ(hybrid.size(), 40U);
     EXPECT_NE(hybrid[18], plain[18]);
     EXPECT_EQ(hybrid[21], plain[18]);  // after three corrections back to where the jump was
     EXPECT_NE(log.str().find("back to step 18"), std::string::npos) << log.str();

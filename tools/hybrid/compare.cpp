@@ -83,6 +83,11 @@ Result train(const Task& task, const Run& run, Device device) {
   options.forecaster = run.forecaster;
   options.window = run.window;
   options.horizon = run.horizon;
+  if (run.dense) {
+    options.start = 0.2;
+    options.full = 0;
+    options.correct = (run.window + options.guard_every - 1) / options.guard_every * options.guard_every;
+  }
   options.average = kAverage;
   if (run.lookahead > 0) options.replay = false;  // it counts on the host
   nn::HybridTrainer trainer({model, optimizer, loader, loss, &scheduler}, options);
@@ -119,6 +124,7 @@ nlohmann::json to_json(const Result& result) {
           {"forecaster", std::string(nn::name_of(run.forecaster))},
           {"window", run.window},
           {"horizon", run.horizon},
+          {"dense", run.dense},
           {"lookahead", run.lookahead},
           {"loss", result.averaged.loss},
           {"error", result.averaged.error},
@@ -242,8 +248,11 @@ void compare_task(const CompareOptions& options, const std::string& name, Result
   }
   // Each forecaster with its own window and horizon, chosen likewise, at the middle budget and above. What it computed
   // is then what a plain run may compute.
-  for (const Forecaster forecaster :
-       {Forecaster::direction, Forecaster::line, Forecaster::modes, Forecaster::last_move}) {
+  for (const auto& [forecaster, dense] : {std::pair(Forecaster::direction, false),
+                                          {Forecaster::direction, true},
+                                          {Forecaster::line, false},
+                                          {Forecaster::modes, false},
+                                          {Forecaster::last_move, false}}) {
     std::vector<Run> candidates;
     for (const auto& [window, horizon] : options.wide
                                              ? std::vector<std::pair<int64_t, int64_t>>{{40, 10}, {40, 20}, {16, 4}}
@@ -252,6 +261,7 @@ void compare_task(const CompareOptions& options, const std::string& name, Result
       run.forecaster = forecaster;
       run.window = window;
       run.horizon = horizon;
+      run.dense = dense;
       candidates.push_back(run);
     }
     const std::optional<Run> best = best_of(results, *task, candidates, options.tuning_seeds);
@@ -281,6 +291,7 @@ std::string Run::key() const {
   text << task << ' ' << schedule << " lr " << learning_rate << " b2 " << beta2 << " steps " << steps << " seed "
        << seed << (split == Split::test ? " test" : " validation");
   if (forecaster != Forecaster::none) text << ' ' << nn::name_of(forecaster) << ' ' << window << ' ' << horizon;
+  if (dense) text << " dense";
   if (lookahead > 0) text << " lookahead " << lookahead;
   return text.str();
 }

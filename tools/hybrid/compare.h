@@ -23,6 +23,7 @@ struct Run {
   Split split = Split::test;
   nn::Forecaster forecaster = nn::Forecaster::none;
   int64_t window = 40, horizon = 10;
+  bool dense = false;     ///< jumps as often as they can be judged, from a fifth of the training on
   int64_t lookahead = 0;  ///< steps between Lookahead's moves (Zhang et al. 2019), factor 0.5; 0: none
 
   /// "fashion wsd lr 0.002 b2 0.99 steps 3200 seed 1 test direction 40 10"

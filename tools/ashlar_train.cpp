@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,9 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "ashlar/ops.h"
+#include "nn/data/data_loader.h"
 #include "nn/data/dataset.h"
 #include "nn/data/file.h"
 #include "nn/data/loader.h"
+#include "nn/hybrid/hybrid_trainer.h"
+#include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/linear.h"
 #include "nn/modules/sequential.h"
@@ -47,6 +52,8 @@ struct Settings {
   std::string save;
   bool check_transfers = false;
   std::string replay = "auto";
+  bool hybrid = false;
+  std::string checkpoint;
 };
 
 void add_options(CLI::App& command, Settings& settings) {
@@ -66,7 +73,7 @@ void add_options(CLI::App& command, Settings& settings) {
       ->capture_default_str();
   command
       .add_option("--lr", settings.learning_rate,
-                  "Learning rate at the start; it falls to 0 along a cosine [0.001; 0.05 for sgd]")
+                  "Learning rate at the start; it falls to 0 along a cosine [0.001; 0.05 for sgd; 0.002 with --hybrid]")
       ->check(tools::positive_number());
   command.add_option("--optimizer", settings.optimizer, "adam, adamw (weight decay 0.01) or sgd (momentum 0.9)")
       ->check(CLI::IsMember({"adam", "adamw", "sgd"}))
@@ -81,8 +88,18 @@ void add_options(CLI::App& command, Settings& settings) {
                   "Capture a training step once and replay it: on, off, or auto, which is on for CUDA")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
-  command.add_flag("--check-transfers", settings.check_transfers,
-                   "Fail unless steady training steps copy the batch to the device and nothing else either way");
+  CLI::Option* check =
+      command.add_flag("--check-transfers", settings.check_transfers,
+                       "Fail unless steady training steps copy the batch to the device and nothing else either way");
+  CLI::Option* hybrid =
+      command
+          .add_flag(
+              "--hybrid", settings.hybrid,
+              "Foretell some of the steps (docs/hybrid.md), with averaged weights, a rate that is constant and then "
+              "falls along a line, and phases printed as they happen")
+          ->excludes(check);
+  command.add_option("--checkpoint", settings.checkpoint, "With --hybrid: go on from this file where it is there")
+      ->needs(hybrid);
 }
 
 /// Linear, ReLU, Linear, ReLU, …, Linear.
@@ -192,6 +209,59 @@ void check_finite(const nn::EpochMetrics& epoch, const Settings& settings) {
   throw ValueError("training", came.str(), "a training that doesn't diverge", "Try a smaller --lr; nothing was saved");
 }
 
+/// The same network by nn::HybridTrainer: as many steps, some of them foretold.
+int train_hybrid_mlp(const Settings& settings) {
+  constexpr int64_t kTestBatch = 1000;
+  const Device device = Device::parse(settings.device);
+  if (!settings.save.empty()) nn::check_writable("--save", settings.save);
+  if (!settings.metrics.empty()) nn::check_writable("--metrics", settings.metrics);
+  if (!settings.checkpoint.empty()) nn::check_writable("--checkpoint", settings.checkpoint);
+  const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
+  const nn::PixelStatistics statistics = nn::pixel_statistics(data.train);
+  const nn::TensorDataset training(
+      {data.train.images.reshape({data.train.size(), data.train.pixels()}), data.train.labels.to(DType::i64)});
+  nn::DataLoader loader(training, {.batch = settings.batch, .shuffle = true, .seed = settings.seed});
+  nn::BatchLoader test(data.test, {.batch = kTestBatch, .shuffle = false});
+
+  nn::Sequential model;
+  build_mlp(model, data.train.pixels(), settings.hidden, data.classes, settings.seed);
+  model.to(device);
+  Settings with_rate = settings;
+  // What the rate falls from is constant for most of the training, so it may be larger than a cosine's for Adam's kind.
+  if (!settings.learning_rate && settings.optimizer != "sgd") with_rate.learning_rate = 0.002;
+  const auto optimizer = make_optimizer(with_rate, model);
+  nn::HybridOptions options;
+  options.steps = settings.epochs * loader.batches();
+  nn::Scheduler scheduler(
+      *optimizer,
+      nn::warm_up_stable_decay(options.steps, std::min<int64_t>(100, options.steps / 10), options.steps * 3 / 10));
+  options.average = 0.995;
+  options.checkpoint = settings.checkpoint;
+  options.metrics = settings.metrics;
+  options.log = &std::cout;
+  if (settings.replay != "auto") options.replay = settings.replay == "on";
+  // Its evaluation; it never trains.
+  nn::Trainer evaluation(model, *optimizer, device, statistics);
+  nn::Scores last;
+  const auto validate = [&] { return (last = evaluation.evaluate(test)).loss; };
+  const auto loss = [&](const std::vector<Tensor>& batch) {
+    const Tensor pixels =
+        affine(batch[0].to(DType::f32), 1 / (255 * statistics.deviation), -statistics.mean / statistics.deviation);
+    return nn::cross_entropy(model(pixels), batch[1]);
+  };
+  std::cout << "mlp with " << model.parameter_count() << " parameters on " << device.str() << " ("
+            << device.description() << "): " << data.train.size() << " training and " << data.test.size()
+            << " test images, " << data.classes << " classes" << std::endl;
+  nn::HybridTrainer trainer({model, *optimizer, loader, loss, &scheduler, validate}, options);
+  const nn::HybridReport report = trainer.train();
+  model.eval();
+  last = evaluation.evaluate(test);
+  std::cout << report.statistics.str() << "\ntest loss " << four_digits(last.loss) << std::endl;
+  const bool all_written = settings.save.empty() || save(model, settings.save);
+  std::cout << "test accuracy " << four_digits(last.accuracy) << std::endl;
+  return all_written ? 0 : 1;
+}
+
 int train_mlp(const Settings& settings) {
   const Device device = Device::parse(settings.device);
   if (!settings.save.empty()) nn::check_writable("--save", settings.save);
@@ -253,7 +323,7 @@ int main(int argc, char** argv) {
   add_options(*mlp, settings);
   CLI11_PARSE(app, argc, argv);
   try {
-    return train_mlp(settings);
+    return settings.hybrid ? train_hybrid_mlp(settings) : train_mlp(settings);
   } catch (const std::exception& error) {
     std::cerr << "ashlar-train: " << error.what() << std::endl;
     return 1;

@@ -196,6 +196,16 @@ std::vector<Tensor> Optimizer::arena_values() const {
   return all;
 }
 
+std::vector<Tensor> Optimizer::arena_state() const {
+  std::vector<Tensor> all;
+  for (const Arena& arena : arenas_) {
+    all.push_back(arena.parameters.values());
+    all.insert(all.end(), arena.moments.begin(), arena.moments.end());
+    all.insert(all.end(), arena.numbers.begin(), arena.numbers.end());
+  }
+  return all;
+}
+
 Optimizer::Place Optimizer::place_of(size_t parameter) const {
   for (const Arena& arena : arenas_) {
     const std::vector<Var>& members = arena.parameters.parameters();

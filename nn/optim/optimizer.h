@@ -77,6 +77,9 @@ class Optimizer {
   /// The parameters' flat arenas, in the order of groups; a parameter's values are a view of one. Made anew when
   /// parameters have moved.
   std::vector<Tensor> arena_values() const;
+  /// All that step() changes: values, moments and numbers of each arena, the optimiser's own tensors. To keep a state
+  /// and to go back to it with few large copies.
+  std::vector<Tensor> arena_state() const;
 
   /// The state-th moment of the i-th parameter given to the constructor (duplicates once), for tests.
   Tensor state(size_t parameter, size_t state) const;

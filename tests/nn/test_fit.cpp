@@ -1,17 +1,10 @@
 // Training by any step function: interrupted and resumed to the same bits, divergence, accumulation, early stopping.
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <csignal>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <random>
 #include <string>
-#include <thread>
 
 #include "ashlar/ad.h"
 #include "nn/modules/activations.h"
@@ -22,6 +15,7 @@
 #include "nn/optim/sgd.h"
 #include "nn/safetensors.h"
 #include "nn/trainer/fit.h"
+#include "tests/nn/killed.h"
 #include "tests/nn/temporary_folder.h"
 
 namespace ashlar::nn {
@@ -68,55 +62,17 @@ FitOptions options_in(const std::filesystem::path& folder) {
   return options;
 }
 
-constexpr const char* kFolder = "ASHLAR_TEST_FIT_FOLDER";
-
 /// The training that the test below kills; it writes "done" when it comes to its end.
 TEST(Fit, InAProcessOfItsOwn) {
-  const char* folder = std::getenv(kFolder);
+  const char* folder = std::getenv(testing::kChildFolder);
   if (folder == nullptr) GTEST_SKIP() << "run by Fit.KilledAndResumedGivesTheSameBits";
   NamedTensors weights;
   train(options_in(folder), &weights);
   write_safetensors(std::filesystem::path(folder) / "done", weights);
 }
 
-/// Runs the test above, for at most that long. Whether it came to its end.
-bool run_child(const std::filesystem::path& folder, std::optional<std::chrono::microseconds> limit) {
-  setenv(kFolder, folder.c_str(), 1);
-  std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  std::string filter = "--gtest_filter=Fit.InAProcessOfItsOwn", brief = "--gtest_brief=1";
-  char* arguments[] = {program.data(), filter.data(), brief.data(), nullptr};
-  pid_t child = 0;
-  EXPECT_EQ(posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ), 0);
-  unsetenv(kFolder);
-  if (limit) {
-    std::this_thread::sleep_for(*limit);
-    kill(child, SIGKILL);
-  }
-  int status = 0;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST(Fit, KilledAndResumedGivesTheSameBits) {
-  const testing::TemporaryFolder unbroken;
-  const auto begin = std::chrono::steady_clock::now();
-  ASSERT_TRUE(run_child(unbroken.path(), {}));
-  const auto whole = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  int killed = 0;
-  for (int round = 0; round < 4; round++) {
-    const testing::TemporaryFolder broken;
-    for (int attempt = 0; attempt < 2; attempt++) {
-      std::uniform_int_distribution<int64_t> moments(whole.count() / 8, whole.count() * 7 / 8);
-      killed += run_child(broken.path(), std::chrono::microseconds(moments(random))) ? 0 : 1;
-    }
-    ASSERT_TRUE(run_child(broken.path(), {}));
-    EXPECT_EQ(testing::read_bytes(broken / "done"), testing::read_bytes(unbroken / "done"));
-    EXPECT_EQ(testing::read_bytes(broken / "metrics.csv"), testing::read_bytes(unbroken / "metrics.csv"));
-  }
-  EXPECT_GT(killed, 0);
+  testing::expect_same_bits_when_killed("Fit.InAProcessOfItsOwn", {"done", "metrics.csv"});
 }
 
 /// The same in one process, interrupted by an exception after each possible number of batches.

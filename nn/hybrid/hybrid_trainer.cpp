@@ -1,0 +1,362 @@
+#include "nn/hybrid/hybrid_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <string>
+#include <unordered_map>
+
+#include "autograd/backward.h"
+#include "nn/hybrid/forecast.h"
+#include "nn/trainer/checkpoint.h"
+
+namespace ashlar::nn {
+namespace {
+
+constexpr const char* kName = "HybridTrainer";
+constexpr const char* kRemedy = "Remove the file to begin anew";
+
+std::vector<Tensor> averages_of(const std::optional<WeightAverage>& average) {
+  std::vector<Tensor> result;
+  if (!average) return result;
+  for (const auto& [name, tensor] : average->state_dict()) result.push_back(tensor);
+  return result;
+}
+
+}  // namespace
+
+HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& options)
+    : training_(training),
+      options_((options.validate(), options)),
+      device_(training.optimizer.arena_values().at(0).device()),
+      session_(training_, kName),
+      average_(options.average ? std::optional<WeightAverage>(std::in_place, training.optimizer, options.average)
+                               : std::nullopt),
+      window_(training.optimizer, options.count()),
+      good_(training.model, training.optimizer, averages_of(average_)),
+      replay_(options.replay.value_or(device_.kind == DeviceKind::cuda)) {
+  if (!training.loss) throw ValueError(kName, "no loss", "a function from a batch to a loss", "Set Training::loss");
+  for (const Var& parameter : training.model.parameters()) {
+    if (parameter.device() == device_) continue;
+    throw ValueError(kName, "a parameter " + parameter.value().str() + " with an optimiser on " + device_.str(),
+                     "both on one device", "Move the model first, then make its optimiser");
+  }
+  losses_ = Tensor::zeros({options.correct}, DType::f32, device_);
+  last_loss_ = Tensor::zeros({}, DType::f32, device_);
+}
+
+HybridReport HybridTrainer::train() {
+  const bool plain = options_.forecaster == Forecaster::none;
+  records_ = {PhaseRecord{.phase = plain ? Phase::full : Phase::warm_up}};
+  resume();
+  mark_ = std::chrono::steady_clock::now();
+  while (position_ < options_.steps) {
+    if (jump_is_due()) jump();
+    ordinary_step();
+  }
+  if (session_.first_batch() > 0) {
+    look();
+    finish_epoch(session_.first_batch());
+  }
+  count_time();
+  if (records_.back().steps > 0 && records_.back().loss == 0) {
+    records_.back().loss = recent_loss(std::max<int64_t>(options_.correct / 2, 1)).value;
+  }
+  save();
+  if (average_ && ordinary_ > 0) average_->apply();
+  return {session_.epochs(), records_, HybridStatistics::of(records_)};
+}
+
+void HybridTrainer::use_trained_weights() {
+  if (average_) average_->restore();
+}
+
+// Steps.
+
+void HybridTrainer::ordinary_step() {
+  if (!epoch_started_) {
+    session_.start_epoch();
+    epoch_started_ = true;
+    if (session_.first_batch() == 0) discarded_ = 0;
+  }
+  const std::optional<std::vector<Tensor>> batch = training_.data.next();
+  if (!batch) throw ValueError(kName, "a loader without batches", "at least one sample", "Give it data");
+  run(*batch);
+  losses_.select(0, ordinary_ % options_.correct).copy_(last_loss_);
+  session_.add_loss(last_loss_);
+  if (training_.scheduler != nullptr) training_.scheduler->step();
+  session_.advance();
+  position_++;
+  ordinary_++;
+  since_++;
+  records_.back().steps++;
+
+  const auto warm =
+      std::max(options_.warm_up, static_cast<int64_t>(std::ceil(options_.start * static_cast<double>(options_.steps))));
+  if (phase() == Phase::warm_up && position_ >= warm) {
+    session_.check_finite();
+    begin(Phase::full);
+    start_full(std::max(options_.full, options_.window));
+    if (options_.log != nullptr) {
+      *options_.log << "step " << position_ << "  warm-up is over: jumps of " << options_.horizon << " steps by "
+                    << name_of(options_.forecaster) << std::endl;
+    }
+  } else if (phase() == Phase::correct && since_ % options_.guard_every == 0) {
+    if (!roll_back_if_diverged() && since_ == options_.correct) judge();
+  }
+  take_snapshot_if_due();
+  if (session_.first_batch() == training_.data.batches()) {
+    look();
+    finish_epoch(training_.data.batches());
+    save();
+  } else if (ordinary_ % options_.checkpoint_every == 0 && !options_.checkpoint.empty()) {
+    look();
+    save();
+  }
+}
+
+void HybridTrainer::compute(const std::vector<Tensor>& batch) {
+  training_.optimizer.zero_grad();
+  const Var loss = training_.loss(batch);
+  backward(loss);
+  training_.optimizer.step();
+  last_loss_.copy_(loss.value().to(DType::f32).reshape({}));
+  if (average_) average_->update();
+}
+
+void HybridTrainer::run(const std::vector<Tensor>& batch) {
+  const auto fits = [&] {
+    return std::ranges::equal(batch_, batch, [](const Tensor& a, const Tensor& b) {
+      return a.shape() == b.shape() && a.dtype() == b.dtype();
+    });
+  };
+  if (!replay_ || batch_.empty() || !fits()) {
+    std::vector<Tensor> here;
+    for (const Tensor& part : batch) here.push_back(part.to(device_));
+    compute(here);
+    if (replay_ && batch_.empty()) batch_ = here;
+    return;
+  }
+  for (size_t i = 0; i < batch.size(); i++) batch_[i].copy_(batch[i]);
+  if (!graph_.defined()) {
+    try {
+      graph_ = capture(device_, [this] { compute(batch_); });
+    } catch (const GraphError&) {
+      if (options_.replay) throw;  // asked for
+      replay_ = false;
+      return compute(batch_);
+    }
+  }
+  graph_.replay();
+}
+
+void HybridTrainer::finish_epoch(int64_t batches) {
+  count_time();
+  const bool averaged = average_ && training_.validate;
+  if (averaged) average_->apply();
+  session_.finish_epoch(batches - discarded_);
+  if (averaged) average_->restore();
+  epoch_started_ = false;
+  session_.write_metrics(options_.metrics);
+  if (options_.log != nullptr) session_.print_epoch(*options_.log, 0);
+  mark_ = std::chrono::steady_clock::now();
+}
+
+// Phases.
+
+HybridTrainer::Mean HybridTrainer::recent_loss(int64_t count) const {
+  count = std::min({count, ordinary_, options_.correct});
+  const std::vector<float> ring = losses_.to_vector<float>();
+  double sum = 0, squares = 0;
+  for (int64_t i = 1; i <= count; i++) sum += ring[static_cast<size_t>((ordinary_ - i) % options_.correct)];
+  Mean mean{sum / static_cast<double>(std::max<int64_t>(count, 1)), 0};
+  for (int64_t i = 1; i <= count; i++) {
+    const double off = ring[static_cast<size_t>((ordinary_ - i) % options_.correct)] - mean.value;
+    squares += off * off;
+  }
+  if (count > 1) mean.variance = squares / static_cast<double>(count - 1) / static_cast<double>(count);
+  return mean;
+}
+
+void HybridTrainer::count_time() {
+  const auto now = std::chrono::steady_clock::now();
+  records_.back().seconds += std::chrono::duration<double>(now - mark_).count();
+  mark_ = now;
+}
+
+void HybridTrainer::begin(Phase phase, int64_t steps) {
+  // Reading the losses waits for the device: the phase's work is in its time.
+  records_.back().loss = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_)).value;
+  count_time();
+  records_.push_back({.step = position_, .phase = phase, .steps = steps, .seconds = 0, .loss = 0, .verdict = {}});
+}
+
+void HybridTrainer::start_full(int64_t interval) {
+  since_ = 0;
+  interval_ = interval;
+  window_.clear();
+}
+
+bool HybridTrainer::jump_is_due() const {
+  return phase() == Phase::full && since_ >= interval_ && window_.is_full() &&
+         position_ + options_.horizon + options_.correct <= options_.steps;
+}
+
+void HybridTrainer::take_snapshot_if_due() {
+  if (options_.forecaster == Forecaster::none || phase() == Phase::warm_up || window_.is_full()) return;
+  // No jump will come of it.
+  if (position_ + (interval_ - since_) + options_.horizon + options_.correct > options_.steps) return;
+  const int64_t ahead = interval_ - since_;  // steps to the jump, where the last one is taken
+  if (ahead >= 0 && ahead == (options_.count() - 1 - window_.taken()) * options_.stride()) window_.take();
+}
+
+void HybridTrainer::jump() {
+  before_ = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_));
+  if (!std::isfinite(before_.value)) session_.check_finite();
+  begin(Phase::predict, options_.horizon);
+  good_.keep();
+  kept_ = {.position = position_,
+           .schedule = training_.scheduler != nullptr ? training_.scheduler->steps() : 0,
+           .epoch = static_cast<int64_t>(session_.epochs().size()),
+           .discarded = discarded_,
+           .loss = session_.loss().defined() ? session_.loss().clone() : Tensor::zeros({}, DType::f32, device_)};
+  window_.move_to(options_.forecaster == Forecaster::modes
+                      ? mode_coefficients(window_.gram(), options_.rank, options_.horizon / options_.stride())
+                      : line_coefficients(options_.forecaster, options_.count(), options_.stride(), options_.horizon));
+  position_ += options_.horizon;
+  if (training_.scheduler != nullptr) training_.scheduler->go_to(kept_.schedule + options_.horizon);
+  begin(Phase::correct);
+  start_full(std::max(options_.correct + options_.full, options_.window));
+  take_snapshot_if_due();
+}
+
+void HybridTrainer::longer_pause() { pause_ = std::min(2 * pause_, options_.longest_pause); }
+
+bool HybridTrainer::roll_back_if_diverged() {
+  const Mean now = recent_loss(std::min(options_.guard_every, since_));
+  const double limit = before_.value + (options_.divergence - 1) * std::abs(before_.value);
+  if (now.value <= limit) return false;  // not so for NaN
+  if (options_.log != nullptr) {
+    *options_.log << "step " << position_ << "  loss " << before_.value << " -> " << now.value << ": back to step "
+                  << kept_.position << std::endl;
+  }
+  records_.back().verdict = Verdict::rolled_back;
+  good_.restore();
+  good_.forget();
+  position_ = kept_.position;
+  if (training_.scheduler != nullptr) training_.scheduler->go_to(kept_.schedule);
+  const bool same_epoch = kept_.epoch == static_cast<int64_t>(session_.epochs().size());
+  session_.set_loss(same_epoch ? kept_.loss : Tensor::zeros({}, DType::f32, device_));
+  discarded_ = same_epoch ? kept_.discarded + since_ : session_.first_batch();
+  longer_pause();
+  begin(Phase::full);
+  start_full(std::max(options_.full * pause_, options_.window));
+  return true;
+}
+
+void HybridTrainer::judge() {
+  const Mean now = recent_loss(options_.correct / 2);
+  const double error = std::sqrt(before_.variance + now.variance);
+  const bool accepted = now.value <= before_.value + options_.tolerance * error;
+  records_.back().verdict = accepted ? Verdict::accepted : Verdict::rejected;
+  if (options_.log != nullptr) {
+    *options_.log << "step " << position_ << "  " << options_.horizon << " steps predicted, " << options_.correct
+                  << " corrections: loss " << before_.value << " -> " << now.value << ", "
+                  << name_of(records_.back().verdict) << std::endl;
+  }
+  good_.forget();
+  begin(Phase::full);
+  if (accepted) {
+    pause_ = 1;
+    return;
+  }
+  // The snapshots may have begun during the corrections: they begin anew for the later jump.
+  longer_pause();
+  window_.clear();
+  interval_ = std::max(options_.correct + options_.full * pause_, since_ + options_.window);
+}
+
+/// Before a state is saved or an epoch's mean said: is it worth it?
+void HybridTrainer::look() {
+  if (phase() == Phase::correct) {
+    roll_back_if_diverged();
+  } else {
+    session_.check_finite();
+  }
+}
+
+// Checkpoints.
+
+std::vector<double> HybridTrainer::option_numbers() const {
+  const HybridOptions& o = options_;
+  std::vector<double> numbers;
+  for (const int64_t value : {o.steps, static_cast<int64_t>(o.forecaster), o.warm_up, o.window, o.horizon, o.snapshots,
+                              o.rank, o.full, o.correct, o.guard_every, o.longest_pause, o.checkpoint_every}) {
+    numbers.push_back(static_cast<double>(value));
+  }
+  numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.average.value_or(-1)});
+  return numbers;
+}
+
+void HybridTrainer::save() {
+  count_time();
+  if (!options_.phases.empty()) write_phases(options_.phases, records_);
+  if (!options_.checkpoint.empty()) {
+    Checkpoint checkpoint;
+    session_.add_to(checkpoint);
+    const std::vector<double> options = option_numbers();
+    const std::vector<int64_t> counts{position_,  ordinary_,      since_,         interval_,   pause_,
+                                      discarded_, kept_.position, kept_.schedule, kept_.epoch, kept_.discarded};
+    NamedTensors state{{"options", Tensor::from(options, {static_cast<int64_t>(options.size())})},
+                       {"counts", Tensor::from(counts, {static_cast<int64_t>(counts.size())})},
+                       {"before", Tensor::from({before_.value, before_.variance})},
+                       {"records", to_tensor(records_)},
+                       {"losses", losses_},
+                       {"kept_loss", kept_.loss.defined() ? kept_.loss : Tensor::zeros({})}};
+    for (const NamedTensors& more : {window_.state_dict(), good_.state_dict()}) {
+      state.insert(state.end(), more.begin(), more.end());
+    }
+    checkpoint.add("hybrid", state);
+    if (average_) checkpoint.add("average", average_->state_dict());
+    checkpoint.write(options_.checkpoint);
+  }
+  mark_ = std::chrono::steady_clock::now();
+}
+
+void HybridTrainer::resume() {
+  std::error_code ignored;
+  if (options_.checkpoint.empty() || !std::filesystem::exists(options_.checkpoint, ignored)) return;
+  const Checkpoint checkpoint = Checkpoint::read(options_.checkpoint);
+  const NamedTensors state = checkpoint.part("hybrid");
+  const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
+  for (const char* name : {"options", "counts", "before", "records", "losses", "kept_loss"}) {
+    if (given.contains(name)) continue;
+    throw ValueError(kName, options_.checkpoint.string() + " without \"hybrid." + name + "\"",
+                     "a checkpoint of a hybrid training", kRemedy);
+  }
+  if (given.at("options").to_doubles() != option_numbers()) {
+    throw ValueError(kName, options_.checkpoint.string() + " of a training with other options",
+                     "the options that it began with", kRemedy);
+  }
+  const std::vector<int64_t> counts = given.at("counts").to_vector<int64_t>();
+  const std::vector<double> before = given.at("before").to_vector<double>();
+  if (counts.size() != 10 || before.size() != 2 || given.at("losses").shape() != losses_.shape() ||
+      given.at("kept_loss").shape() != Shape{} || given.at("records").numel() == 0) {
+    throw ValueError(kName, options_.checkpoint.string() + " that is damaged", "what save() wrote", kRemedy);
+  }
+  session_.restore(checkpoint, options_.checkpoint);
+  if (average_) average_->load_state_dict(checkpoint.part("average"));
+  window_.load_state_dict(state);
+  good_.load_state_dict(state);
+  records_ = records_from(given.at("records"));
+  losses_.copy_(given.at("losses"));
+  before_ = {before[0], before[1]};
+  size_t i = 0;
+  for (int64_t* count : {&position_, &ordinary_, &since_, &interval_, &pause_, &discarded_, &kept_.position,
+                         &kept_.schedule, &kept_.epoch, &kept_.discarded}) {
+    *count = counts[i++];
+  }
+  kept_.loss = given.at("kept_loss").to(device_);
+}
+
+}  // namespace ashlar::nn

@@ -1,0 +1,114 @@
+// Training in which some steps are computed and some are foretold.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "nn/hybrid/options.h"
+#include "nn/hybrid/snapshots.h"
+#include "nn/hybrid/statistics.h"
+#include "nn/optim/weight_average.h"
+#include "nn/trainer/fit.h"
+#include "nn/trainer/session.h"
+#include "runtime/graph/graph.h"
+
+namespace ashlar::nn {
+
+struct HybridReport {
+  std::vector<FitEpoch> epochs;  ///< as fit()'s; the last may be a part of one
+  std::vector<PhaseRecord> phases;
+  HybridStatistics statistics;
+};
+
+/// Trains in phases:
+///
+///   warm-up   ordinary steps, until training is under way
+///   full      ordinary steps; the weights of the last `window` of them are kept as snapshots
+///   predict   the weights go where the forecaster says they will be in `horizon` steps, and the schedule goes along;
+///             no batch is read, nothing is computed forward or backward, the optimiser's state stays
+///   correct   ordinary steps, then the jump is judged: accepted, unless the mean loss of the phase's second half is
+///             larger than that before the jump by `tolerance` standard errors; then full again
+///
+/// A loss that is `divergence` times that before the jump, or not finite, takes the training back to before the jump.
+/// A jump that fails, either way, doubles the full steps until the next one. So a network that can't be foretold costs
+/// little more than without a forecaster.
+///
+/// Weights, snapshots and losses stay on the device. The host reads the last losses before a jump, every `guard_every`
+/// steps of corrections, and at checkpoints and epochs.
+class HybridTrainer {
+ public:
+  /// Training::loss gets its batch on the parameters' device. All of `training` outlives the trainer. Throws ValueError
+  /// on options that can't be, or an optimiser made before the model was moved.
+  HybridTrainer(const Training& training, const HybridOptions& options);
+
+  /// Trains to the end, from the checkpoint where there is one: killed at any moment and called again with the same
+  /// arguments, everything anew, it ends with the same bits as one that nobody interrupted. With an average, the model
+  /// has the averaged weights afterwards. To be called once.
+  ///
+  /// Throws DivergenceError where a loss isn't finite and no jump is to blame, ValueError on a checkpoint of another
+  /// training or of other options.
+  HybridReport train();
+  /// After train(): puts the trained weights in the place of their average.
+  void use_trained_weights();
+
+ private:
+  void resume();
+  void save();
+  std::vector<double> option_numbers() const;
+
+  void ordinary_step();
+  void compute(const std::vector<Tensor>& batch);
+  void run(const std::vector<Tensor>& batch);
+  void finish_epoch(int64_t batches);
+
+  Phase phase() const { return records_.back().phase; }
+  void begin(Phase phase, int64_t steps = 0);
+  void count_time();
+  void start_full(int64_t interval);
+  void take_snapshot_if_due();
+  bool jump_is_due() const;
+  void jump();
+  bool roll_back_if_diverged();
+  void judge();
+  void longer_pause();
+  void look();
+
+  struct Mean {
+    double value = 0;
+    double variance = 0;  // of the mean
+  };
+  Mean recent_loss(int64_t count) const;
+
+  Training training_;
+  HybridOptions options_;
+  Device device_;
+  TrainingSession session_;
+  std::optional<WeightAverage> average_;
+  SnapshotWindow window_;
+  GoodState good_;
+  std::vector<PhaseRecord> records_;
+  std::chrono::steady_clock::time_point mark_;  // time up to here is in records_
+
+  int64_t position_ = 0;   // steps, predicted ones included
+  int64_t ordinary_ = 0;   // steps that were computed
+  int64_t since_ = 0;      // of these since the last jump, return or end of warm-up
+  int64_t interval_ = 0;   // of these until the next jump
+  int64_t pause_ = 1;      // factor of the full steps in it
+  int64_t discarded_ = 0;  // batches of this epoch that a return took back
+  Mean before_;            // the jump
+  struct {
+    int64_t position = 0, schedule = 0, epoch = 0, discarded = 0;
+    Tensor loss;
+  } kept_;  // with good_
+  bool epoch_started_ = false;
+
+  Tensor losses_;     // a ring, f32, on the device
+  Tensor last_loss_;  // rank 0, f32: where a step leaves its own
+  bool replay_;
+  Graph graph_;                // one step on batch_
+  std::vector<Tensor> batch_;  // on the device; what the graph reads
+};
+
+}  // namespace ashlar::nn

@@ -1,0 +1,103 @@
+#include "nn/hybrid/statistics.h"
+
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <sstream>
+
+#include "nn/data/file.h"
+#include "runtime/support/error.h"
+
+namespace ashlar::nn {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPhases{"warm-up", "full", "predict", "correct"};
+constexpr std::array<std::string_view, 4> kVerdicts{"", "accepted", "rejected", "rolled back"};
+constexpr int64_t kColumns = 6;
+
+}  // namespace
+
+std::string_view name_of(Phase phase) { return kPhases.at(static_cast<size_t>(phase)); }
+std::string_view name_of(Verdict verdict) { return kVerdicts.at(static_cast<size_t>(verdict)); }
+
+HybridStatistics HybridStatistics::of(const std::vector<PhaseRecord>& records) {
+  HybridStatistics all;
+  const std::array<PhaseTotal*, 4> totals{&all.warm_up, &all.full, &all.predict, &all.correct};
+  int64_t ahead = 0;  // steps of jumps that weren't taken back
+  for (size_t i = 0; i < records.size(); i++) {
+    const PhaseRecord& record = records[i];
+    PhaseTotal& total = *totals.at(static_cast<size_t>(record.phase));
+    total.visits++;
+    total.steps += record.steps;
+    total.seconds += record.seconds;
+    if (record.phase == Phase::predict) {
+      all.seconds_spent += record.seconds;
+      const Verdict verdict = i + 1 < records.size() ? records[i + 1].verdict : Verdict::none;
+      if (verdict != Verdict::rolled_back) ahead += record.steps;
+    }
+    all.accepted += record.verdict == Verdict::accepted ? 1 : 0;
+    all.rejected += record.verdict == Verdict::rejected ? 1 : 0;
+    if (record.verdict != Verdict::rolled_back) continue;
+    all.rolled_back++;
+    all.seconds_spent += record.seconds;
+  }
+  const double ordinary = all.warm_up.seconds + all.full.seconds + all.correct.seconds;
+  if (all.ordinary_steps() > 0) {
+    all.seconds_saved = ordinary / static_cast<double>(all.ordinary_steps()) * static_cast<double>(ahead);
+  }
+  return all;
+}
+
+std::string HybridStatistics::str() const {
+  char text[400];
+  std::snprintf(text, sizeof text,
+                "%lld steps computed (warm-up %lld, full %lld, corrections %lld), %lld predicted in %lld jumps\n"
+                "jumps: %lld accepted, %lld rejected, %lld rolled back; %.2f s saved, %.2f s spent on them",
+                static_cast<long long>(ordinary_steps()), static_cast<long long>(warm_up.steps),
+                static_cast<long long>(full.steps), static_cast<long long>(correct.steps),
+                static_cast<long long>(predict.steps), static_cast<long long>(predict.visits),
+                static_cast<long long>(accepted), static_cast<long long>(rejected), static_cast<long long>(rolled_back),
+                seconds_saved, seconds_spent);
+  return text;
+}
+
+void write_phases(const std::filesystem::path& file, const std::vector<PhaseRecord>& records) {
+  std::ostringstream text;
+  text.precision(std::numeric_limits<double>::max_digits10);
+  text << "step,phase,steps,seconds,loss,verdict\n";
+  for (const PhaseRecord& record : records) {
+    text << record.step << ',' << name_of(record.phase) << ',' << record.steps << ',' << record.seconds << ','
+         << record.loss << ',' << name_of(record.verdict) << '\n';
+  }
+  const std::string bytes = text.str();
+  write_file_atomically("HybridTrainer", file, {{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}});
+}
+
+Tensor to_tensor(const std::vector<PhaseRecord>& records) {
+  std::vector<double> table;
+  for (const PhaseRecord& record : records) {
+    table.insert(table.end(),
+                 {static_cast<double>(record.step), static_cast<double>(record.phase),
+                  static_cast<double>(record.steps), record.seconds, record.loss, static_cast<double>(record.verdict)});
+  }
+  return Tensor::from(table, {static_cast<int64_t>(records.size()), kColumns});
+}
+
+std::vector<PhaseRecord> records_from(const Tensor& table) {
+  const auto refuse = [&] {
+    throw ValueError("HybridTrainer", "a table of phases " + table.str(), "one that a hybrid training wrote",
+                     "Remove the checkpoint to begin anew");
+  };
+  if (table.rank() != 2 || table.size(1) != kColumns || table.dtype() != DType::f64) refuse();
+  const std::vector<double> values = table.to_vector<double>();
+  std::vector<PhaseRecord> records;
+  for (size_t i = 0; i < values.size(); i += kColumns) {
+    if (!(values[i + 1] >= 0 && values[i + 1] < 4 && values[i + 5] >= 0 && values[i + 5] < 4)) refuse();
+    records.push_back({static_cast<int64_t>(values[i]), static_cast<Phase>(static_cast<int>(values[i + 1])),
+                       static_cast<int64_t>(values[i + 2]), values[i + 3], values[i + 4],
+                       static_cast<Verdict>(static_cast<int>(values[i + 5]))});
+  }
+  return records;
+}
+
+}  // namespace ashlar::nn

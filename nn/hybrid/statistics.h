@@ -1,0 +1,56 @@
+// What the phases of a hybrid training did and cost.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar::nn {
+
+enum class Phase : uint8_t { warm_up, full, predict, correct };
+std::string_view name_of(Phase phase);
+
+/// Of a jump, said when its corrections end; `none` of all other phases and of one that runs.
+enum class Verdict : uint8_t { none, accepted, rejected, rolled_back };
+std::string_view name_of(Verdict verdict);
+
+/// One stay in a phase.
+struct PhaseRecord {
+  int64_t step = 0;  ///< of the training, predicted ones counted, when it began
+  Phase phase = Phase::warm_up;
+  int64_t steps = 0;   ///< in it so far
+  double seconds = 0;  ///< forecasts, copies and looks at the loss included, validation and checkpoints not
+  double loss = 0;     ///< mean of its last losses when it ended; of a predict phase, the last before it
+  Verdict verdict = Verdict::none;
+};
+
+struct PhaseTotal {
+  int64_t visits = 0;
+  int64_t steps = 0;
+  double seconds = 0;
+};
+
+struct HybridStatistics {
+  PhaseTotal warm_up, full, predict, correct;
+  int64_t accepted = 0, rejected = 0, rolled_back = 0;  ///< jumps
+  double seconds_saved = 0;  ///< steps of jumps that weren't rolled back, at the mean cost of an ordinary step
+  double seconds_spent = 0;  ///< in jumps, and in corrections that were rolled back
+  static HybridStatistics of(const std::vector<PhaseRecord>& records);
+  /// Steps with forward and backward pass.
+  int64_t ordinary_steps() const { return warm_up.steps + full.steps + correct.steps; }
+  /// Two lines for people.
+  std::string str() const;
+};
+
+/// CSV with a row for each record. Throws WriteError.
+void write_phases(const std::filesystem::path& file, const std::vector<PhaseRecord>& records);
+
+/// For checkpoints: f64 [records, 6], and back. Throws ValueError on another shape.
+Tensor to_tensor(const std::vector<PhaseRecord>& records);
+std::vector<PhaseRecord> records_from(const Tensor& table);
+
+}  // namespace ashlar::nn

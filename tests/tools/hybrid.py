@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""ashlar-train --hybrid killed and resumed, and ashlar-hybrid compare that goes on where it was:
+hybrid.py ASHLAR_TRAIN ASHLAR_HYBRID WORK."""
+import json
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+train, hybrid, work = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+shutil.rmtree(work, ignore_errors=True)
+data = work / "data"
+data.mkdir(parents=True)
+
+numbers = random.Random(1)
+for name, count in (("train", 2400), ("t10k", 300)):  # bright above, bright below
+    labels = bytes(numbers.randrange(2) for _ in range(count))
+    pixels = b"".join(bytes(numbers.randrange(100) + (150 if row // 8 == label else 0) for row in range(16))
+                      for label in labels)
+    (data / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
+    (data / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 4, 4) + pixels)
+
+
+def command(*arguments):
+    return [train, "mlp", "--data", str(data), "--hidden", "8", "--batch", "16", "--epochs", "4", "--hybrid",
+            *map(str, arguments)]
+
+
+def finish(arguments):
+    run = subprocess.run(arguments, capture_output=True, text=True, timeout=100)
+    assert run.returncode == 0, (arguments, run.stdout, run.stderr)
+    return run.stdout
+
+
+out = finish(command("--checkpoint", work / "first", "--save", work / "weights"))
+assert "warm-up is over" in out and "steps predicted" in out, out
+assert float(out.split()[-1]) > 0.95, out
+
+# Killed as soon as it has said something of its second half; then the rest of it.
+with subprocess.Popen(command("--checkpoint", work / "second"), stdout=subprocess.PIPE, text=True) as process:
+    for line in process.stdout:
+        if "steps predicted" in line:
+            break
+    process.kill()
+resumed = finish(command("--checkpoint", work / "second", "--save", work / "resumed"))
+assert "epoch 1  " not in resumed, resumed
+assert (work / "resumed").read_bytes() == (work / "weights").read_bytes()
+
+refused = subprocess.run(command("--checkpoint", work / "second", "--batch", "32"), capture_output=True, text=True)
+assert refused.returncode != 0 and "batch" in refused.stderr, refused
+
+# A comparison that is out of time at once, and one that goes on from a file whose last line was cut off.
+results = work / "results.jsonl"
+compare = [hybrid, "compare", "--task", "fashion", "--data", str(data), "--seeds", "1", "--tuning-seeds", "1", "--budgets",
+           "1", "--quick", "--results", str(results)]
+known = []
+while len(known) < 2:  # each call makes a run at least
+    first = subprocess.run([*compare, "--limit", "0.2"], capture_output=True, text=True, timeout=100)
+    assert first.returncode == 4 and "call again" in first.stdout, first
+    known = [json.loads(line) for line in results.read_text().splitlines()]
+assert all(row["computed"] > 0 for row in known), known
+results.write_text(results.read_text()[:-20])
+finish(compare)
+rows = [json.loads(line) for line in results.read_text().splitlines() if line.endswith("}")]
+assert rows[0] == known[0], "a run that was there was made again"
+assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "last_move"}, rows
+assert len({row["key"] for row in rows}) == len(rows), rows
+for row in rows:  # the same settings and seed on both sides
+    if row["forecaster"] != "none" and row["split"] == "test":
+        assert row["computed"] < row["steps"] or row["rolled_back"] > 0, row
+        assert any(other["forecaster"] == "none" and other["steps"] == row["computed"] for other in rows), row
+assert finish(compare).count("key") == 0 and len(results.read_text().splitlines()) == len(rows) + 1

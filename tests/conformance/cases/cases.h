@@ -23,6 +23,7 @@ void add_nonzero_cases();
 void add_integer_cases();
 void add_sort_cases();
 void add_indexing_cases();
+void add_attention_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -53,6 +54,7 @@ inline void add_all_cases() {
   add_integer_cases();
   add_sort_cases();
   add_indexing_cases();
+  add_attention_cases();
 }
 
 }  // namespace ashlar::conformance

@@ -24,6 +24,7 @@ void add_integer_cases();
 void add_sort_cases();
 void add_indexing_cases();
 void add_attention_cases();
+void add_recurrent_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -55,6 +56,7 @@ inline void add_all_cases() {
   add_sort_cases();
   add_indexing_cases();
   add_attention_cases();
+  add_recurrent_cases();
 }
 
 }  // namespace ashlar::conformance

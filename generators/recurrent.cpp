@@ -1,6 +1,7 @@
 // Steps of recurrent networks: all that follows the products with the weights, as one kernel each way.
 // operators/recurrent.cpp makes sequences of them.
 #include "schedules/generic.h"
+#include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 
@@ -9,6 +10,17 @@ template <class Gates, class Hidden>
 auto gate_of(const Gates& x, const Hidden& like, const Var& b, const Var& c) {
   const Expr n = like.extent(1);
   return [&x, n, b, c](int g) -> Value { return x(b, Value(Expr(c) + g * n)); };
+}
+
+// A thread for each element of a step's gradients, in groups over batch, gate and column: all of it is worked out
+// there.
+void schedule_gates(Cpu target, const Halide::Func& gradients, const Var&, const Var&, const Var&) {
+  generic(target, gradients);
+}
+void schedule_gates(auto, Halide::Func gradients, const Var& b, const Var& g, const Var& c) {
+  index_arithmetic();
+  Var line("line"), all("all"), thread("thread");
+  gradients.fuse(c, g, line).fuse(line, b, all).gpu_tile(all, thread, 128, Halide::TailStrategy::GuardWithIf);
 }
 
 // y = n + z (h - n),  r = σ(x_r + a_r), z = σ(x_z + a_z), n = tanh(x_n + r a_n),  a = h weight_hhᵀ + bias_hh
@@ -62,7 +74,7 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
     const auto gate = [&](const Value& of_n) { return select(Value(g) == 0, dr, select(Value(g) == 1, dz, of_n)); };
     gradients.define({b, g, c}, {gate(dn), gate(dn * r), dh * z});
   }
-  void schedule(auto target) { generic(target, gradients); }
+  void schedule(auto target) { schedule_gates(target, gradients.func(), b, g, c); }
 
  private:
   Var b{"b"}, g{"g"}, c{"c"};
@@ -120,7 +132,7 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
         select(Value(g) < 2, select(Value(g) == 0, di, df), select(Value(g) == 2, dn, dh * t * o * (1.0 - o)));
     gradients.define({b, g, c}, {of_gate, dc * f});
   }
-  void schedule(auto target) { generic(target, gradients); }
+  void schedule(auto target) { schedule_gates(target, gradients.func(), b, g, c); }
 
  private:
   Var b{"b"}, g{"g"}, c{"c"};

@@ -42,7 +42,11 @@ void check_arguments(const Descriptor& descriptor) {
               ", which callers may leave out: declare what they must give first");
     }
     if (has_default) with_default = argument.name;
-    if (argument.is_optional && descriptor.form != &Form::rows) {
+    // A form of the kernel's own says for itself what it does.
+    const FormSignature* const general[] = {&Form::plain,     &Form::pointwise,   &Form::broadcast,
+                                            &Form::reduction, &Form::contraction, &Form::movement};
+    const bool is_general = std::ranges::find(general, descriptor.form) != std::end(general);
+    if (argument.is_optional && is_general) {
       mistake(argument.name + " may be absent, which Form::rows alone can handle; declare it without absent_is()");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;

@@ -10,16 +10,16 @@ using namespace Halide::Internal;
 using Halide::Expr;
 using Halide::Func;
 
-// value_beside(value, column, index, other value, …): the value to store, its column, and for each of the others where
-// its element goes and what it is.
+// value_beside(value, column, index, other value, is per row, …): the value to store, its column, and for each of the
+// others where its element goes, what it is, and whether a row has one.
 constexpr const char* kBeside = "ashlar_marker_beside";
-constexpr size_t kFirstOther = 2;
+constexpr size_t kFirstOther = 2, kPartsOfOther = 3;
 
 class StoreBeside : public IRMutator {
  public:
   explicit StoreBeside(const std::vector<Func>& others) {
     for (const Func& other : others) {
-      others_.push_back({other.name(), other.dimensions() == 1, Func(other).output_buffer().parameter()});
+      others_.push_back({other.name(), Func(other).output_buffer().parameter()});
     }
   }
 
@@ -27,7 +27,6 @@ class StoreBeside : public IRMutator {
   using IRMutator::visit;
   struct Other {
     std::string name;
-    bool is_per_row;
     Halide::Parameter buffer;
   };
 
@@ -51,10 +50,10 @@ class StoreBeside : public IRMutator {
     const Expr is_first = simplify(first_lane(marker->args[1]) == 0 && first_lane(store->predicate));
     std::vector<Stmt> of_row;
     for (size_t i = 0; i < others_.size(); i++) {
-      const Expr& index = marker->args[kFirstOther + 2 * i];
-      const Expr& element = marker->args[kFirstOther + 2 * i + 1];
+      const Expr* const part = &marker->args[kFirstOther + kPartsOfOther * i];
+      const Expr &index = part[0], &element = part[1];
       const Other& other = others_[i];
-      if (other.is_per_row) {
+      if (is_const_one(first_lane(part[2]))) {
         of_row.push_back(Store::make(other.name, first_lane(element), first_lane(index), other.buffer, const_true(),
                                      ModulusRemainder()));
       } else {
@@ -73,6 +72,19 @@ class StoreBeside : public IRMutator {
   std::vector<Other> others_;
 };
 
+// What is left of an output's own loops: a store that goes.
+void leave_to_others(Func other) {
+  Expr& definition = values_of(other).at(0);
+  definition = make_zero(definition.type());
+  const Var row = other.args().back();
+  if (Descriptor::target.has_gpu_feature()) {
+    Var block("beside_block"), thread("beside_thread");
+    other.gpu_tile(row, block, thread, 32, Halide::TailStrategy::GuardWithIf);
+  } else {
+    other.parallel(row);
+  }
+}
+
 }  // namespace
 
 void compute_beside(const Func& out, const std::vector<Func>& others, const Var& row, const Var& column) {
@@ -90,16 +102,34 @@ void compute_beside(const Func& out, const std::vector<Func>& others, const Var&
     Rewrite in_place{{{own.back().name(), row}}, {}};
     if (own.size() == 2) in_place.variables[own[0].name()] = column;
     parts.push_back(own.size() == 2 ? column + row * buffer.dim(1).stride() : Expr(row));
-    Expr& definition = values_of(other).at(0);
-    parts.push_back(in_place(definition));
-    // What is left of its own loops: a store that goes.
-    definition = make_zero(definition.type());
-    if (Descriptor::target.has_gpu_feature()) {
-      Var block("beside_block"), thread("beside_thread");
-      other.gpu_tile(own.back(), block, thread, 32, Halide::TailStrategy::GuardWithIf);
-    } else {
-      other.parallel(own.back());
+    parts.push_back(in_place(values_of(other).at(0)));
+    parts.emplace_back(own.size() == 2 ? 0 : 1);
+    leave_to_others(other);
+  }
+  value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
+}
+
+void compute_rows_beside(const Func& out, const std::vector<Func>& others) {
+  if (others.empty()) return;
+  Expr& value = values_of(out).at(0);
+  const std::vector<Var> all = Func(out).args();
+  std::vector<Expr> parts{value, all.at(0)};
+  for (Func other : others) {
+    const std::vector<Var> own = other.args();
+    if (own.size() + 1 != all.size()) {
+      mistake("output " + other.name() + " has rank " + std::to_string(own.size()) + ", and a row of " + out.name() +
+              " has " + std::to_string(all.size() - 1) + " indices");
     }
+    Rewrite in_place;
+    Expr index = all[1];
+    for (size_t i = 0; i < own.size(); i++) {
+      in_place.variables[own[i].name()] = all[i + 1];
+      if (i > 0) index = index + all[i + 1] * other.output_buffer().dim(static_cast<int>(i)).stride();
+    }
+    parts.push_back(index);
+    parts.push_back(in_place(values_of(other).at(0)));
+    parts.emplace_back(1);
+    leave_to_others(other);
   }
   value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
 }

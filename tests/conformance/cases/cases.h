@@ -27,6 +27,8 @@ void add_nonzero_cases();
 void add_integer_cases();
 void add_sort_cases();
 void add_indexing_cases();
+void add_attention_cases();
+void add_recurrent_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -61,6 +63,8 @@ inline void add_all_cases() {
   add_integer_cases();
   add_sort_cases();
   add_indexing_cases();
+  add_attention_cases();
+  add_recurrent_cases();
 }
 
 }  // namespace ashlar::conformance

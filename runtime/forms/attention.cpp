@@ -1,0 +1,200 @@
+#include "runtime/forms/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "runtime/forms/check.h"
+#include "runtime/forms/forms.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
+
+namespace ashlar::forms {
+namespace {
+
+constexpr std::string_view kMask = "attn_mask";
+
+/// The call's tensors in the order of the kernel's inputs, [batch, heads, rows, width] or, of what a row has one,
+/// [batch, heads, rows].
+struct Operands {
+  const KernelInfo& kernel;
+  std::span<const Tensor> given;
+  std::vector<Tensor> all = {};
+
+  int index_of(std::string_view name) const {
+    int index = 0;
+    for (const Argument& argument : kernel.arguments) {
+      if (argument.role != Argument::Role::input) continue;
+      if (name == argument.name) return index;
+      index++;
+    }
+    return -1;
+  }
+  const Argument& argument(size_t index) const {
+    return argument_of(kernel, Argument::Role::input, static_cast<int>(index));
+  }
+  const Tensor& query() const { return all[static_cast<size_t>(index_of("query"))]; }
+  const Tensor& key() const { return all[static_cast<size_t>(index_of("key"))]; }
+  Tensor& mask() { return all[static_cast<size_t>(index_of(kMask))]; }
+};
+
+[[noreturn]] void refuse(const Operands& operands, std::string_view needed, std::string_view remedy) {
+  throw shape_error(operands.kernel, operands.given, needed, remedy);
+}
+
+/// With the axes that a caller's tensors of lower rank lack: [N, rows, width] has one head each.
+Tensor with_heads(Tensor x, int missing) {
+  if (missing > 0) x = x.unsqueeze(missing == 1 && x.rank() > 1 ? 1 : 0);
+  return missing > 1 ? x.unsqueeze(0) : x;
+}
+
+/// A view whose rows are dense and that nowhere steps backwards, or a copy.
+Tensor with_dense_rows(const Tensor& x) {
+  Shape strides = x.strides();
+  bool fits = strides.back() == 1 || x.shape().back() <= 1;
+  for (int axis = 0; axis < x.rank(); axis++) fits = fits && (strides[axis] >= 0 || x.shape()[axis] <= 1);
+  if (!fits) return x.contiguous();
+  for (int axis = 0; axis < x.rank(); axis++) {
+    if (x.shape()[axis] <= 1) strides[axis] = 0;
+  }
+  strides[x.rank() - 1] = 1;
+  return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
+}
+
+/// [batch, heads, queries, keys] by strides of 0 where the caller's broadcasts; of none, something to point at.
+Tensor mask_for(Operands& operands, int missing) {
+  const Tensor& query = operands.query();
+  const int64_t keys = operands.key().size(2);
+  const Shape full{query.size(0), query.size(1), query.size(2), keys};
+  const Tensor& mask = operands.mask();
+  if (!mask.defined()) return Tensor::empty({keys}, query.dtype(), query.device()).broadcast_to(full);
+  const int rank = 4 - missing;
+  if (mask.rank() > rank) refuse(operands, "an attn_mask of rank " + std::to_string(rank) + " at most", "Reshape it");
+  Tensor padded = mask;
+  while (padded.rank() < rank) padded = padded.unsqueeze(0);
+  padded = with_heads(padded, missing);
+  for (int axis = 0; axis < 4; axis++) {
+    if (padded.size(axis) != full[axis] && padded.size(axis) != 1) {
+      refuse(operands, "an attn_mask that broadcasts to [..., queries, keys] = " + full.str(), "Use reshape()");
+    }
+  }
+  if (padded.size(3) != keys) {
+    Shape rows = padded.shape();
+    rows[3] = keys;
+    padded = padded.broadcast_to(rows).contiguous();
+  }
+  return with_dense_rows(padded.to(query.dtype())).broadcast_to(full);
+}
+
+/// What sums over no keys, or no queries, are.
+std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tensor>& outputs) {
+  int index = 0;
+  for (const Tensor& output : outputs) {
+    const bool is_logarithm =
+        argument_of(kernel, Argument::Role::output, index++).name == std::string_view("logsumexp");
+    Tensor(output).fill_(is_logarithm ? -std::numeric_limits<double>::infinity() : 0.0);
+  }
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& call) try {
+  Operands operands{kernel, call.inputs, {call.inputs.begin(), call.inputs.end()}};
+  const auto count = static_cast<size_t>(kernel.count(Argument::Role::input));
+  if (operands.all.size() + 1 == count) operands.all.emplace_back();
+  Tensor& mask = operands.mask();
+  const bool is_boolean = mask.defined() && mask.dtype() == DType::boolean;
+  // 16-bit elements go through f32, and so do masks. What else doesn't fit together, key_of() says.
+  const int query_index = operands.index_of("query");
+  const DType given = call.inputs.size() > static_cast<size_t>(query_index) && call.inputs[query_index].defined()
+                          ? call.inputs[query_index].dtype()
+                          : DType::f32;
+  const bool is_narrow = given == DType::f16 || given == DType::bf16;
+  for (size_t i = 0; i < operands.all.size(); i++) {
+    Tensor& x = operands.all[i];
+    if (!x.defined()) continue;
+    const bool is_mask = &x == &mask;
+    if ((is_narrow && x.dtype() == given) || (is_mask && (is_boolean || is_floating(x.dtype())))) x = x.to(DType::f32);
+  }
+  std::vector<Tensor> needed(operands.all.begin(), operands.all.end() - (mask.defined() ? 0 : 1));
+  const KernelKey key = key_of(kernel, needed, 0, 1);
+
+  const int rank = operands.query().rank(), missing = 4 - rank;
+  for (size_t i = 0; i + 1 < operands.all.size(); i++) {
+    Tensor& x = operands.all[i];
+    const int own = rank - (4 - operands.argument(i).rank);
+    if (rank < 2 || rank > 4 || x.rank() != own) {
+      refuse(operands, "tensors [batch, heads, rows, width], [batch, rows, width] or [rows, width], all of one rank",
+             "Use reshape() or unsqueeze()");
+    }
+    x = with_dense_rows(with_heads(x, missing));
+  }
+  const Tensor &query = operands.query(), &keys = operands.key();
+  if (query.size(3) == 0)
+    refuse(operands, "a width of 1 or more", "Without it all scores are 0: take the mean of value");
+  if (keys.size(1) == 0 ? query.size(1) != 0 : query.size(1) % keys.size(1) != 0) {
+    refuse(operands, "heads of query a multiple of those of key", "Repeat the heads of key and value");
+  }
+  operands.mask() = mask_for(operands, missing);
+  std::vector<Tensor> outputs;
+  for (const Shape& shape : output_shapes(kernel, call.inputs, operands.all)) {
+    outputs.push_back(Tensor::empty(shape, DType::f32, query.device()));
+  }
+  const bool is_empty = std::ranges::any_of(operands.all, [](const Tensor& x) { return x.numel() == 0; });
+  if (is_empty) {
+    of_nothing(kernel, outputs);
+  } else {
+    // A key is seen by queries from `diagonal` behind it on: far from overflow, all.
+    constexpr int64_t kAll = int64_t{1} << 30;
+    const double scale =
+        call.scalars[0].real != 0 ? call.scalars[0].real : 1 / std::sqrt(static_cast<double>(query.size(3)));
+    const std::vector<Scalar> scalars{int64_t{call.inputs.size() == count && call.inputs.back().defined()},
+                                      call.integer(0) != 0 ? 0 : kAll, int64_t{is_boolean}, scale};
+    constexpr int64_t kMostBatches = 65535;  // the third dimension of CUDA's grids
+    for (int64_t first = 0; first < query.size(0); first += kMostBatches) {
+      std::vector<Tensor> inputs, results;
+      for (const Tensor& x : operands.all) inputs.push_back(x.slice(0, first, first + kMostBatches));
+      for (const Tensor& y : outputs) results.push_back(y.slice(0, first, first + kMostBatches));
+      launch(kernel, key, inputs, scalars, results);
+    }
+  }
+  for (size_t o = 0; o < outputs.size(); o++) {
+    Tensor& y = outputs[o];
+    const bool is_of_rows = argument_of(kernel, Argument::Role::output, static_cast<int>(o)).rank == 3;
+    Shape shape = y.shape();
+    if (missing > 0) shape.erase(1);
+    if (missing > 1) shape.erase(0);
+    y = y.reshape(shape);
+    if (is_narrow && !is_of_rows) y = y.to(given);
+  }
+  return outputs;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory(kernel.name);
+}
+
+CanonicalSizes Attention::sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Tensor &mask = inputs.back(), &result = outputs[0];
+  return {mask.size(0) * mask.size(1), mask.size(2), mask.size(3), result.size(3)};
+}
+
+std::vector<std::string> Attention::shape_names(const KernelInfo&) { return {"heads", "queries", "keys", "width"}; }
+
+std::vector<FormSample> Attention::samples(const KernelInfo& kernel, KernelKey, std::span<const int64_t> sizes) {
+  FormSample sample{{}, {int64_t{0}}};
+  for (const Argument& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::input || argument.name == kMask) continue;
+    const bool is_of_keys = argument.name == std::string_view("key") || argument.name == std::string_view("value");
+    Shape shape{1, sizes[0], is_of_keys ? sizes[2] : sizes[1]};
+    if (argument.rank == 4) shape.push_back(sizes[3]);
+    sample.inputs.push_back(shape);
+  }
+  return {sample};
+}
+
+std::vector<std::vector<int64_t>> Attention::check_shapes(const KernelInfo&) {
+  return {{1, 1, 1, 1}, {2, 33, 65, 40}, {1, 130, 257, 64}, {3, 64, 64, 128}};
+}
+
+}  // namespace ashlar::forms

@@ -1,0 +1,30 @@
+// The form of attention: queries, keys and values of any strides, [batch, heads, rows, width] as they lie, an optional
+// mask, grouped heads.
+#pragma once
+
+#include "runtime/launch/form.h"
+
+namespace ashlar::forms {
+
+/// Tensors [batch, heads, rows, width], [batch, rows, width] or [rows, width], all of one rank; keys and values may
+/// have fewer heads than queries, which then share them in groups of equal size. Rows are read where they lie if each
+/// is dense. `attn_mask` broadcasts to [..., queries, keys]: boolean (true: takes part), or floating and added. With
+/// is_causal query q sees keys 0 to q. 16-bit elements are computed in f32.
+struct Attention : FormDefaults {
+  static constexpr FormOption options[] = {{"is_causal", FormOption::Kind::boolean, false}};
+  static constexpr const char* own[] = {"diagonal", "is_boolean"};
+  static constexpr FormSignature signature{.name = "attention",
+                                           .type = "ashlar::forms::Attention",
+                                           .header = "runtime/forms/attention.h",
+                                           .options = options,
+                                           .own = own,
+                                           .scalars_last = true,
+                                           .sizes = {"heads", "queries", "keys", "width"}};
+  static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
+  static CanonicalSizes sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  static std::vector<std::string> shape_names(const KernelInfo& kernel);
+  static std::vector<FormSample> samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> shape);
+  static std::vector<std::vector<int64_t>> check_shapes(const KernelInfo& kernel);
+};
+
+}  // namespace ashlar::forms

@@ -42,7 +42,7 @@ void check_arguments(const Descriptor& descriptor) {
               ", which callers may leave out: declare what they must give first");
     }
     if (has_default) with_default = argument.name;
-    if (argument.is_optional && descriptor.form != &Form::rows) {
+    if (argument.is_optional && argument.rank >= 0 && descriptor.form != &Form::rows) {  // -1: an operator by hand
       mistake(argument.name + " may be absent, which Form::rows alone can handle; declare it without absent_is()");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;

@@ -23,6 +23,8 @@ void add_nonzero_cases();
 void add_integer_cases();
 void add_sort_cases();
 void add_indexing_cases();
+void add_convolution_cases();
+void add_pooling_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -53,6 +55,8 @@ inline void add_all_cases() {
   add_integer_cases();
   add_sort_cases();
   add_indexing_cases();
+  add_convolution_cases();
+  add_pooling_cases();
 }
 
 }  // namespace ashlar::conformance

@@ -41,6 +41,7 @@ bool register_operator(const OperatorDescription& description) {
   constexpr int kAnyRank = -1;
   const auto add = [&](const OperatorTensor& tensor, Argument::Role role) {
     descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), tensor.dtype ? -1 : 0, kAnyRank});
+    descriptor->arguments.back().is_optional = tensor.is_optional;
   };
   for (const OperatorTensor& input : description.inputs) add(input, Argument::Role::input);
   for (const OperatorScalar& scalar : description.scalars) {

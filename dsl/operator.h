@@ -24,6 +24,7 @@ namespace ashlar::dsl {
 struct OperatorTensor {
   std::string name;
   std::optional<DType> dtype = {};  ///< where it isn't the call's element type
+  bool is_optional = false;         ///< an input behind the others that callers may leave out: it is undefined then
 };
 
 struct OperatorScalar {

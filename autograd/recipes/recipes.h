@@ -10,3 +10,4 @@
 #include "autograd/recipes/reduce.h"
 #include "autograd/recipes/second_derivatives.h"
 #include "autograd/recipes/softmax.h"
+#include "autograd/recipes/window.h"

@@ -132,9 +132,13 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   const std::string& name = kernel.entry->name;
   const FormSignature& form = *kernel.descriptor.form;
   std::vector<std::string> arguments, options;
-  size_t input = 0, scalar = 0;
+  size_t input = 0, scalar = 0, optional = 0;
   for (const ArgumentDescription& a : kernel.arguments) {
-    if (a.role == Argument::Role::input) arguments.push_back("call.inputs[" + std::to_string(input++) + "]");
+    if (a.role == Argument::Role::input) {
+      const std::string at = std::to_string(input++), given = "call.inputs[" + at + "]";
+      arguments.push_back(a.is_optional ? "call.inputs.size() > " + at + " ? " + given + " : Tensor()" : given);
+      optional += a.is_optional;
+    }
     if (a.role != Argument::Role::scalar) continue;
     arguments.push_back("call.scalars[" + std::to_string(scalar++) + "]." +
                         (is_floating(a.dtype) ? "real" : "integer"));
@@ -154,7 +158,8 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   if (!options.empty()) out << "constexpr FormOption " << name << "_options[] = {" << join(options) << "};\n";
   out << "constexpr FormSignature " << name << "_signature{.name = \"" << name << "\", .type = \"\", .header = \"\""
       << (options.empty() ? "" : ", .options = " + name + "_options") << "};\nstd::vector<Tensor> " << name
-      << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call);\n  ";
+      << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call"
+      << (optional == 0 ? "" : ", " + std::to_string(optional)) << ");\n  ";
   const std::string function = "ashlar::" + name + "(" + join(arguments) + ")";
   const auto results = results_of(kernel);
   std::vector<std::string> names;

@@ -29,6 +29,8 @@ void add_sort_cases();
 void add_indexing_cases();
 void add_attention_cases();
 void add_recurrent_cases();
+void add_convolution_cases();
+void add_pooling_cases();
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();
@@ -65,6 +67,8 @@ inline void add_all_cases() {
   add_indexing_cases();
   add_attention_cases();
   add_recurrent_cases();
+  add_convolution_cases();
+  add_pooling_cases();
 }
 
 }  // namespace ashlar::conformance

@@ -1,0 +1,553 @@
+// Convolution of images, as a product of matrices whose right-hand one is never written down.
+//
+// The input is copied once into a frame: its border is there, and with a stride each class of rows and columns that are
+// read together lies by itself. There the elements that a tap reads for all outputs follow one another, `offset[tap]`
+// behind the first one's: y[o, f] = Σ_t w[o, t] frame[offset[t] + f]. What lies between two rows' outputs is worked out
+// and dropped (on the CPU) or skipped (on a GPU).
+#include "generators/window.h"
+#include "schedules/contraction_plans.h"
+
+namespace ashlar::dsl {
+namespace {
+
+Expr scalar_of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
+bool is_cpu() { return !Descriptor::target.has_gpu_feature(); }
+
+}  // namespace
+
+// frame[f,a,b,r,c] = x[a,b, r·stride + f / stride_w - top, c·stride_w + f % stride_w - left], 0 outside
+template <ElementType T>
+class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
+ public:
+  In<T, 4> x{"x", strided};
+  Scalar<int32_t> stride_h{"stride_h"}, stride_w{"stride_w"}, top{"top"}, left{"left"};
+  Out<T, 5> frame{"frame", {any_size, x.size(0), x.size(1), any_size, any_size}};
+
+  ConvolutionFrame() {
+    this->formula("frame[f,a,b,r,c] = x[a,b, r stride_h + f / stride_w - top, c stride_w + f % stride_w - left]")
+        .internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const Expr down = scalar_of(stride_h), right = scalar_of(stride_w);
+    const Expr h = r * down + f / right - scalar_of(top), w = c * right + f % right - scalar_of(left);
+    const auto clamped = [](const Expr& at, const Expr& size) {
+      return Halide::clamp(is_cpu() ? Halide::likely(at) : at, 0, size - 1);
+    };
+    const Expr rows = x.extent(2), columns = x.extent(3);
+    const Expr read = x(Value(a), Value(b), Value(clamped(h, rows)), Value(clamped(w, columns))).expr();
+    frame(f, a, b, r, c) =
+        Value(Halide::select(h < 0 || h >= rows || w < 0 || w >= columns, Halide::Internal::make_zero(read.type()),
+                             is_cpu() ? Halide::likely(read) : read));
+  }
+  void schedule(Cpu) {
+    Var row("row"), task("task");
+    const Expr width = frame.func().output_buffer().dim(0).extent();
+    const auto by_rows = [&](Halide::Stage out) {
+      out.fuse(r, b, row).fuse(row, a, row).fuse(row, f, row);
+      out.split(row, task, row, Halide::max(1, 8192 / Halide::max(1, width)), Halide::TailStrategy::GuardWithIf);
+      out.parallel(task).vectorize(c, Descriptor::target.natural_vector_size<float>(),
+                                   Halide::TailStrategy::GuardWithIf);
+    };
+    by_rows(frame.func().specialize(x.axis(3).stride() == 1 && scalar_of(stride_w) == 1));
+    by_rows(frame.func());
+  }
+  void schedule(auto) {
+    index_arithmetic();
+    Var all("all"), thread("thread");
+    frame.func()
+        .fuse(c, r, all)
+        .fuse(all, b, all)
+        .fuse(all, a, all)
+        .fuse(all, f, all)
+        .gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+  }
+
+ private:
+  Var f{"f"}, a{"a"}, b{"b"}, r{"r"}, c{"c"};
+};
+
+// offsets[t] of tap t = (c, i, j): where in the frame it reads for the first output
+template <ElementType T>
+class ConvolutionOffsets : public Kernel<ConvolutionOffsets<T>> {
+ public:
+  Scalar<int32_t> taps_h{"taps_h"}, taps_w{"taps_w"}, stride_h{"stride_h"}, stride_w{"stride_w"};
+  Scalar<int32_t> dilation_h{"dilation_h"}, dilation_w{"dilation_w"}, flipped{"flipped"};
+  Scalar<int32_t> phase_step{"phase_step"}, channel_step{"channel_step"}, row_step{"row_step"};
+  Out<T, 1> offsets{"offsets", {any_size}};
+
+  ConvolutionOffsets() {
+    this->formula("offsets[c,i,j] = where tap (i, j) of channel c reads in the frame for the first output").internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    const Expr high = scalar_of(taps_h), wide = scalar_of(taps_w), down = scalar_of(stride_h),
+               right = scalar_of(stride_w), is_flipped = scalar_of(flipped) != 0;
+    const Expr j = t % wide, i = t / wide % high, channel = t / (wide * high);
+    const Expr h = Halide::select(is_flipped, high - 1 - i, i) * scalar_of(dilation_h);
+    const Expr w = Halide::select(is_flipped, wide - 1 - j, j) * scalar_of(dilation_w);
+    offsets(t) = Value((h % down * right + w % right) * scalar_of(phase_step) + channel * scalar_of(channel_step) +
+                       h / down * scalar_of(row_step) + w / right);
+  }
+  void schedule(Cpu) { Halide::Stage(offsets.func()).unscheduled(); }
+  void schedule(auto) {
+    index_arithmetic();
+    Var thread("thread");
+    offsets.func().gpu_tile(t, thread, 128, Halide::TailStrategy::GuardWithIf);
+  }
+
+ private:
+  Var t{"t"};
+};
+
+// y[b,o,p,q] = max(low, bias[g,o] + Σ_t weight[g,o,t] frame[n image_step + g group_step + offsets[t] + f]), b = (n, g)
+// On the CPU f = p row_step + q. On a GPU an image is one row, p = 0: f = q / width row_step + q % width.
+template <ElementType T>
+class Convolution : public Kernel<Convolution<T>> {
+ public:
+  In<T, 1> frame{"frame"};
+  In<T, 3> weight{"weight", strided};  // [groups, rows, taps]
+  In<T, 1> bias{"bias"};               // [groups · rows]
+  In<i32, 1> offsets{"offsets", {weight.size(2)}};
+  Scalar<int32_t> image_step{"image_step"}, group_step{"group_step"}, row_step{"row_step"}, width{"width"},
+      reach{"reach"}, has_bias{"has_bias"};
+  Scalar<float> low{"low"};
+  Plans plans;
+  Out<T, 4> y{"y", {any_size, weight.size(1), any_size, any_size}};
+
+  Convolution() {
+    this->formula("y[b,o,p,q] = max(low, bias[o] + Σ_t weight[g,o,t] frame[offsets[t] + p row_step + q])").internal();
+    this->flops("2.0 * static_cast<double>(shapes[4].numel()) * static_cast<double>(shapes[1][2])");
+  }
+
+  void algorithm() {
+    const Expr rows = weight.extent(1), groups = weight.extent(0);
+    const auto y_extent = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
+    Expr sum;
+    if (is_cpu()) {
+      plans.declare({{.name = "one_row", .applies = rows <= kFewRows}, {.name = "rows"}});
+      define_strips();
+      sum = strip(p * scalar_of(row_step) + q, o, b);
+    } else {
+      const Expr tiles = (y_extent(0) + kTile - 1) / kTile * ((rows + kTile - 1) / kTile) * y_extent(3);
+      plans.declare({{.name = "by_element", .applies = rows <= kFewRows},
+                     {.name = "tiles", .applies = tiles >= kLeastTiles},
+                     {.name = "split"}});
+      define_product(groups);
+      sum = plan.product(q, o, b);
+    }
+    const Value added = select(Value(scalar_of(has_bias) != 0), bias(Value(bias_of(b, o))), 0.0f);
+    y(b, o, p, q) = max(Value(sum) + added, Value(low));
+  }
+
+  void schedule(Cpu) {
+    const int lanes = Descriptor::target.natural_vector_size<float>();
+    const int rows = micro_rows(), wide = micro_vectors() * lanes;
+    const auto y_extent = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
+    // A strip of the frame that stays in the first-level cache's part for one row of sums; tasks of equal work.
+    constexpr int kStrip = 1024, kWorkOfTask = 1 << 18;
+    const Expr lines = Halide::clamp(kStrip / Halide::max(1, scalar_of(row_step)), 1, Halide::max(1, y_extent(1)));
+    const Expr work = lines * Halide::max(1, y_extent(0)) * rows * Halide::max(1, weight.extent(2));
+    Var o_tile("o_tile"), o_in("o_in"), p_block("p_block"), p_in("p_in"), item("item"), task("task");
+    using Halide::TailStrategy;
+    plans.schedule(y.func(), [&](const std::string&, Halide::Stage out) {
+      out.split(o, o_tile, o_in, rows, TailStrategy::GuardWithIf)
+          .split(p, p_block, p_in, lines, TailStrategy::GuardWithIf)
+          .reorder(q, p_in, o_in, o_tile, p_block, b)
+          .fuse(o_tile, p_block, item)
+          .fuse(item, b, item)
+          .split(item, task, item, Halide::max(1, kWorkOfTask / work), TailStrategy::GuardWithIf)
+          .parallel(task)
+          .vectorize(q, lanes, TailStrategy::GuardWithIf);
+    });
+    Var f("f"), f_tile("f_tile"), f_in("f_in");
+    strip.compute_at(y.func(), item)
+        .split(f_, f_tile, f_in, wide, TailStrategy::RoundUp)
+        .split(o, o_tile, o_in, rows, TailStrategy::RoundUp)
+        .reorder(f_in, o_in, f_tile, o_tile, b)
+        .vectorize(f_in, lanes)
+        .unroll(f_in)
+        .unroll(o_in);
+    sums.compute_at(strip, f_tile).store_in(Halide::MemoryType::Stack);
+    sums.bound_extent(f_, wide).bound_extent(o, rows).bound_extent(b, 1);
+    sums.vectorize(f_, lanes).unroll(f_).unroll(o);
+    sums.update().reorder(f_, o, taps, b).vectorize(f_, lanes).unroll(f_).unroll(o);
+  }
+  void schedule(auto target) {
+    plans.schedule(y.func(), [&](const std::string&, Halide::Stage out) {
+      out.reorder(q, o, b, p);
+      plan.schedule_output(out);
+    });
+    plan.schedule_stages(y.func());
+    if (plans.chosen() == "by_element" || std::is_same_v<decltype(target), OpenCL>) index_arithmetic();
+  }
+
+ private:
+  static constexpr int kTile = 64, kLeastTiles = 24, kFewRows = 2;
+
+  bool is_one_row() const { return plans.chosen() == "one_row"; }
+  int micro_rows() const { return is_one_row() ? 1 : kMicroRows; }
+  int micro_vectors() const { return is_one_row() ? 4 : 3; }
+
+  Expr bias_of(const Expr& batch, const Expr& row) const {
+    const Expr rows = weight.extent(1);
+    return Halide::unsafe_promise_clamped(batch % weight.extent(0) * rows + Halide::min(row, rows - 1), 0,
+                                          bias.extent(0) - 1);
+  }
+  /// Where the frame of batch b begins, behind offset `tap`.
+  Expr base(const Expr& batch, const Expr& tap) const {
+    const Expr groups = weight.extent(0);
+    return batch / groups * scalar_of(image_step) + batch % groups * scalar_of(group_step) + offsets(Value(tap)).expr();
+  }
+
+  // strip(f,o,b) = sums(f,o,b) = Σ_t frame[base + f] · weight[g,o,t]: the sums in registers, strips in a cache
+  void define_strips() {
+    const Expr rows = weight.extent(1), groups = weight.extent(0);
+    taps = Halide::RDom(0, weight.extent(2), "taps");
+    // The frame is as much longer as the last vectors reach.
+    const Expr beyond = scalar_of(reach);
+    const Expr begin = Halide::unsafe_promise_clamped(base(b, taps.x), 0, frame.extent(0) - beyond);
+    const Expr row = Halide::clamp(o, 0, rows - 1);
+    sums(f_, o, b) = 0.0f;
+    sums(f_, o, b) += frame(Value(begin + f_)).expr() * weight(Value(b % groups), Value(row), Value(taps.x)).expr();
+    strip(f_, o, b) = sums(f_, o, b);
+  }
+
+  void define_product(const Expr& groups) {
+    const Expr wide = Halide::max(scalar_of(width), 1), step = scalar_of(row_step);
+    const auto frame_at = [this, wide, step](const Expr& batch, const Expr& tap, const Expr& column) {
+      const Expr at = base(batch, tap) + column / wide * step + column % wide;
+      return frame(Value(Halide::unsafe_promise_clamped(at, 0, frame.extent(0) - 1))).expr();
+    };
+    const auto weight_at = [this, groups](const Expr& batch, const Expr& row, const Expr& tap) {
+      return weight(Value(batch % groups), Value(row), Value(tap)).expr();
+    };
+    const Expr columns = y.func().output_buffer().dim(0).extent(), batches = y.func().output_buffer().dim(3).extent();
+    const ContractionProblem problem{.batches = batches,
+                                     .rows = weight.extent(1),
+                                     .columns = columns,
+                                     .inner = weight.extent(2),
+                                     .left = {weight_at, weight.axis(0).stride(), weight.axis(1).stride(),
+                                              weight.axis(2).stride(), weight.dim(3).min()},
+                                     .right = {frame_at, 0, 0, 1, 0},
+                                     .result_batch_stride = y.dim(3).stride(),
+                                     .result_row_stride = y.dim(2).stride(),
+                                     .batch = b,
+                                     .row = o,
+                                     .column = q};
+    if (plans.chosen() == "tiles") {
+      plan = tile_plan(
+          problem, {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
+          TileLoads::single, "tile", {});
+    } else if (plans.chosen() == "split") {
+      plan = split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
+    } else {
+      taps = Halide::RDom(0, weight.extent(2), "taps");
+      sums(q, o, b) = 0.0f;
+      sums(q, o, b) += frame_at(b, taps.x, Halide::min(q, columns - 1)) * weight_at(b, o, taps.x);
+      plan.product = sums;
+      plan.schedule_output = [this](Halide::Stage out) {
+        Var block("block"), thread("thread");
+        out.split(q, block, thread, 128, Halide::TailStrategy::GuardWithIf)
+            .fuse(block, o, block)
+            .fuse(block, b, block)
+            .gpu_blocks(block)
+            .gpu_threads(thread);
+        sums.compute_at(y.func(), thread).store_in(Halide::MemoryType::Register);
+        sums.bound_extent(q, 1).bound_extent(o, 1).bound_extent(b, 1);
+      };
+      plan.schedule_stages = [](Halide::Func) {};
+    }
+  }
+
+  static constexpr int kMicroRows = 4;
+  ContractionPlan plan;
+  Halide::Func strip{"strip"}, sums{"sums"};
+  Halide::RDom taps;
+  Var b{"b"}, o{"o"}, p{"p"}, q{"q"}, f_{"f"};
+};
+
+// part[s,o,t] = Σ_f dy[g,o,f] frame[g group_step + offsets[t] + f], over the s-th share of f; s = (share, g)
+template <ElementType T>
+class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
+ public:
+  In<T, 1> frame{"frame"};
+  In<T, 3> dy{"dy"};  // [groups, rows, f]: rows of outputs as far apart as the frame's
+  In<i32, 1> offsets{"offsets"};
+  Scalar<int32_t> group_step{"group_step"}, shares{"shares"};
+  Plans plans;
+  Out<T, 3> part{"part", {any_size, dy.size(1), offsets.size(0)}};
+
+  ConvolutionWeight() {
+    this->formula("part[s,o,t] = Σ_f dy[g,o,f] frame[g group_step + offsets[t] + f], the s-th share of f").internal();
+    this->flops("2.0 * static_cast<double>(shapes[1].numel()) * static_cast<double>(shapes[2][0])");
+  }
+
+  void algorithm() {
+    const Expr groups = dy.extent(0), all = dy.extent(2);
+    const Expr length = (all + scalar_of(shares) - 1) / Halide::max(scalar_of(shares), 1);
+    const auto dy_at = [this, groups, all, length](const Expr& batch, const Expr& row, const Expr& k) {
+      const Expr at = batch / groups * length + k;
+      return Halide::select(at < all,
+                            dy(Value(batch % groups), Value(row), Value(Halide::clamp(at, 0, all - 1))).expr(), 0.0f);
+    };
+    const auto frame_at = [this, groups, all, length](const Expr& batch, const Expr& k, const Expr& tap) {
+      const Expr at = batch / groups * length + Halide::min(k, length - 1);
+      const Expr place = batch % groups * scalar_of(group_step) + offsets(Value(tap)).expr() + Halide::min(at, all - 1);
+      return frame(Value(Halide::unsafe_promise_clamped(place, 0, frame.extent(0) - 1))).expr();
+    };
+    const Expr batches = part.func().output_buffer().dim(2).extent();
+    const ContractionProblem problem{.batches = batches,
+                                     .rows = dy.extent(1),
+                                     .columns = offsets.extent(0),
+                                     .inner = length,
+                                     .left = {dy_at, 0, 0, 1, 0},
+                                     .right = {frame_at, 0, 1, 0, 0},
+                                     .result_batch_stride = part.dim(2).stride(),
+                                     .result_row_stride = part.dim(1).stride(),
+                                     .batch = s,
+                                     .row = o,
+                                     .column = t};
+    if (is_cpu()) {
+      plans.declare({{.name = "packed"}});
+      plan = contraction_plans(Cpu{}, problem, {.micro_rows = 6, .depth = 512, .unroll = 4}).back();
+    } else {
+      const Expr tiles = (offsets.extent(0) + kTile - 1) / kTile * ((dy.extent(1) + kTile - 1) / kTile) * batches;
+      plans.declare({{.name = "tiles", .applies = tiles >= kLeastTiles}, {.name = "split"}});
+      plan =
+          plans.chosen() == "tiles"
+              ? tile_plan(
+                    problem,
+                    {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
+                    TileLoads::single, "tile", {})
+              : split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
+    }
+    part(s, o, t) = Value(plan.product(t, o, s));
+  }
+  void schedule(auto target) {
+    plans.schedule(part.func(), [&](const std::string&, Halide::Stage out) { plan.schedule_output(out); });
+    plan.schedule_stages(part.func());
+    if (std::is_same_v<decltype(target), OpenCL>) index_arithmetic();
+  }
+
+ private:
+  static constexpr int kTile = 64, kLeastTiles = 24;
+  ContractionPlan plan;
+  Var s{"part_index"}, o{"o"}, t{"t"};
+};
+
+// columns[a,i,j,p,q] = x[a, p·stride - padding + i·dilation, …], 0 outside
+template <ElementType T>
+class UnfoldPlanes : public Kernel<UnfoldPlanes<T>> {
+ public:
+  In<T, 3> x{"x", strided};
+  WindowScalars window;
+  Out<T, 5> columns{"columns", {x.size(0), any_size, any_size, any_size, any_size}};
+
+  UnfoldPlanes() {
+    this->formula("columns[a,i,j,p,q] = x[a, p stride - padding + i dilation, q stride - padding + j dilation]")
+        .internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const Expr outputs_h = columns.func().output_buffer().dim(1).extent(), outputs_w = width();
+    const WindowAxis rows = window.rows(Windows::sliding, x.extent(1), outputs_h);
+    const WindowAxis across = window.columns(Windows::sliding, x.extent(2), outputs_w);
+    const Value read = x(Value(a), Value(rows.inside(rows.place(p, i))), Value(across.inside(across.place(q, j))));
+    columns(a, i, j, p, q) = select(Value(rows.is_inside(p, i) && across.is_inside(q, j)), read, 0.0f);
+  }
+  void schedule(Cpu) {
+    Var row("row"), task("task");
+    columns.func()
+        .fuse(p, j, row)
+        .fuse(row, i, row)
+        .fuse(row, a, row)
+        .split(row, task, row, Halide::max(1, 8192 / Halide::max(1, width())), Halide::TailStrategy::GuardWithIf)
+        .parallel(task)
+        .vectorize(q, Descriptor::target.natural_vector_size<float>(), Halide::TailStrategy::GuardWithIf);
+  }
+  void schedule(auto) {
+    index_arithmetic();
+    Var all("all"), thread("thread");
+    columns.func()
+        .fuse(q, p, all)
+        .fuse(all, j, all)
+        .fuse(all, i, all)
+        .fuse(all, a, all)
+        .gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+  }
+
+ private:
+  Expr width() const { return columns.func().output_buffer().dim(0).extent(); }
+  Var a{"a"}, i{"i"}, j{"j"}, p{"p"}, q{"q"};
+};
+
+// x[a,h,w] = Σ columns[a,i,j,p,q] of all that lie at h = p·stride - padding + i·dilation and so for w
+template <ElementType T>
+class FoldPlanes : public Kernel<FoldPlanes<T>> {
+ public:
+  In<T, 5> columns{"columns", strided};
+  WindowScalars window;
+  Scalar<int32_t> candidates_h{"candidates_h"}, candidates_w{"candidates_w"};
+  Out<T, 3> x{"x", {columns.size(0), any_size, any_size}};
+
+  FoldPlanes() {
+    this->formula("x[a,h,w] = Σ columns[a,i,j,p,q], h = p stride - padding + i dilation and so for w").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const WindowAxis rows = window.rows(Windows::sliding, x.func().output_buffer().dim(1).extent(), columns.extent(3));
+    const WindowAxis across = window.columns(Windows::sliding, width(), columns.extent(4));
+    r = Halide::RDom(0, scalar_of(candidates_w), 0, scalar_of(candidates_h), "r");
+    const Expr p = rows.reader(h, r.y), q = across.reader(w, r.x);
+    const auto tap = [](const WindowAxis& axis, const Expr& at, const Expr& out) {
+      return Halide::unsafe_promise_clamped(Halide::clamp(axis.tap(at, out), 0, axis.taps - 1), 0, axis.taps - 1);
+    };
+    const Expr read = columns(Value(a), Value(tap(rows, h, p)), Value(tap(across, w, q)), Value(rows.inside_outputs(p)),
+                              Value(across.inside_outputs(q)))
+                          .expr();
+    total(w, h, a) = 0.0f;
+    total(w, h, a) += Halide::select(rows.reads(h, p) && across.reads(w, q), read, 0.0f);
+    x(a, h, w) = Value(total(w, h, a));
+  }
+  void schedule(auto target) {
+    by_element(target, x.func(), w, h, a, width(), scalar_of(candidates_w) * scalar_of(candidates_h), {total});
+  }
+
+ private:
+  Expr width() const { return x.func().output_buffer().dim(0).extent(); }
+  Halide::Func total{"total"};
+  Halide::RDom r;
+  Var a{"a"}, h{"h"}, w{"w"};
+};
+
+const std::vector<DType> kConvolved{DType::f32, DType::f16, DType::bf16};
+const std::vector<std::string> kForward{"convolution_frame", "convolution_offsets", "convolution"};
+const std::vector<std::string> kInput{"convolution_frame", "convolution_offsets", "convolution", "matmul",
+                                      "fold_planes"};
+const std::vector<std::string> kWeight{"convolution_frame", "convolution_offsets", "convolution_weight", "sum"};
+using Kind = FormOption::Kind;
+
+std::vector<OperatorOption> window_options(std::vector<OperatorOption> more = {}) {
+  std::vector<OperatorOption> options{{"stride", Kind::integers},
+                                      {"padding", Kind::integers},
+                                      {"dilation", Kind::integers},
+                                      {"groups", Kind::integer, 1}};
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+const bool registered =
+    register_kernel<ConvolutionFrame, f32>("convolution_frame") &&
+    register_kernel<ConvolutionOffsets, i32>("convolution_offsets") &&
+    register_kernel<Convolution, f32>("convolution") && register_kernel<ConvolutionWeight, f32>("convolution_weight") &&
+    register_kernel<UnfoldPlanes, f32>("unfold_planes") && register_kernel<FoldPlanes, f32>("fold_planes") &&
+    register_operator(
+        {.name = "conv2d",
+         .formula = "conv2d(x, weight, bias)[n,o,p,q] = activation(bias[o] + Σ_{c,i,j} weight[o,c,i,j] x[n, c, "
+                    "p stride - padding + i dilation, q stride - padding + j dilation]), x 0 outside, c in o's group",
+         .dtypes = kConvolved,
+         .inputs = {{"x"}, {"weight"}, {.name = "bias", .is_optional = true}},
+         .options = window_options({{"activation", Kind::choice, 0, {"none", "relu"}}}),
+         .outputs = {{"y"}},
+         .calls = kForward,
+         .gradients = {{"x",
+                        "conv2d_input(activated_grad(dy, y), weight, image_size(x.shape()), stride, padding, dilation, "
+                        "groups)"},
+                       {"weight",
+                        "conv2d_weight(activated_grad(dy, y), x, image_size(weight.shape()), stride, padding, "
+                        "dilation, groups)"},
+                       {"bias", "channel_sums(activated_grad(dy, y), bias.shape())"}},
+         .saved_when = {{"y", "activation == Conv2dActivation::relu"}},
+         .flops = "2.0 * static_cast<double>(shapes[3].numel()) * static_cast<double>(shapes[1].numel()) / "
+                  "static_cast<double>(shapes[1][0] + (shapes[1][0] == 0))"}) &&
+    register_operator(
+        {.name = "conv2d_input",
+         .formula = "conv2d_input(dy, weight)[n,c,h,w] = Σ weight[o,c,i,j] dy[n,o,p,q], h = p stride - padding + "
+                    "i dilation, w likewise: the gradient of conv2d with respect to x",
+         .dtypes = kConvolved,
+         .inputs = {{"dy"}, {"weight"}},
+         .options = {{"input_size", Kind::integers},
+                     {"stride", Kind::integers},
+                     {"padding", Kind::integers},
+                     {"dilation", Kind::integers},
+                     {"groups", Kind::integer, 1}},
+         .outputs = {{"dx"}},
+         .calls = kInput,
+         .gradients = {{"dy", "conv2d_without_bias(ddx, weight, stride, padding, dilation, groups)"},
+                       {"weight",
+                        "conv2d_weight(dy, ddx, image_size(weight.shape()), stride, padding, dilation, groups)"}}}) &&
+    register_operator(
+        {.name = "conv2d_weight",
+         .formula = "conv2d_weight(dy, x)[o,c,i,j] = Σ_{n,p,q} dy[n,o,p,q] x[n, c, p stride - padding + i dilation, "
+                    "q stride - padding + j dilation]: the gradient of conv2d with respect to weight",
+         .dtypes = kConvolved,
+         .inputs = {{"dy"}, {"x"}},
+         .options = {{"kernel_size", Kind::integers},
+                     {"stride", Kind::integers},
+                     {"padding", Kind::integers},
+                     {"dilation", Kind::integers},
+                     {"groups", Kind::integer, 1}},
+         .outputs = {{"dweight"}},
+         .calls = kWeight,
+         .gradients = {{"dy", "conv2d_without_bias(x, ddweight, stride, padding, dilation, groups)"},
+                       {"x",
+                        "conv2d_input(dy, ddweight, image_size(x.shape()), stride, padding, dilation, groups)"}}}) &&
+    register_operator(
+        {.name = "conv1d",
+         .formula = "conv1d(x, weight, bias)[n,o,q] = activation(bias[o] + Σ_{c,j} weight[o,c,j] x[n, c, q stride - "
+                    "padding + j dilation]), x 0 outside, c in o's group",
+         .dtypes = kConvolved,
+         .inputs = {{"x"}, {"weight"}, {.name = "bias", .is_optional = true}},
+         .options = window_options({{"activation", Kind::choice, 0, {"none", "relu"}}}),
+         .outputs = {{"y"}},
+         .calls = kForward,
+         .gradients = {{kAllInputs,
+                        "conv1d_grad(dy, x, weight, y, bias.shape(), stride, padding, dilation, groups, needs)"}},
+         .saved_when = {{"y", "activation == Conv1dActivation::relu"}}}) &&
+    register_operator(
+        {.name = "conv_transpose2d",
+         .formula =
+             "conv_transpose2d(x, weight, bias)[n,c,h,w] = bias[c] + Σ weight[o,c,i,j] x[n,o,p,q], h = p stride - "
+             "padding + i dilation, w likewise: as large as conv2d's input would be, and output_padding larger",
+         .dtypes = kConvolved,
+         .inputs = {{"x"}, {"weight"}, {.name = "bias", .is_optional = true}},
+         .options = {{"stride", Kind::integers},
+                     {"padding", Kind::integers},
+                     {"output_padding", Kind::integers},
+                     {"groups", Kind::integer, 1},
+                     {"dilation", Kind::integers}},
+         .outputs = {{"y"}},
+         .calls = kInput,
+         .gradients = {{"x", "conv2d_without_bias(dy, weight, stride, padding, dilation, groups)"},
+                       {"weight",
+                        "conv2d_weight(x, dy, image_size(weight.shape()), stride, padding, dilation, groups)"},
+                       {"bias", "channel_sums(dy, bias.shape())"}}}) &&
+    register_operator(
+        {.name = "unfold",
+         .formula = "unfold(x)[n, (c,i,j), (p,q)] = x[n, c, p stride - padding + i dilation, q stride - padding + "
+                    "j dilation], 0 outside",
+         .dtypes = kConvolved,
+         .inputs = {{"x"}},
+         .options = {{"kernel_size", Kind::integers},
+                     {"dilation", Kind::integers},
+                     {"padding", Kind::integers},
+                     {"stride", Kind::integers}},
+         .outputs = {{"y"}},
+         .calls = {"unfold_planes"},
+         .gradients = {{"x", "fold(dy, image_size(x.shape()), kernel_size, dilation, padding, stride)"}}}) &&
+    register_operator(
+        {.name = "fold",
+         .formula = "fold(x)[n,c,h,w] = Σ x[n, (c,i,j), (p,q)], h = p stride - padding + i dilation, w likewise",
+         .dtypes = kConvolved,
+         .inputs = {{"x"}},
+         .options = {{"output_size", Kind::integers},
+                     {"kernel_size", Kind::integers},
+                     {"dilation", Kind::integers},
+                     {"padding", Kind::integers},
+                     {"stride", Kind::integers}},
+         .outputs = {{"y"}},
+         .calls = {"fold_planes"},
+         .gradients = {{"x", "unfold(dy, kernel_size, dilation, padding, stride)"}}});
+
+}  // namespace ashlar::dsl

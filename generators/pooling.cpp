@@ -1,0 +1,292 @@
+// Maximum and average over windows of an image, sliding ones and adaptive ones, and their gradients: each element adds
+// up what the outputs that read it give, so nothing is scattered.
+#include "generators/window.h"
+
+namespace ashlar::dsl {
+namespace {
+
+template <class Output>
+Expr extent_of(const Output& output, int innermost) {
+  return output.func().output_buffers()[0].dim(innermost).extent();
+}
+
+}  // namespace
+
+// y[a,p,q] = max x[a,h,w] over the window of (p, q); indices[a,p,q] = h width + w of the first one, or of the last NaN
+template <ElementType T>
+class MaxPool : public Kernel<MaxPool<T>> {
+ public:
+  In<T, 3> x{"x", strided};
+  WindowScalars window;
+  Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
+  OutTuple<3, f32, i64> pooled{"pooled", {{{"y"}, {"indices"}}}, {x.size(0), any_size, any_size}};
+
+  MaxPool() {
+    this->formula("y[a,p,q] = max x[a,h,w] over a window, indices[a,p,q] = h width + w of it").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(pooled, 1));
+    const WindowAxis columns = window.columns(windows.value(), x.extent(2), width());
+    r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
+    const Expr h = rows.place(p, r.y), w = columns.place(q, r.x);
+    const Expr read = x(Value(a), Value(rows.inside(h)), Value(columns.inside(w))).expr();
+    // The largest key has the largest value, and of equal values the first place: no value is 0 in its upper half and
+    // in its lower one. Of NaN, the largest key, the last place counts.
+    const Expr order = detail::ordered_key(read), place = Halide::cast<uint32_t>(h * x.extent(2) + w);
+    const Expr low = Halide::select(order == Expr(detail::kKeyOfNan), place, Expr(0xffffffffu) - place);
+    const Expr key = (Halide::cast<uint64_t>(order) << 32) | Halide::cast<uint64_t>(low);
+    best(q, p, a) = Expr(uint64_t{0});
+    best(q, p, a) = Halide::max(
+        best(q, p, a), Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), key, Expr(uint64_t{0})));
+    const Expr found = best(q, p, a), top = Halide::cast<uint32_t>(found >> 32), rest = Halide::cast<uint32_t>(found);
+    const Expr at = Halide::select(top == Expr(detail::kKeyOfNan), rest, Expr(0xffffffffu) - rest);
+    pooled.define({a, p, q}, {Value(detail::from_ordered_key(top)), Value(Halide::cast<int64_t>(at))});
+  }
+  void schedule(auto target) {
+    by_element(target, pooled.func(), q, p, a, width(),
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best});
+  }
+
+ private:
+  Expr width() const { return extent_of(pooled, 0); }
+  Halide::Func best{"best"};
+  Halide::RDom r;
+  Var a{"a"}, p{"p"}, q{"q"};
+};
+
+// dx[a,h,w] = Σ dy[a,p,q] of the windows whose index it is
+template <ElementType T>
+class MaxPoolGrad : public Kernel<MaxPoolGrad<T>> {
+ public:
+  In<T, 3> dy{"dy", strided};
+  In<i64, 3> indices{"indices", shape_of(dy)};
+  WindowScalars window;
+  Scalar<int32_t> candidates_h{"candidates_h"}, candidates_w{"candidates_w"};
+  Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
+  Out<T, 3> dx{"dx", {dy.size(0), any_size, any_size}};
+
+  MaxPoolGrad() {
+    this->formula("dx[a,h,w] = Σ dy[a,p,q] [indices[a,p,q] = h width + w]").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
+    const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));
+    r = Halide::RDom(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "r");
+    const Expr p = rows.reader(h, r.y), q = columns.reader(w, r.x);
+    const Expr at_p = rows.inside_outputs(p), at_q = columns.inside_outputs(q);
+    const Expr is_there = p >= 0 && p < rows.outputs && q >= 0 && q < columns.outputs;
+    const Expr is_it =
+        indices(Value(a), Value(at_p), Value(at_q)).expr() == Halide::cast<int64_t>(h * extent_of(dx, 0) + w);
+    total(w, h, a) = 0.0f;
+    total(w, h, a) += Halide::select(is_there && is_it, dy(Value(a), Value(at_p), Value(at_q)).expr(), 0.0f);
+    dx(a, h, w) = Value(total(w, h, a));
+  }
+  void schedule(auto target) {
+    by_element(target, dx.func(), w, h, a, extent_of(dx, 0),
+               WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w), {total});
+  }
+
+ private:
+  Halide::Func total{"total"};
+  Halide::RDom r;
+  Var a{"a"}, h{"h"}, w{"w"};
+};
+
+/// How many elements the average of output p divides by along an axis: those inside, or with the padding.
+inline Expr counted(const WindowAxis& axis, const Expr& p, const Expr& with_padding) {
+  if (axis.windows == Windows::adaptive) return axis.end(p) - axis.start(p);
+  const Expr end = Halide::min(axis.start(p) + axis.taps, axis.size + axis.padding);
+  const Expr inside = Halide::min(end, axis.size) - Halide::max(axis.start(p), 0);
+  return Halide::select(with_padding != 0, end - axis.start(p), inside);
+}
+
+/// 1 / (elements of the window of (p, q)), or 1 / divisor unless that is 0.
+inline Expr share_of(const WindowAxis& rows, const Expr& p, const WindowAxis& columns, const Expr& q,
+                     const Expr& with_padding, const Expr& divisor) {
+  const Expr count = counted(rows, p, with_padding) * counted(columns, q, with_padding);
+  return Halide::cast<float>(Halide::select(divisor != 0, divisor, count));
+}
+
+// y[a,p,q] = Σ x[a,h,w] over the window of (p, q) / its count
+template <ElementType T>
+class AvgPool : public Kernel<AvgPool<T>> {
+ public:
+  In<T, 3> x{"x", strided};
+  WindowScalars window;
+  Scalar<int32_t> with_padding{"with_padding"}, divisor{"divisor"};
+  Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
+  Out<T, 3> y{"y", {x.size(0), any_size, any_size}};
+
+  AvgPool() {
+    this->formula("y[a,p,q] = Σ x[a,h,w] over a window / its count").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(y, 1));
+    const WindowAxis columns = window.columns(windows.value(), x.extent(2), extent_of(y, 0));
+    r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
+    const Expr read =
+        x(Value(a), Value(rows.inside(rows.place(p, r.y))), Value(columns.inside(columns.place(q, r.x)))).expr();
+    total(q, p, a) = 0.0f;
+    total(q, p, a) += Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), read, 0.0f);
+    const Expr divided_by = share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
+    y(a, p, q) = Value(total(q, p, a)) / Value(divided_by);
+  }
+  void schedule(auto target) {
+    by_element(target, y.func(), q, p, a, extent_of(y, 0),
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total});
+  }
+
+ private:
+  Halide::Func total{"total"};
+  Halide::RDom r;
+  Var a{"a"}, p{"p"}, q{"q"};
+};
+
+// dx[a,h,w] = Σ dy[a,p,q] / count of the windows with (h, w)
+template <ElementType T>
+class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
+ public:
+  In<T, 3> dy{"dy", strided};
+  WindowScalars window;
+  Scalar<int32_t> with_padding{"with_padding"}, divisor{"divisor"};
+  Scalar<int32_t> candidates_h{"candidates_h"}, candidates_w{"candidates_w"};
+  Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
+  Out<T, 3> dx{"dx", {dy.size(0), any_size, any_size}};
+
+  AvgPoolGrad() {
+    this->formula("dx[a,h,w] = Σ dy[a,p,q] / count of the windows with (h, w)").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
+    const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));
+    r = Halide::RDom(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "r");
+    const Expr p = rows.reader(h, r.y), q = columns.reader(w, r.x);
+    const Expr read = dy(Value(a), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr();
+    const Expr divided_by = share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
+    total(w, h, a) = 0.0f;
+    total(w, h, a) += Halide::select(rows.reads(h, p) && columns.reads(w, q), read / divided_by, 0.0f);
+    dx(a, h, w) = Value(total(w, h, a));
+  }
+  void schedule(auto target) {
+    by_element(target, dx.func(), w, h, a, extent_of(dx, 0),
+               WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w), {total});
+  }
+
+ private:
+  Halide::Func total{"total"};
+  Halide::RDom r;
+  Var a{"a"}, h{"h"}, w{"w"};
+};
+
+const std::vector<DType> kPooled{DType::f32, DType::f16, DType::bf16};
+using Kind = FormOption::Kind;
+
+const std::vector<OperatorOption> kMaxOptions{{"kernel_size", Kind::integers},
+                                              {"stride", Kind::integers},
+                                              {"padding", Kind::integers},
+                                              {"dilation", Kind::integers},
+                                              {"ceil_mode", Kind::boolean}};
+const std::vector<OperatorOption> kAvgOptions{{"kernel_size", Kind::integers},
+                                              {"stride", Kind::integers},
+                                              {"padding", Kind::integers},
+                                              {"ceil_mode", Kind::boolean},
+                                              {"count_include_pad", Kind::boolean, 1},
+                                              {"divisor_override", Kind::integer, 0}};
+
+std::vector<OperatorOption> with_input_size(std::vector<OperatorOption> options) {
+  options.insert(options.begin(), {"input_size", Kind::integers});
+  return options;
+}
+
+const bool registered =
+    register_kernel<MaxPool, f32>("max_pool_planes") && register_kernel<MaxPoolGrad, f32>("max_pool_planes_grad") &&
+    register_kernel<AvgPool, f32>("avg_pool_planes") && register_kernel<AvgPoolGrad, f32>("avg_pool_planes_grad") &&
+    register_operator(
+        {.name = "max_pool2d_with_indices",
+         .formula = "max_pool2d_with_indices(x).y[n,c,p,q] = max x[n,c,h,w] over h = p stride - padding + i dilation, "
+                    "w likewise; indices = h width + w of the first such",
+         .dtypes = kPooled,
+         .inputs = {{"x"}},
+         .options = kMaxOptions,
+         .outputs = {{"y"}, {"indices", DType::i64}},
+         .calls = {"max_pool_planes"},
+         .gradients = {{"x",
+                        "max_pool2d_grad(dy, indices, image_size(x.shape()), kernel_size, stride, padding, "
+                        "dilation, ceil_mode)"}}}) &&
+    register_operator(
+        {.name = "max_pool2d_grad",
+         .formula = "max_pool2d_grad(dy, indices)[n,c,h,w] = Σ dy[n,c,p,q] [indices[n,c,p,q] = h width + w]",
+         .dtypes = kPooled,
+         .inputs = {{"dy"}, {"indices", DType::i64}},
+         .options = with_input_size(kMaxOptions),
+         .outputs = {{"dx"}},
+         .calls = {"max_pool_planes_grad"},
+         .gradients = {{"dy", "at_pooled_places(ddx, indices)"}}}) &&
+    register_operator(
+        {.name = "adaptive_max_pool2d_with_indices",
+         .formula =
+             "adaptive_max_pool2d_with_indices(x).y[n,c,p,q] = max x[n,c,h,w] over floor(p H / P) ≤ h < ceil((p + 1) "
+             "H / P), w likewise; indices = h width + w of the first such",
+         .dtypes = kPooled,
+         .inputs = {{"x"}},
+         .options = {{"output_size", Kind::integers}},
+         .outputs = {{"y"}, {"indices", DType::i64}},
+         .calls = {"max_pool_planes"},
+         .gradients = {{"x", "adaptive_max_pool2d_grad(dy, indices, image_size(x.shape()))"}}}) &&
+    register_operator(
+        {.name = "adaptive_max_pool2d_grad",
+         .formula = "adaptive_max_pool2d_grad(dy, indices)[n,c,h,w] = Σ dy[n,c,p,q] [indices[n,c,p,q] = h width + w]",
+         .dtypes = kPooled,
+         .inputs = {{"dy"}, {"indices", DType::i64}},
+         .options = {{"input_size", Kind::integers}},
+         .outputs = {{"dx"}},
+         .calls = {"max_pool_planes_grad"},
+         .gradients = {{"dy", "at_pooled_places(ddx, indices)"}}}) &&
+    register_operator(
+        {.name = "avg_pool2d",
+         .formula = "avg_pool2d(x)[n,c,p,q] = mean x[n,c,h,w] over p stride - padding ≤ h < … + kernel_size, "
+                    "w likewise",
+         .dtypes = kPooled,
+         .inputs = {{"x"}},
+         .options = kAvgOptions,
+         .outputs = {{"y"}},
+         .calls = {"avg_pool_planes"},
+         .gradients = {{"x",
+                        "avg_pool2d_grad(dy, image_size(x.shape()), kernel_size, stride, padding, ceil_mode, "
+                        "count_include_pad, divisor_override)"}}}) &&
+    register_operator({.name = "avg_pool2d_grad",
+                       .formula = "avg_pool2d_grad(dy)[n,c,h,w] = Σ dy[n,c,p,q] / count of the windows with (h, w)",
+                       .dtypes = kPooled,
+                       .inputs = {{"dy"}},
+                       .options = with_input_size(kAvgOptions),
+                       .outputs = {{"dx"}},
+                       .calls = {"avg_pool_planes_grad"},
+                       .gradients = {{"dy",
+                                      "avg_pool2d(ddx, kernel_size, stride, padding, ceil_mode, count_include_pad, "
+                                      "divisor_override)"}}}) &&
+    register_operator(
+        {.name = "adaptive_avg_pool2d",
+         .formula =
+             "adaptive_avg_pool2d(x)[n,c,p,q] = mean x[n,c,h,w] over floor(p H / P) ≤ h < ceil((p + 1) H / P), w "
+             "likewise",
+         .dtypes = kPooled,
+         .inputs = {{"x"}},
+         .options = {{"output_size", Kind::integers}},
+         .outputs = {{"y"}},
+         .calls = {"avg_pool_planes"},
+         .gradients = {{"x", "adaptive_avg_pool2d_grad(dy, image_size(x.shape()))"}}}) &&
+    register_operator(
+        {.name = "adaptive_avg_pool2d_grad",
+         .formula = "adaptive_avg_pool2d_grad(dy)[n,c,h,w] = Σ dy[n,c,p,q] / count of the windows with (h, w)",
+         .dtypes = kPooled,
+         .inputs = {{"dy"}},
+         .options = {{"input_size", Kind::integers}},
+         .outputs = {{"dx"}},
+         .calls = {"avg_pool_planes_grad"},
+         .gradients = {{"dy", "adaptive_avg_pool2d(ddx, image_size(dy.shape()))"}}});
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,122 @@
+// Windows that slide over the two axes of an image, as convolution, pooling, unfold and fold share them: where output
+// p's tap i reads, and which outputs read at h. Positions and sizes are below 2²¹ (operators/window.h checks).
+#pragma once
+
+#include "dsl/kernel.h"
+#include "schedules/lowering/index_arithmetic.h"
+
+namespace ashlar::dsl {
+
+/// floor(a / n) for |a| < 2²¹ and n ≥ 1, by a product with 1/n: (a + ½) / n is at least ½/n from every integer, and
+/// the error of the product is less. Vectors of integers have no division on any target.
+inline Expr small_quotient(const Expr& a, const Expr& n) {
+  return Halide::cast<int32_t>(
+      Halide::floor((Halide::cast<float>(a) + 0.5f) * (1.0f / Halide::cast<float>(Halide::max(n, 1)))));
+}
+
+/// How the windows of an output lie: at equal steps, or as many as there are outputs, which together cover all
+/// (PyTorch's adaptive pooling).
+enum class Windows : uint8_t { sliding, adaptive };
+
+/// One of the axes: outputs p in [0, outputs) read h in [0, size), by taps i in [0, taps).
+struct WindowAxis {
+  Windows windows;
+  Expr size, outputs, taps, stride, padding, dilation;
+
+  Expr start(const Expr& p) const {
+    return windows == Windows::sliding ? p * stride - padding : small_quotient_of_product(p, size, outputs);
+  }
+  /// One after the last element of an adaptive window.
+  Expr end(const Expr& p) const { return size - small_quotient_of_product(outputs - 1 - p, size, outputs); }
+  /// Where tap i of output p reads.
+  Expr place(const Expr& p, const Expr& i) const {
+    return windows == Windows::sliding ? start(p) + i * dilation : start(p) + i;
+  }
+  Expr is_inside(const Expr& p, const Expr& i) const {
+    const Expr h = place(p, i);
+    return windows == Windows::sliding ? h >= 0 && h < size : h < end(p);
+  }
+  Expr inside(const Expr& h) const {
+    return Halide::unsafe_promise_clamped(Halide::clamp(h, 0, size - 1), 0, size - 1);
+  }
+
+  // The other way round: the c-th output that may read h, c in [0, candidates), and by which tap.
+  Expr reader(const Expr& h, const Expr& c) const {
+    return windows == Windows::sliding ? small_quotient(h + padding, stride) - c
+                                       : small_quotient_of_product(h, outputs, size) + c;
+  }
+  Expr tap(const Expr& h, const Expr& p) const {
+    return windows == Windows::sliding ? small_quotient(h - start(p), dilation) : h - start(p);
+  }
+  Expr reads(const Expr& h, const Expr& p) const {
+    if (windows == Windows::adaptive) return p < outputs && start(p) <= h && h < end(p);
+    const Expr t = tap(h, p);
+    return p >= 0 && p < outputs && t >= 0 && t < taps && start(p) + t * dilation == h;
+  }
+  Expr inside_outputs(const Expr& p) const {
+    return Halide::unsafe_promise_clamped(Halide::clamp(p, 0, outputs - 1), 0, outputs - 1);
+  }
+
+ private:
+  // floor(a b / n): the host's check holds for the product, too
+  static Expr small_quotient_of_product(const Expr& a, const Expr& b, const Expr& n) {
+    return small_quotient(a * b, n);
+  }
+};
+
+/// The scalars of a kernel that say how windows lie; as a member, declared between inputs and outputs.
+struct WindowScalars {
+  Scalar<int32_t> taps_h{"taps_h"}, taps_w{"taps_w"}, stride_h{"stride_h"}, stride_w{"stride_w"};
+  Scalar<int32_t> padding_h{"padding_h"}, padding_w{"padding_w"}, dilation_h{"dilation_h"}, dilation_w{"dilation_w"};
+
+  WindowAxis rows(Windows windows, const Expr& size, const Expr& outputs) const {
+    return {windows, size, outputs, of(taps_h), of(stride_h), of(padding_h), of(dilation_h)};
+  }
+  WindowAxis columns(Windows windows, const Expr& size, const Expr& outputs) const {
+    return {windows, size, outputs, of(taps_w), of(stride_w), of(padding_w), of(dilation_w)};
+  }
+  static Expr of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
+};
+
+/// Elements of planes [a, h, w], each with reductions of its own (`stages`, over the same indices): vectors along w and
+/// rows in parallel on the CPU, a thread each on a GPU. `terms`: of each reduction, for the size of a task.
+inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr& width,
+                       const Expr& terms, const std::vector<Halide::Func>& stages) {
+  const int lanes = Descriptor::target.natural_vector_size<float>();
+  Var vector("vector"), lane("lane"), row("row"), task("task");
+  constexpr int kTermsOfTask = 1 << 15;
+  const Expr rows_of_task = Halide::max(1, kTermsOfTask / Halide::max(1, width * Halide::max(terms, 1)));
+  out.split(w, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+      .fuse(h, a, row)
+      .split(row, task, row, rows_of_task, Halide::TailStrategy::GuardWithIf)
+      .parallel(task)
+      .vectorize(lane);
+  for (Halide::Func stage : stages) {
+    stage.compute_at(out, vector).store_in(Halide::MemoryType::Stack).bound_extent(w, lanes);
+    stage.bound_extent(h, 1).bound_extent(a, 1).vectorize(w);
+    for (int u = 0; u < stage.num_update_definitions(); u++) {
+      std::vector<Halide::VarOrRVar> order{w};
+      for (const Halide::RVar& r : stage.rvars(u)) order.emplace_back(r);
+      stage.update(u).reorder(order).vectorize(w);
+    }
+  }
+}
+inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr&, const Expr&,
+                       const std::vector<Halide::Func>& stages) {
+  index_arithmetic();
+  constexpr int kThreads = 128;
+  Var block("block"), thread("thread"), line("line"), all("all");
+  // Rows are short, so the threads of a block go over all of a plane; only a plane's indices are fused.
+  Var plane("plane");
+  out.fuse(w, h, plane)
+      .split(plane, block, thread, kThreads, Halide::TailStrategy::GuardWithIf)
+      .fuse(block, a, all)
+      .gpu_blocks(all)
+      .gpu_threads(thread);
+  for (Halide::Func stage : stages) {
+    stage.compute_at(out, thread).store_in(Halide::MemoryType::Register);
+    stage.bound_extent(w, 1).bound_extent(h, 1).bound_extent(a, 1);
+  }
+}
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,357 @@
+// Convolutions by frames (generators/convolution.cpp): what lies where in a frame is said here.
+#include "ashlar/ops/convolution.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "ashlar/ops/binary.h"
+#include "ashlar/ops/matmul.h"
+#include "ashlar/ops/reduction.h"
+#include "operators/window.h"
+#include "runtime/forms/check.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
+
+namespace ashlar {
+namespace {
+
+const KernelKey kF32{.elements = {DType::f32}};
+// The CPU's vectors reach so far beyond the last output.
+constexpr int64_t kSlack = 128;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+/// x[a, b, h, w] with its border, rows and columns that are read together side by side: [phases, a, b, rows, columns].
+struct Frame {
+  Tensor elements;  ///< all of them, and kSlack more
+  Pair strides;     ///< of the convolution that reads it
+  int64_t a = 0, b = 0, rows = 0, columns = 0;
+
+  int64_t plane() const { return rows * columns; }
+  int64_t phase_step() const { return a * b * plane(); }
+};
+
+/// The frame that outputs of this size read. `reads_beyond`: zeros behind it will be read, too.
+Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool reads_beyond) {
+  Frame frame{{}, window.stride, x.size(0), x.size(1)};
+  const auto side = [&](int axis) { return outputs[axis] + (window.extent(axis) - 1) / window.stride[axis]; };
+  frame.rows = side(0);
+  frame.columns = side(1);
+  const int64_t phases = std::min(window.stride[0], window.extent(0)) * window.stride[1],
+                size = frame.phase_step() * phases;
+  const bool is_itself = !reads_beyond && phases == 1 && x.is_contiguous() && window.padding == Pair{0, 0} &&
+                         frame.rows == x.size(2) && frame.columns == x.size(3) && x.device().kind != DeviceKind::cpu;
+  if (is_itself) {
+    frame.elements = x.reshape({x.numel()});
+    return frame;
+  }
+  const Tensor all = Tensor::empty({size + kSlack}, DType::f32, x.device());
+  all.slice(0, size, size + kSlack).fill_(0);
+  const Tensor out = all.slice(0, 0, size).reshape({phases, frame.a, frame.b, frame.rows, frame.columns});
+  const std::array inputs{x};
+  const std::array<Scalar, 4> scalars{window.stride[0], window.stride[1], window.padding[0], window.padding[1]};
+  launch(kernels::convolution_frame, kF32, inputs, scalars, std::span(&out, 1));
+  frame.elements = all;
+  return frame;
+}
+
+/// offsets[(c, i, j)] for `channels`, `channel_step` apart.
+Tensor offsets_of(const Frame& frame, const Window& window, int64_t channels, int64_t channel_step, bool is_flipped) {
+  const Tensor offsets =
+      Tensor::empty({channels * window.taps[0] * window.taps[1]}, DType::i32, frame.elements.device());
+  const std::array<Scalar, 10> scalars{window.taps[0],     window.taps[1],     window.stride[0],    window.stride[1],
+                                       window.dilation[0], window.dilation[1], int64_t{is_flipped}, frame.phase_step(),
+                                       channel_step,       frame.columns};
+  launch(kernels::convolution_offsets, {.elements = {DType::i32}}, {}, scalars, std::span(&offsets, 1));
+  return offsets;
+}
+
+/// y[n, (g,o), p, q] = max(low, bias + Σ weight[g, o, t] · frame), `weight` in three axes, of any strides.
+Tensor convolved(const Frame& frame, const Tensor& offsets, const Tensor& weight, const Tensor& bias,
+                 const Pair& outputs, float low) {
+  const int64_t groups = weight.size(0), rows = weight.size(1), images = frame.a;
+  const Tensor y = Tensor::empty({images, groups * rows, outputs[0], outputs[1]}, DType::f32, weight.device());
+  const bool is_cpu = weight.device().kind == DeviceKind::cpu;
+  const int64_t image_step = frame.b * frame.plane();
+  const std::array<Scalar, 7> scalars{image_step,
+                                      frame.b / groups * frame.plane(),
+                                      frame.columns,
+                                      outputs[1],
+                                      (outputs[0] - 1) * frame.columns + outputs[1] + kSlack,
+                                      int64_t{bias.defined()},
+                                      low};
+  // Images and groups stand along the third dimension of the grid, which CUDA limits.
+  const int64_t at_once = is_cpu ? images : std::max<int64_t>(1, 65535 / groups);
+  for (int64_t first = 0; first < images; first += at_once) {
+    const int64_t count = std::min(at_once, images - first);
+    const Tensor out = y.slice(0, first, first + count)
+                           .reshape(is_cpu ? Shape{count * groups, rows, outputs[0], outputs[1]}
+                                           : Shape{count * groups, rows, 1, outputs[0] * outputs[1]});
+    const std::array inputs{frame.elements.slice(0, first * image_step), weight,
+                            bias.defined() ? bias.contiguous() : frame.elements.slice(0, 0, 1), offsets};
+    launch(kernels::convolution, kF32, inputs, scalars, std::span(&out, 1));
+  }
+  return y;
+}
+
+std::string described(const Tensor& x, const Tensor& weight, const Tensor& bias = {}) {
+  return "x: " + x.str() + ", weight: " + weight.str() + (bias.defined() ? ", bias: " + bias.str() : "");
+}
+
+void check_groups(const char* operation, int64_t groups, int64_t outputs, const std::string& came) {
+  if (groups < 1 || outputs % groups != 0) {
+    throw ValueError(operation, std::to_string(groups) + " groups for " + came, "groups that divide the channels",
+                     "Set groups to a divisor of both numbers of channels");
+  }
+}
+
+void check_device(const char* operation, const Tensor& x, const Tensor& y) {
+  if (y.defined() && x.device() != y.device()) {
+    throw DeviceError(operation, x.str() + " and " + y.str(), "all tensors on one device", "Copy with to(Device)");
+  }
+  if (y.defined() && x.dtype() != y.dtype()) {
+    throw DTypeError(operation, x.str() + " and " + y.str(), "one dtype", "Convert one of them with to(dtype)");
+  }
+}
+
+Tensor without_batch_unless(const Tensor& y, bool has_batch) { return has_batch ? y : y.squeeze(0); }
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Axes& stride, const Axes& padding,
+              const Axes& dilation, int64_t groups, Conv2dActivation activation) try {
+  constexpr const char* kName = "conv2d";
+  const Tensor images = as_images(kName, as_f32(kName, x)), filters = as_f32(kName, weight);
+  check_device(kName, x, weight);
+  check_device(kName, x, bias);
+  if (weight.rank() != 4 || groups < 1 || weight.size(1) * groups != images.size(1) ||
+      (bias.defined() && bias.shape() != Shape{weight.size(0)})) {
+    throw ShapeError(kName, described(x, weight, bias) + " and " + std::to_string(groups) + " groups",
+                     "x [n, c, h, w], weight [o, c / groups, kh, kw], bias [o]",
+                     "Check the numbers of channels, and groups");
+  }
+  const int64_t out_channels = weight.size(0), inner = weight.size(1);
+  check_groups(kName, groups, out_channels, described(x, weight));
+  const Window window = window_of(kName, {weight.size(2), weight.size(3)}, stride, padding, dilation);
+  const Pair outputs{window.outputs(kName, 0, images.size(2)), window.outputs(kName, 1, images.size(3))};
+  Tensor y;
+  if (images.size(0) * out_channels == 0) {
+    y = Tensor::empty({images.size(0), out_channels, outputs[0], outputs[1]}, DType::f32, x.device());
+  } else if (inner == 0 || images.numel() == 0 || filters.numel() == 0) {
+    throw ShapeError(kName, described(x, weight), "at least one channel and one tap",
+                     "Skip the call where there is none");
+  } else {
+    const Frame frame = frame_of(images, window, outputs, false);
+    const Tensor offsets = offsets_of(frame, window, inner, frame.plane(), false);
+    const Tensor matrices = filters.contiguous().reshape({groups, out_channels / groups, offsets.numel()});
+    y = convolved(frame, offsets, matrices, bias.defined() ? as_f32(kName, bias) : bias, outputs,
+                  activation == Conv2dActivation::relu ? 0.0F : kNone);
+  }
+  return without_batch_unless(y, x.rank() == 4).to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("conv2d");
+}
+
+Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_size, const Axes& stride,
+                    const Axes& padding, const Axes& dilation, int64_t groups) try {
+  constexpr const char* kName = "conv2d_input";
+  const Tensor images = as_images(kName, as_f32(kName, dy)), filters = as_f32(kName, weight);
+  check_device(kName, dy, weight);
+  if (weight.rank() != 4 || images.size(1) != weight.size(0)) {
+    throw ShapeError(kName, "dy: " + dy.str() + ", weight: " + weight.str(),
+                     "dy [n, o, p, q], weight [o, c / groups, kh, kw]", "Check the numbers of channels");
+  }
+  check_groups(kName, groups, weight.size(0), "weight: " + weight.str());
+  const int64_t n = images.size(0), rows = weight.size(0) / groups, channels = weight.size(1);
+  const Window window = window_of(kName, {weight.size(2), weight.size(3)}, stride, padding, dilation);
+  const Pair size = pair_of(kName, "input_size", input_size, -1, 0);
+  for (int axis = 0; axis < 2; axis++) {
+    if (window.outputs(kName, axis, size[axis]) == images.size(2 + axis)) continue;
+    throw ShapeError(
+        kName, "dy: " + dy.str() + " for an input of " + input_size.str(),
+        "the size that conv2d gives for such an input: " + std::to_string(window.outputs(kName, axis, size[axis])) +
+            " along axis " + std::to_string(axis - 2),
+        "Check stride, padding and dilation");
+  }
+  const Shape shape{n, groups * channels, size[0], size[1]};
+  Tensor dx;
+  if (shape.numel() == 0 || images.numel() == 0 || filters.numel() == 0) {
+    dx = Tensor::zeros(shape, DType::f32, dy.device());
+  } else if (window.stride == Pair{1, 1} && window.padding[0] < window.extent(0) &&
+             window.padding[1] < window.extent(1)) {
+    // The same sum over dy, the taps in reverse: as much padding as makes it x's size.
+    Window back = window;
+    for (int axis = 0; axis < 2; axis++) back.padding[axis] = window.extent(axis) - 1 - window.padding[axis];
+    const Frame frame = frame_of(images, back, size, false);
+    const Tensor offsets = offsets_of(frame, back, rows, frame.plane(), true);
+    const Tensor turned = filters.reshape({groups, rows, channels, window.taps[0] * window.taps[1]})
+                              .permute({0, 2, 1, 3})
+                              .contiguous()
+                              .reshape({groups, channels, offsets.numel()});
+    dx = convolved(frame, offsets, turned, {}, size, kNone);
+  } else {
+    // Each output's share of each tap, then all that fall on one place.
+    const int64_t taps = window.taps[0] * window.taps[1], places = images.size(2) * images.size(3);
+    const Tensor matrices = filters.contiguous().reshape({1, groups, rows, channels * taps});
+    const Tensor columns =
+        matmul(matrices, images.contiguous().reshape({n, groups, rows, places}), {.transpose_a = true});
+    dx = fold(columns.reshape({n, groups * channels * taps, places}), input_size, Shape{window.taps[0], window.taps[1]},
+              dilation, padding, stride);
+  }
+  return without_batch_unless(dx, dy.rank() == 4).to(dy.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("conv2d_input");
+}
+
+Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size, const Axes& stride,
+                     const Axes& padding, const Axes& dilation, int64_t groups) try {
+  constexpr const char* kName = "conv2d_weight";
+  const Tensor grads = as_images(kName, as_f32(kName, dy)), images = as_images(kName, as_f32(kName, x));
+  check_device(kName, dy, x);
+  check_groups(kName, groups, grads.size(1), "dy: " + dy.str());
+  check_groups(kName, groups, images.size(1), "x: " + x.str());
+  const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
+  const Pair outputs{window.outputs(kName, 0, images.size(2)), window.outputs(kName, 1, images.size(3))};
+  if (grads.size(0) != images.size(0) || grads.size(2) != outputs[0] || grads.size(3) != outputs[1]) {
+    throw ShapeError(kName, "dy: " + dy.str() + ", x: " + x.str(),
+                     "dy of " + Shape{images.size(0), grads.size(1), outputs[0], outputs[1]}.str(),
+                     "Check stride, padding and dilation");
+  }
+  const int64_t rows = grads.size(1) / groups, channels = images.size(1) / groups;
+  const Shape shape{grads.size(1), channels, window.taps[0], window.taps[1]};
+  if (shape.numel() == 0 || grads.numel() == 0 || images.numel() == 0)
+    return Tensor::zeros(shape, dy.dtype(), dy.device());
+  // Images beside each other in each channel, so that all of them are one sum.
+  const Frame frame = frame_of(images.permute({1, 0, 2, 3}), window, outputs, window.taps != Pair{1, 1});
+  const Tensor offsets = offsets_of(frame, window, channels, frame.b * frame.plane(), false);
+  Window plain;
+  const Frame of_dy = frame_of(grads.permute({1, 0, 2, 3}), plain, {frame.rows, frame.columns}, false);
+  const int64_t inner = frame.b * frame.plane(), taps = offsets.numel();
+  const Tensor left = of_dy.elements.slice(0, 0, groups * rows * inner).reshape({groups, rows, inner});
+  // On a GPU, so many shares of the sum that there's work for all of it; the sizes alone say how many.
+  constexpr int64_t kTile = 64, kTiles = 512, kLeastShare = 1024;
+  const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
+  const int64_t shares = dy.device().kind == DeviceKind::cpu
+                             ? 1
+                             : std::clamp(std::min(kTiles / tiles, inner / kLeastShare), int64_t{1}, int64_t{256});
+  const Tensor parts = Tensor::empty({shares * groups, rows, taps}, DType::f32, dy.device());
+  const std::array inputs{frame.elements, left, offsets};
+  const std::array<Scalar, 2> scalars{channels * inner, shares};
+  launch(kernels::convolution_weight, kF32, inputs, scalars, std::span(&parts, 1));
+  const Tensor whole = shares == 1 ? parts : sum(parts.reshape({shares, groups * rows, taps}), {0});
+  return whole.reshape(shape).to(dy.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("conv2d_weight");
+}
+
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Axes& stride, const Axes& padding,
+              const Axes& dilation, int64_t groups, Conv1dActivation activation) try {
+  constexpr const char* kName = "conv1d";
+  if (!x.defined() || !weight.defined() || (x.rank() != 2 && x.rank() != 3) || weight.rank() != 3) {
+    throw ShapeError(kName, described(x, weight, bias), "x [n, c, l] or [c, l], weight [o, c / groups, k]",
+                     "Use reshape() or unsqueeze()");
+  }
+  const auto along = [&](const char* name, const Axes& given, int64_t otherwise, int64_t across) {
+    if (given.rank() > 1) {
+      throw ValueError(kName, std::string(name) + " = " + given.str(), "one number",
+                       "Leave out what isn't of the axis");
+    }
+    return Shape{across, given.empty() ? otherwise : given[0]};
+  };
+  return conv2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, along("stride", stride, 1, 1),
+                along("padding", padding, 0, 0), along("dilation", dilation, 1, 1), groups,
+                static_cast<Conv2dActivation>(activation))
+      .squeeze(-2);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("conv1d");
+}
+
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Axes& stride,
+                        const Axes& padding, const Axes& output_padding, int64_t groups, const Axes& dilation) try {
+  constexpr const char* kName = "conv_transpose2d";
+  const Tensor images = as_images(kName, x);
+  check_device(kName, x, weight);
+  check_device(kName, x, bias);
+  check_groups(kName, groups, images.size(1), "x: " + x.str());
+  if (weight.rank() != 4 || weight.size(0) != images.size(1) ||
+      (bias.defined() && bias.shape() != Shape{weight.size(1) * groups})) {
+    throw ShapeError(kName, described(x, weight, bias), "x [n, o, p, q], weight [o, c / groups, kh, kw], bias [c]",
+                     "Check the numbers of channels, and groups");
+  }
+  const Window window = window_of(kName, {weight.size(2), weight.size(3)}, stride, padding, dilation);
+  const Pair more = pair_of(kName, "output_padding", output_padding, 0, 0);
+  Shape size;
+  for (int axis = 0; axis < 2; axis++) {
+    if (more[axis] >= std::max(window.stride[axis], window.dilation[axis])) {
+      throw ValueError(kName, "output_padding = " + output_padding.str(), "less than the stride or the dilation",
+                       "Pad the result with pad()");
+    }
+    size.push_back((images.size(2 + axis) - 1) * window.stride[axis] - 2 * window.padding[axis] + window.extent(axis) +
+                   more[axis]);
+    if (size.back() < 1) {
+      throw ShapeError(kName, described(x, weight), "a result of at least one element", "Pad less");
+    }
+  }
+  // In f32, so that the bias is added before the sum is rounded.
+  const Tensor y = conv2d_input(as_f32(kName, x), as_f32(kName, weight), size, stride, padding, dilation, groups);
+  if (!bias.defined()) return y.to(x.dtype());
+  return add(y, as_f32(kName, bias).reshape({bias.numel(), 1, 1})).to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("conv_transpose2d");
+}
+
+Tensor unfold(const Tensor& x, const Axes& kernel_size, const Axes& dilation, const Axes& padding,
+              const Axes& stride) try {
+  constexpr const char* kName = "unfold";
+  const Tensor images = as_images(kName, as_f32(kName, x));
+  const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
+  const int64_t n = images.size(0), c = images.size(1);
+  const Pair outputs{window.outputs(kName, 0, images.size(2)), window.outputs(kName, 1, images.size(3))};
+  const Tensor y =
+      Tensor::empty({n, c * window.taps[0] * window.taps[1], outputs[0] * outputs[1]}, DType::f32, x.device());
+  if (y.numel() > 0 && images.numel() == 0) y.fill_(0);
+  if (y.numel() > 0 && images.numel() > 0) {
+    const std::array inputs{
+        forms::as_declared(kernels::unfold_planes, 0, images, {n * c, images.size(2), images.size(3)})};
+    const Tensor out = y.reshape({n * c, window.taps[0], window.taps[1], outputs[0], outputs[1]});
+    launch(kernels::unfold_planes, kF32, inputs, window.scalars(), std::span(&out, 1));
+  }
+  return without_batch_unless(y, x.rank() == 4).to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("unfold");
+}
+
+Tensor fold(const Tensor& x, const Axes& output_size, const Axes& kernel_size, const Axes& dilation,
+            const Axes& padding, const Axes& stride) try {
+  constexpr const char* kName = "fold";
+  const Tensor given = as_f32(kName, x);
+  if (x.rank() != 2 && x.rank() != 3) {
+    throw ShapeError(kName, x.str(), "columns [n, c kh kw, places], or [c kh kw, places]", "Use reshape()");
+  }
+  const Tensor columns = x.rank() == 3 ? given : given.unsqueeze(0);
+  const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
+  const Pair size = pair_of(kName, "output_size", output_size, 0, 0);
+  const Pair outputs{window.outputs(kName, 0, size[0]), window.outputs(kName, 1, size[1])};
+  const int64_t taps = window.taps[0] * window.taps[1], n = columns.size(0), c = columns.size(1) / taps;
+  if (columns.size(1) != c * taps || columns.size(2) != outputs[0] * outputs[1]) {
+    throw ShapeError(kName, x.str() + " for an image of " + output_size.str(),
+                     "columns of " + Shape{n, c * taps, outputs[0] * outputs[1]}.str(),
+                     "Check kernel_size, stride, padding and dilation");
+  }
+  const Tensor y = Tensor::empty({n, c, size[0], size[1]}, DType::f32, x.device());
+  if (y.numel() > 0) {
+    const std::array inputs{forms::as_declared(kernels::fold_planes, 0, columns,
+                                               {n * c, window.taps[0], window.taps[1], outputs[0], outputs[1]})};
+    const std::array<Scalar, 8> of_window = window.scalars();
+    std::array<Scalar, 10> scalars{0, 0, 0, 0, 0, 0, 0, 0, window.candidates(0), window.candidates(1)};
+    std::copy(of_window.begin(), of_window.end(), scalars.begin());
+    const Tensor out = y.reshape({n * c, size[0], size[1]});
+    launch(kernels::fold_planes, kF32, inputs, scalars, std::span(&out, 1));
+  }
+  return without_batch_unless(y, x.rank() == 3).to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("fold");
+}
+
+}  // namespace ashlar

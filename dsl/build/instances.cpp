@@ -42,7 +42,8 @@ void check_arguments(const Descriptor& descriptor) {
               ", which callers may leave out: declare what they must give first");
     }
     if (has_default) with_default = argument.name;
-    if (argument.is_optional && descriptor.form != &Form::rows) {
+    const bool is_by_hand = !descriptor.calls.empty();
+    if (argument.is_optional && !is_by_hand && descriptor.form != &Form::rows) {
       mistake(argument.name + " may be absent, which Form::rows alone can handle; declare it without absent_is()");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;

@@ -230,7 +230,7 @@ class NonzeroSum : public ReductionKernel<NonzeroSum<T>, T> {
   void algorithm() {
     const Axis& k = this->make_axis();
     this->total(this->outer, this->part, this->inner) =
-        sum(k, Value(Halide::cast<int32_t>(is_nonzero(this->element(k)).expr())));
+        sum(k, Value(Halide::select(is_nonzero(this->element(k)).expr(), Expr(1), Expr(0))));
     y(this->outer, this->part, this->inner) =
         Value(Halide::cast<int64_t>(Value(this->total(this->outer, this->part, this->inner)).expr()));
   }

@@ -1,5 +1,9 @@
 #include "dsl/operator.h"
 
+#include <algorithm>
+
+#include "dsl/operator_defaults.h"
+
 namespace ashlar::dsl {
 namespace {
 
@@ -11,7 +15,7 @@ struct OwnedSignature {
   FormSignature signature{};
 };
 
-std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& description) {
+std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& description, bool scalars_last) {
   auto owned = std::make_shared<OwnedSignature>();
   owned->description = description;
   owned->choices.reserve(description.options.size());
@@ -20,14 +24,20 @@ std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& de
     for (const std::string& choice : option.choices) choices.push_back(choice.c_str());
     owned->options.push_back({option.name.c_str(), option.kind, option.default_value, "", choices});
   }
-  owned->signature = {.name = owned->description.name.c_str(), .type = "", .header = "", .options = owned->options};
+  owned->signature = {.name = owned->description.name.c_str(),
+                      .type = "",
+                      .header = "",
+                      .options = owned->options,
+                      .scalars_last = scalars_last};
   return owned;
 }
 
 }  // namespace
 
-bool register_operator(const OperatorDescription& description) {
-  const auto owned = signature_of(description);
+bool register_operator(const OperatorDescription& description) { return register_operator(description, {}); }
+
+bool register_operator(const OperatorDescription& description, const OperatorDefaults& defaults) {
+  const auto owned = signature_of(description, defaults.scalars_last);
   auto descriptor = std::make_shared<Descriptor>();
   descriptor->kernel = description.name;
   descriptor->formula = description.formula;
@@ -43,9 +53,14 @@ bool register_operator(const OperatorDescription& description) {
     descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), tensor.dtype ? -1 : 0, kAnyRank});
     descriptor->arguments.back().is_optional = tensor.is_optional;
   };
-  for (const OperatorTensor& input : description.inputs) add(input, Argument::Role::input);
+  for (const OperatorTensor& input : description.inputs) {
+    add(input, Argument::Role::input);
+    descriptor->arguments.back().is_optional = std::ranges::count(defaults.optional_inputs, input.name) > 0;
+  }
   for (const OperatorScalar& scalar : description.scalars) {
     descriptor->arguments.push_back({scalar.name, Argument::Role::scalar, scalar.dtype, -1, 0});
+    const auto given = defaults.scalars.find(scalar.name);
+    if (given != defaults.scalars.end()) descriptor->arguments.back().default_value = given->second;
   }
   for (const OperatorTensor& output : description.outputs) add(output, Argument::Role::output);
 

@@ -1,4 +1,7 @@
-// sum, mean, max, prod and argmax in the canonical form [outer, reduced, inner].
+// sum, mean, max, min, prod, argmax and argmin in the canonical form [outer, reduced, inner].
+#include <optional>
+
+#include "dsl/operator.h"
 #include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
@@ -54,7 +57,43 @@ class Max : public ReductionKernel<Max<T, A>, T> {
   }
   void algorithm() {
     const Axis& k = this->make_axis();
-    this->total(this->outer, this->part, this->inner) = max(k, this->element(k));
+    if constexpr (std::is_same_v<T, i64>) {
+      this->total(this->outer, this->part, this->inner) = max_of_numbers(k, this->element(k));
+    } else {
+      this->total(this->outer, this->part, this->inner) = max(k, this->element(k));
+    }
+    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+  }
+};
+
+// y[o,p,i] = min_k x[o,k,i] over part p, NaN if any is NaN
+template <ElementType T, ElementType A>
+class Min : public ReductionKernel<Min<T, A>, T> {
+ public:
+  Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  Min() {
+    this->formula("y[o,p,i] = min_k x[o,k,i], k in part p").form(Form::reduction);
+    this->gradient("x", "max_grad(dy, x, y, axes, keepdim)");
+    this->flops("static_cast<double>(shapes[0].numel())");
+  }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    if constexpr (std::is_same_v<T, i64>) {
+      // ~x = -1 - x turns the order round, of every integer.
+      Reduction flipped = max_of_numbers(k, ~this->element(k));
+      flipped.finish = [](Value v) { return ~v; };
+      this->total(this->outer, this->part, this->inner) = flipped;
+    } else {
+      // A smallest 0 is +0, whatever the order of zeros. By its bits: LLVM takes -0 for 0.
+      Reduction smallest = max(k, -this->element(k));
+      smallest.finish = [positive = smallest.finish](Value v) {
+        const Value bits = Halide::reinterpret<uint32_t>(positive(v).expr()), zero = Expr(0u);
+        const Value negative = select(bits == zero, zero, bits ^ Value(Expr(0x80000000u)));
+        return Value(Halide::reinterpret<float>(negative.expr()));
+      };
+      this->total(this->outer, this->part, this->inner) = smallest;
+    }
     y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
   }
 };
@@ -74,44 +113,58 @@ class Product : public ReductionKernel<Product<T, A>, T> {
     const Axis& k = this->make_axis();
     const auto times = [](const Values& a, const Values& b) { return Values{a[0] * b[0]}; };
     this->total(this->outer, this->part, this->inner) =
-        reduce(k, {this->element(k)}, {.init = {1.0}, .step = times, .merge = times});
+        reduce(k, {this->element(k)},
+               {.init = {Value(Halide::Internal::make_one(this->element(k).type()))}, .step = times, .merge = times});
     y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
   }
 };
 
-// y[o,0,i] = the first k of the largest x[o,k,i], or of the first NaN. In two passes when there are parts:
-// argmax_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the largest key's
-// index.
-template <ElementType T>
-class Argmax : public ReductionKernel<Argmax<T>, T> {
+// y[o,0,i] = the first k of the largest (Sign 1) or smallest (Sign -1) x[o,k,i], or of the first NaN. In two passes
+// when there are parts: …_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the
+// largest key's index.
+template <ElementType T, int Sign>
+class IndexOfExtremum : public ReductionKernel<IndexOfExtremum<T, Sign>, T> {
  public:
   Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
-  Argmax() {
-    this->formula("y[o,0,i] = argmax_k x[o,k,i]").form(Form::reduction).passes("argmax_parts", "argmax_last");
+  IndexOfExtremum() {
+    const std::string name = Sign > 0 ? "argmax" : "argmin";
+    this->formula("y[o,0,i] = " + name + "_k x[o,k,i]").form(Form::reduction).passes(name + "_parts", "argmax_last");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
   void algorithm() {
     const Axis& k = this->make_axis();
-    this->total(this->outer, this->part, this->inner) = argmax(k, this->element(k));
+    const Value x = this->element(k);
+    this->total(this->outer, this->part, this->inner) = argmax(k, Sign > 0 ? x : -x);
     y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
   }
 };
-
 template <ElementType T>
-class ArgmaxParts : public ReductionKernel<ArgmaxParts<T>, T> {
+using Argmax = IndexOfExtremum<T, 1>;
+template <ElementType T>
+using Argmin = IndexOfExtremum<T, -1>;
+
+template <ElementType T, int Sign>
+class IndexOfExtremumParts : public ReductionKernel<IndexOfExtremumParts<T, Sign>, T> {
  public:
   Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
-  ArgmaxParts() { this->formula("y[o,p,i] = key of argmax_k x[o,k,i], k in part p").form(Form::movement).internal(); }
+  IndexOfExtremumParts() {
+    const std::string name = Sign > 0 ? "argmax" : "argmin";
+    this->formula("y[o,p,i] = key of " + name + "_k x[o,k,i], k in part p").form(Form::movement).internal();
+  }
   void algorithm() {
     const Axis& k = this->make_axis();
-    const Value index = Value(this->part) * this->chunk + k;
+    const Value index = Value(this->part) * this->chunk + k, x = this->element(k);
     const auto key = [](Value packed) { return packed; };
-    this->total(this->outer, this->part, this->inner) = max_of_keys(k, argmax_key(index, this->element(k)), key);
+    this->total(this->outer, this->part, this->inner) = max_of_keys(k, argmax_key(index, Sign > 0 ? x : -x), key);
     y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
   }
 };
+template <ElementType T>
+using ArgmaxParts = IndexOfExtremumParts<T, 1>;
+template <ElementType T>
+using ArgminParts = IndexOfExtremumParts<T, -1>;
 
 template <ElementType T>
 class ArgmaxLast : public ReductionKernel<ArgmaxLast<T>, T> {
@@ -128,13 +181,140 @@ class ArgmaxLast : public ReductionKernel<ArgmaxLast<T>, T> {
   }
 };
 
+// y[o,p,i] = Σ_k f(x[o,k,i]) over part p, whose parts `sum` adds up
+struct SummedFunction {
+  std::string name;
+  std::string formula;
+  Value (*value)(Value x, Value p);
+};
+template <ElementType T>
+class SumOf : public ReductionKernel<SumOf<T>, T> {
+ public:
+  Scalar<float> p{"p", 0.0f};
+  Out<f32, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  void bind(const SummedFunction& f) {
+    f_ = f;
+    this->formula("y[o,p,i] = Σ_k " + f.formula + ", k in part p").form(Form::reduction).of_none(OfNone::zero);
+    this->internal().passes(f.name, "sum");
+  }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    this->total(this->outer, this->part, this->inner) = sum(k, f_.value(this->element(k), p));
+    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+  }
+
+ private:
+  SummedFunction f_;
+};
+bool add_sum_of(const SummedFunction& f) {
+  return register_bound_kernel<SumOf, f32>(f.name, [f](auto& kernel) { kernel.bind(f); });
+}
+
+// NaN is not 0; subnormal numbers aren't on any target, since their bits are looked at.
+Value is_nonzero(const Value& x) {
+  if (!x.type().is_float()) return x != Value(Halide::Internal::make_zero(x.type()));
+  return Expr(Halide::reinterpret(Halide::UInt(x.type().bits()), x.expr()) << 1 != 0);
+}
+
+// y[o,p,i] = |{k : x[o,k,i] ≠ 0, k in part p}|, whose parts `sum` adds up
+template <ElementType T>
+class NonzeroSum : public ReductionKernel<NonzeroSum<T>, T> {
+ public:
+  Out<i64, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
+
+  NonzeroSum() {
+    this->formula("y[o,p,i] = |{k : x[o,k,i] ≠ 0, k in part p}|").form(Form::reduction).of_none(OfNone::zero);
+    this->internal().passes("nonzero_sum", "sum");
+  }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    this->total(this->outer, this->part, this->inner) =
+        sum(k, Value(Halide::select(is_nonzero(this->element(k)).expr(), Expr(1), Expr(0))));
+    y(this->outer, this->part, this->inner) =
+        Value(Halide::cast<int64_t>(Value(this->total(this->outer, this->part, this->inner)).expr()));
+  }
+};
+
+// ---- operators written by hand (operators/reduction.cpp)
+// -----------------------------------------------------------------------------------
+
+const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
+const std::vector<DType> kAny{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32,
+                              DType::i16, DType::i8,  DType::u8,   DType::u16, DType::u32, DType::boolean};
+
+struct AxesOperator {
+  std::string name, formula;
+  std::vector<DType> dtypes;
+  std::vector<std::string> calls;
+  std::string gradient = {};
+  std::vector<OperatorScalar> scalars = {};
+  std::optional<DType> result = {};
+};
+bool add_axes_operator(const AxesOperator& op) {
+  OperatorDescription description{
+      .name = op.name,
+      .formula = op.formula,
+      .dtypes = op.dtypes,
+      .inputs = {{"x"}},
+      .scalars = op.scalars,
+      .options = {{"axes", FormOption::Kind::integers}, {"keepdim", FormOption::Kind::boolean}},
+      .outputs = {{"y", op.result}},
+      .calls = op.calls,
+      .flops = "static_cast<double>(shapes[0].numel())"};
+  if (!op.gradient.empty()) description.gradients = {{"x", op.gradient, {}}};
+  return register_operator(description);
+}
+
+const std::vector<DType> kOrdered{DType::f32, DType::f16, DType::bf16, DType::i64};
+
 const bool registered =
     register_kernel_pairs<Sum, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>, Pair<i64, i64>>(
         "sum") &&
     register_kernel_pairs<Mean, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("mean") &&
-    register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>>("max") &&
-    register_kernel_pairs<Product, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("prod") &&
+    register_kernel_pairs<Max, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<i64, i64>>("max") &&
+    register_kernel_pairs<Min, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<i64, i64>>("min") &&
+    register_kernel_pairs<Product, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>, Pair<i64, i64>>(
+        "prod") &&
     register_kernel<Argmax, f32, f16, bf16>("argmax") && register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") &&
-    register_kernel<ArgmaxLast, i64>("argmax_last");
+    register_kernel<Argmin, f32>("argmin") && register_kernel<ArgminParts, f32>("argmin_parts") &&
+    register_kernel<ArgmaxLast, i64>("argmax_last") && register_kernel<NonzeroSum, f32, boolean>("nonzero_sum") &&
+    add_sum_of({"sum_of_abs", "|x[o,k,i]|", [](Value x, Value) -> Value { return abs(x); }}) &&
+    add_sum_of({"sum_of_squares", "x[o,k,i]²", [](Value x, Value) -> Value { return x * x; }}) &&
+    add_sum_of({"sum_of_powers", "|x[o,k,i]|^p", [](Value x, Value p) -> Value { return pow(abs(x), p); }});
+
+const bool operators_registered =
+    add_axes_operator(
+        {"amax", "amax(x, axes) = max(x, axes)", kOrdered, {"max"}, "max_grad(dy, x, y, axes, keepdim)"}) &&
+    add_axes_operator(
+        {"amin", "amin(x, axes) = min(x, axes)", kOrdered, {"min"}, "max_grad(dy, x, y, axes, keepdim)"}) &&
+    add_axes_operator({"count_nonzero",
+                       "count_nonzero(x, axes) = |{k : x[k] ≠ 0}|: NaN counts",
+                       kAny,
+                       {"nonzero_sum"},
+                       {},
+                       {},
+                       DType::i64}) &&
+    add_axes_operator({"any",
+                       "any(x, axes) = whether some x[k] ≠ 0; of none, false",
+                       kAny,
+                       {"nonzero_sum", "cast"},
+                       {},
+                       {},
+                       DType::boolean}) &&
+    add_axes_operator({"all",
+                       "all(x, axes) = whether every x[k] ≠ 0; of none, true",
+                       kAny,
+                       {"nonzero_sum", "eq"},
+                       {},
+                       {},
+                       DType::boolean}) &&
+    add_axes_operator({"norm",
+                       "norm(x, p, axes) = (Σ_k |x[k]|^p)^(1/p); max |x[k]| for p = ∞, min |x[k]| for -∞, "
+                       "|{k : x[k] ≠ 0}| for 0",
+                       kFloats,
+                       {"sum_of_abs", "sum_of_squares", "sum_of_powers", "nonzero_sum", "max", "min", "abs", "pow"},
+                       "norm_grad(dy, x, y, p, axes, keepdim)",
+                       {{"p"}}});
 
 }  // namespace ashlar::dsl

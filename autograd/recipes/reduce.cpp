@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/recipes/extremum.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
@@ -79,6 +81,29 @@ Tensor var_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepd
   return mul(unreduce(scaled, axes, keepdim, x.shape()), sub(values, mean)).to(x.dtype());
 }
 
+Tensor std_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim,
+                double correction) {
+  const Tensor deviation = in_arithmetic(y), zero = number(0, deviation);
+  const Tensor half = div(in_arithmetic(dy), mul(deviation, number(2, deviation)));
+  const Tensor upstream = where(eq(deviation, zero), zero, half);
+  return var_grad(upstream, in_arithmetic(x), axes, keepdim, correction).to(x.dtype());
+}
+
+Tensor norm_grad(const Tensor& dy, const Tensor& x, const Tensor& y, double p, const Shape& axes, bool keepdim) {
+  if (p == 0) return Tensor::zeros_like(x);
+  const Tensor values = in_arithmetic(x), zero = number(0, values), upstream = in_arithmetic(dy);
+  const auto over_x = [&](const Tensor& t) { return unreduce(t, axes, keepdim, x.shape()); };
+  if (p == 1) return mul(over_x(upstream), sign(values)).to(x.dtype());
+  if (std::isinf(p)) {
+    return mul(sign(values), max_grad(upstream, abs(values), in_arithmetic(y), axes, keepdim)).to(x.dtype());
+  }
+  const Tensor total = over_x(in_arithmetic(y));
+  const Tensor ratio = div(abs(values), total);
+  const Tensor power = p == 2 ? ratio : pow(ratio, number(p - 1, values));
+  const Tensor slope = mul(over_x(upstream), mul(sign(values), power));
+  return where(eq(p < 1 ? values : total, zero), zero, slope).to(x.dtype());
+}
+
 Tensor logsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim) {
   const Tensor total = unreduce(in_arithmetic(y), axes, keepdim, x.shape());
   const Tensor share = exp(sub(in_arithmetic(x), total));
@@ -97,6 +122,19 @@ Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keep
 
 Tensor cumsum_grad(const Tensor& dy, int64_t axis) {
   return dy.rank() == 0 ? dy : cumsum(dy.flip(axis), axis).flip(axis);
+}
+
+Tensor cumprod_grad(const Tensor& dy, const Tensor& x, int64_t axis) {
+  if (x.rank() == 0) return dy;
+  const Tensor values = in_arithmetic(x), upstream = in_arithmetic(dy), zero = number(0, values),
+               one = number(1, values);
+  const Tensor is_zero = eq(values, zero);
+  const Tensor zeros_so_far = cumsum(is_zero.to(values.dtype()), axis);
+  const Tensor is_before = eq(zeros_so_far, zero), is_first = logical_and(is_zero, eq(zeros_so_far, one));
+  const auto from_here_on = [&](const Tensor& product) { return cumsum_grad(mul(upstream, product), axis); };
+  const Tensor before = div(from_here_on(cumprod(values, axis)), values);
+  const Tensor at_first = from_here_on(cumprod(where(is_first, one, values), axis));
+  return where(is_before, before, where(is_first, at_first, zero)).to(x.dtype());
 }
 
 template Tensor unreduce(const Tensor&, const Shape&, bool, const Shape&);

@@ -131,8 +131,8 @@ bool has_shape_rule(const KernelSummary& kernel) {
 void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   const std::string& name = kernel.entry->name;
   const FormSignature& form = *kernel.descriptor.form;
-  std::vector<std::string> arguments, options;
-  size_t input = 0, scalar = 0, optional = 0;
+  std::vector<std::string> arguments, scalars, options;
+  size_t input = 0, optional = 0;
   for (const ArgumentDescription& a : kernel.arguments) {
     if (a.role == Argument::Role::input) {
       const std::string at = std::to_string(input++), given = "call.inputs[" + at + "]";
@@ -140,9 +140,10 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
       optional += a.is_optional;
     }
     if (a.role != Argument::Role::scalar) continue;
-    arguments.push_back("call.scalars[" + std::to_string(scalar++) + "]." +
-                        (is_floating(a.dtype) ? "real" : "integer"));
+    scalars.push_back("call.scalars[" + std::to_string(scalars.size()) + "]." +
+                      (is_floating(a.dtype) ? "real" : "integer"));
   }
+  if (!form.scalars_last) arguments.insert(arguments.end(), scalars.begin(), scalars.end());
   for (const FormOption& option : form.options) {
     arguments.push_back(from_call(kernel, option, options.size()));
     if (!option.choices.empty()) {
@@ -154,10 +155,12 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
                       kKinds[static_cast<size_t>(option.kind)] + ", " + std::to_string(option.default_value) +
                       (option.choices.empty() ? "}" : ", \"\", " + name + "_" + option.name + "}"));
   }
+  if (form.scalars_last) arguments.insert(arguments.end(), scalars.begin(), scalars.end());
   if (input == 0) arguments.push_back("call.device");
   if (!options.empty()) out << "constexpr FormOption " << name << "_options[] = {" << join(options) << "};\n";
   out << "constexpr FormSignature " << name << "_signature{.name = \"" << name << "\", .type = \"\", .header = \"\""
-      << (options.empty() ? "" : ", .options = " + name + "_options") << "};\nstd::vector<Tensor> " << name
+      << (options.empty() ? "" : ", .options = " + name + "_options")
+      << (form.scalars_last ? ", .scalars_last = true" : "") << "};\nstd::vector<Tensor> " << name
       << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call"
       << (optional == 0 ? "" : ", " + std::to_string(optional)) << ");\n  ";
   const std::string function = "ashlar::" + name + "(" + join(arguments) + ")";

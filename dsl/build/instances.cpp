@@ -45,8 +45,9 @@ void check_arguments(const Descriptor& descriptor) {
     // A form of the kernel's own says for itself what it does.
     const FormSignature* const general[] = {&Form::plain,     &Form::pointwise,   &Form::broadcast,
                                             &Form::reduction, &Form::contraction, &Form::movement};
+    const bool is_by_hand = !descriptor.calls.empty();
     const bool is_general = std::ranges::find(general, descriptor.form) != std::end(general);
-    if (argument.is_optional && argument.rank >= 0 && is_general) {  // -1: an operator by hand
+    if (argument.is_optional && !is_by_hand && is_general) {
       mistake(argument.name + " may be absent, which Form::rows alone can handle; declare it without absent_is()");
     }
     seen_output = seen_output || argument.role == Argument::Role::output;

@@ -10,6 +10,7 @@
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/promotion.h"
+#include "runtime/forms/unrounded_reduction.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -56,11 +57,12 @@ Canonical canonical_of(const Split& split) {
   return result;
 }
 
-/// How many elements of x[outer, reduced, inner] one part reduces, by shape and kind of device alone, so that results
-/// don't depend on the load. Few results would leave most of a device idle: a contiguous reduction (inner = 1) occupies
-/// one work-group, otherwise one serves a run of neighbouring results. Work-groups over columns, unlike those over
-/// rows, are so long that they should all be resident at once: a second round of them leaves the device half empty.
-int64_t chunk_for(const Shape& x, DeviceKind kind) {
+}  // namespace
+
+// Few results would leave most of a device idle: a contiguous reduction (inner = 1) occupies one work-group, otherwise
+// one serves a run of neighbouring results. Work-groups over columns, unlike those over rows, are so long that they
+// should all be resident at once: a second round of them leaves the device half empty.
+int64_t reduction_chunk(const Shape& x, DeviceKind kind) {
   const int64_t outer = x[0], reduced = x[1], inner = x[2];
   const bool is_cpu = kind == DeviceKind::cpu, is_contiguous = inner == 1;
   const bool by_vectors = inner >= 128 && inner % 4 == 0;
@@ -73,6 +75,8 @@ int64_t chunk_for(const Shape& x, DeviceKind kind) {
   const int64_t chunk = (reduced + parts - 1) / parts, step = is_contiguous ? 1024 : 64;
   return (chunk + step - 1) / step * step;
 }
+
+namespace {
 
 double result_of_none(OfNone result) {
   switch (result) {
@@ -126,17 +130,156 @@ std::vector<Tensor> run_pass(const KernelInfo& kernel, const KernelKey& key, std
   return outputs;
 }
 
-/// Integers and bool are added up in i64, and stay that, as in PyTorch.
-bool is_summed_in_i64(const KernelInfo& kernel, const Tensor& x) {
+/// Integers and bool are reduced in i64.
+bool is_reduced_in_i64(const KernelInfo& kernel, const Tensor& x) {
   return x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
          has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind);
 }
 
+/// And stay that, as in PyTorch, but for the largest and the smallest: what has no value without elements is one of
+/// them.
+bool is_promoted_to_i64(const KernelInfo& kernel, const Tensor& x) {
+  return is_reduced_in_i64(kernel, x) && kernel.of_none != OfNone::refused;
+}
+
+/// A reduction of one tensor whose axes and dtype are settled.
+struct Work {
+  const KernelInfo& kernel;
+  KernelKey key;
+  double scale;  ///< 1 / the number of elements of one result
+  std::span<const Scalar> scalars;
+};
+
+/// Whether the kernel reduces results of its own, or those of another kernel, in whatever order they come: then one of
+/// its passes may take in one axis, and another the rest.
+bool takes_axes_apart(const KernelInfo& kernel) { return kernel.parts == nullptr || kernel.parts == &kernel; }
+
+/// The kernel's other passes, over what its first has left in y[outer, parts, inner].
+Work behind_first_pass(const Work& work, const Tensor& y) {
+  const KernelInfo& last = work.kernel.last ? *work.kernel.last : work.kernel;
+  KernelKey key = work.key;
+  key.elements = {y.dtype(), last.element_count == 2 ? y.dtype() : KernelKey().elements[1]};
+  return {last, key, work.scale, work.scalars};
+}
+
+/// x[outer, reduced, inner] in one pass, or in two where it is long: y[outer, 1, inner].
+Tensor reduce_canonical(const Work& work, const Tensor& x) {
+  const int64_t count = x.size(1);
+  const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
+  const bool has_parts = chunk < count;
+  const KernelInfo& first = has_parts && work.kernel.parts ? *work.kernel.parts : work.kernel;
+  std::vector<Tensor> y = run_pass(first, work.key, std::span(&x, 1), chunk,
+                                   scalars_of(first, chunk, has_parts ? 1.0 : work.scale, work.scalars));
+  if (!has_parts) return y[0];
+  const Work last = behind_first_pass(work, y[0]);
+  const int64_t parts = y[0].size(1);
+  return run_pass(last.kernel, last.key, y, parts, scalars_of(last.kernel, parts, work.scale, work.scalars))[0];
+}
+
+/// Of separated axes, a first pass over one of them: x[outer, reduced, inner] with all other loops in outer and inner.
+struct FirstPass {
+  Canonical canonical;
+  Shape outer, inner;       ///< sizes of the loops that these consist of
+  std::vector<int> places;  ///< which loops they are: kept ones, then reduced ones
+  int reduced = -1;         ///< of the reduced ones, that which the pass takes in; -1: there is no such pass
+};
+
+/// The longest axis whose pass needs no copy, since it leaves the least to the next one.
+FirstPass first_pass_of(const Split& split) {
+  const int kept = split.kept.sizes.rank(), reduced = split.reduced.sizes.rank();
+  const auto size = [&](int i) { return i < kept ? split.kept.sizes[i] : split.reduced.sizes[i - kept]; };
+  const auto stride = [&](int i) { return i < kept ? split.kept.strides[0][i] : split.reduced.strides[0][i - kept]; };
+  std::vector<int> longest_first;
+  for (int r = 0; r < reduced; r++) longest_first.push_back(r);
+  std::ranges::stable_sort(longest_first, [&](int a, int b) { return size(kept + a) > size(kept + b); });
+  for (const int r : longest_first) {
+    FirstPass pass;
+    for (int i = 0; i < kept + reduced; i++) {
+      if (i != kept + r) pass.places.push_back(i);
+    }
+    std::ranges::stable_sort(pass.places, [&](int a, int b) { return stride(a) > stride(b); });
+    Shape sizes, strides;
+    for (const int i : pass.places) {
+      sizes.push_back(size(i));
+      strides.push_back(stride(i));
+    }
+    const Split others{collapse(sizes, {strides}), {{size(kept + r)}, {{stride(kept + r)}}}};
+    if (others.kept.sizes.rank() > 2) continue;
+    pass.canonical = canonical_of(others);
+    pass.reduced = r;
+    int64_t outer = 1;
+    for (int i = 0; i < sizes.rank(); i++) {
+      const bool is_outer = outer < pass.canonical.sizes[0];
+      (is_outer ? pass.outer : pass.inner).push_back(sizes[i]);
+      if (is_outer) outer *= sizes[i];
+    }
+    return pass;
+  }
+  return {};
+}
+
+/// The reduced axes of `source` (a bit each): one dense result for each element of the kept ones, in their order.
+/// Separated axes take a pass each and one over memory, where the kernel allows that and the strides do; else the
+/// tensor is copied so that they are neighbours.
+Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes) {
+  Split split = split_axes(source, reduced_axes);
+  if (takes_axes_apart(work.kernel)) {
+    sort_by_first(split.reduced);
+    split.reduced = collapse(split.reduced.sizes, split.reduced.strides);
+  }
+  const auto seen_as = [&](const Canonical& canonical) {
+    return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
+  };
+  const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
+  if (kept_loops <= 2 && reduced_loops <= 1) return reduce_canonical(work, seen_as(canonical_of(split)));
+  if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
+    if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
+      const Tensor x = seen_as(pass.canonical);
+      const KernelInfo& kernel = work.kernel;
+      const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
+      const Tensor y =
+          run_pass(kernel, work.key, std::span(&x, 1), chunk, scalars_of(kernel, chunk, 1.0, work.scalars))[0];
+      // [outer …, parts, inner …] with its loops in their order again, the reduced ones and the parts last.
+      Shape sizes = pass.outer, order;
+      sizes.push_back(y.size(1));
+      for (const int64_t size : pass.inner) sizes.push_back(size);
+      std::vector<int> places(pass.places);
+      const int loops = static_cast<int>(places.size()) + 1;
+      places.insert(places.begin() + pass.outer.rank(), loops);
+      for (int i = 0; i <= loops; i++) {
+        const auto at = std::ranges::find(places, i);
+        if (at != places.end()) order.push_back(at - places.begin());
+      }
+      const unsigned rest = (1u << loops) - (1u << kept_loops);
+      return reduce_axes(behind_first_pass(work, y), y.reshape(sizes).permute(order), rest);
+    }
+  }
+  return reduce_canonical(work, as_reduction(source, reduced_axes));
+}
+
 }  // namespace
 
-Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes, bool keepdim,
-                 std::span<const Scalar> scalars, uint16_t variant) try {
-  const Tensor x = is_summed_in_i64(kernel, given) ? given.to(DType::i64) : given;
+Tensor as_reduction(const Tensor& x, unsigned reduced) {
+  Tensor source = without_negative_strides(x);
+  Split split = split_axes(source, reduced);
+  if (split.kept.sizes.rank() > 2 || split.reduced.sizes.rank() > 1) {
+    Shape kept_first;
+    for (unsigned side : {0u, 1u}) {
+      for (int i = 0; i < x.rank(); i++) {
+        if ((reduced >> i & 1) == side) kept_first.push_back(i);
+      }
+    }
+    const int kept = x.rank() - __builtin_popcount(reduced);
+    source = source.permute(kept_first).contiguous();
+    split = split_axes(source, (1u << x.rank()) - (1u << kept));
+  }
+  const Canonical canonical = canonical_of(split);
+  return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
+}
+
+Tensor reduction_unrounded(const KernelInfo& kernel, const Tensor& given, const Axes& axes, bool keepdim,
+                           std::span<const Scalar> scalars, uint16_t variant) {
+  const Tensor x = is_reduced_in_i64(kernel, given) ? given.to(DType::i64) : given;
   const std::span<const Tensor> inputs(&x, 1);
   KernelKey key = key_of(kernel, inputs, variant);
   const Argument& output = argument_of(kernel, Argument::Role::output, 0);
@@ -144,8 +287,7 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes
   const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
   if (kernel.element_count == 2) key.elements[1] = accumulator;
   if (const auto to = substitute_of(kernel, key, x.device().kind); to && is_floating(x.dtype())) {
-    const Tensor y = reduction(kernel, x.to(to->compute), axes, keepdim, scalars, variant);
-    return output.element < 0 ? y : y.to(to->result);
+    return reduction_unrounded(kernel, x.to(to->compute), axes, keepdim, scalars, variant);
   }
 
   unsigned reduced_axes = 0;
@@ -165,48 +307,25 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& given, const Axes& axes
     if (is_reduced) count *= x.shape()[i];
     if (!is_reduced || keepdim) shape.push_back(is_reduced ? 1 : x.shape()[i]);
   }
-  const DType result_dtype = output.element < 0 ? output.dtype : x.dtype();
+  const DType dtype = dtype_in(output, key);
   const int64_t results = shape.numel();
-
   if (count == 0) {
     if (results > 0 && kernel.of_none == OfNone::refused) {
       throw shape_error(kernel, inputs, "at least one element along the reduced axes",
                         "Skip the call for empty tensors");
     }
-    return Tensor::full(shape, result_of_none(kernel.of_none), result_dtype, x.device());
+    return Tensor::full(shape, result_of_none(kernel.of_none), dtype, x.device());
   }
-  if (results == 0) return Tensor::empty(shape, result_dtype, x.device());
+  if (results == 0) return Tensor::empty(shape, dtype, x.device());
+  const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars};
+  return reduce_axes(work, without_negative_strides(x), reduced_axes).reshape(shape);
+}
 
-  Tensor source = without_negative_strides(x);
-  Split split = split_axes(source, reduced_axes);
-  if (split.kept.sizes.rank() > 2 || split.reduced.sizes.rank() > 1) {
-    Shape kept_first;
-    for (unsigned side : {0u, 1u}) {
-      for (int i = 0; i < x.rank(); i++) {
-        if ((reduced_axes >> i & 1) == side) kept_first.push_back(i);
-      }
-    }
-    const int kept = x.rank() - __builtin_popcount(reduced_axes);
-    source = source.permute(kept_first).contiguous();
-    split = split_axes(source, (1u << x.rank()) - (1u << kept));
-  }
-  const Canonical canonical = canonical_of(split);
-  const Tensor view(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
-
-  const double scale = 1.0 / static_cast<double>(count);
-  const int64_t chunk = chunk_for(view.shape(), x.device().kind);
-  const bool has_parts = chunk < count;
-  const KernelInfo& first = has_parts && kernel.parts ? *kernel.parts : kernel;
-  std::vector<Tensor> y =
-      run_pass(first, key, std::span(&view, 1), chunk, scalars_of(first, chunk, has_parts ? 1.0 : scale, scalars));
-  if (has_parts) {
-    const KernelInfo& last = kernel.last ? *kernel.last : kernel;
-    const int64_t parts = y[0].shape()[1];
-    key.elements[0] = y[0].dtype();
-    if (last.element_count < 2) key.elements[1] = KernelKey().elements[1];
-    y = run_pass(last, key, y, parts, scalars_of(last, parts, scale, scalars));
-  }
-  return y[0].reshape(shape).to(result_dtype);
+Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+                 std::span<const Scalar> scalars, uint16_t variant) try {
+  const Tensor y = reduction_unrounded(kernel, x, axes, keepdim, scalars, variant);
+  const bool is_fixed = argument_of(kernel, Argument::Role::output, 0).element < 0;
+  return is_fixed || is_promoted_to_i64(kernel, x) ? y : y.to(x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
 }

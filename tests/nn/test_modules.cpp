@@ -8,6 +8,7 @@
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/bilinear.h"
+#include "nn/modules/channel_norm.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/flatten.h"
 #include "nn/modules/linear.h"
@@ -391,6 +392,62 @@ TEST_P(ModulesOnDevice, NormsWorkOnRows) {
   EXPECT_EQ(wide.parameters()[1].grad().to_vector<float>(), std::vector<float>(6, 5));
   EXPECT_THROW(layer(Tensor::ones({3, 2}).to(device())), ShapeError);
   EXPECT_THROW(LayerNorm(0), ValueError);
+}
+
+// Two batches of one channel, whose means, variances and running statistics one can work out by hand.
+TEST_P(ModulesOnDevice, BatchNormKeepsRunningStatistics) {
+  BatchNorm1d norm(2, {.device = device()});
+  const auto values = [](const Var& x) { return x.value().to_vector<float>(); };
+  const auto near = [](const std::vector<float>& got, const std::vector<float>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); i++) EXPECT_NEAR(got[i], want[i], 1e-4) << i;
+  };
+  const Var x(Tensor::from({1.F, 10.F, 3.F, 10.F, 5.F, 40.F}, {3, 2}).to(device()));
+  near(values(norm(x)), {-1.224743F, -0.707107F, 0, -0.707107F, 1.224743F, 1.414214F});
+  NamedVars buffers = norm.named_buffers();
+  EXPECT_EQ(names_of(buffers), (std::vector<std::string>{"running_mean", "running_var", "num_batches_tracked"}));
+  near(values(buffers[0].second), {0.3F, 2});      // a tenth of 3 and of 20
+  near(values(buffers[1].second), {1.3F, 30.9F});  // 0.9 and a tenth of 4 and of 300
+  EXPECT_EQ(buffers[2].second.value().item(), 1);
+  norm.eval();
+  near(values(norm(Var(Tensor::from({0.3F, 2.F}, {1, 2}).to(device())))), {0, 0});
+  EXPECT_EQ(norm.named_buffers()[2].second.value().item(), 1);
+
+  BatchNorm2d average(1, {.momentum = {}, .affine = false, .device = device()});
+  for (const float level : {1.F, 2.F, 6.F}) {
+    average(Var(Tensor::from({level, level, level, level + 4}, {1, 1, 2, 2}).to(device())));
+  }
+  near(values(average.named_buffers()[0].second), {4});  // the mean of 2, 3 and 7
+  EXPECT_TRUE(average.parameters().empty());
+
+  BatchNorm1d untracked(2, {.track_running_stats = false, .device = device()});
+  untracked.eval();
+  near(values(untracked(x)), values(BatchNorm1d(2, {.device = device()})(x)));
+  EXPECT_TRUE(untracked.named_buffers().empty());
+
+  EXPECT_THROW(norm(Var(Tensor::ones({3, 3}).to(device()))), ShapeError);
+  EXPECT_THROW(norm(Var(Tensor::ones({3, 2, 2, 2}).to(device()))), ShapeError);
+  EXPECT_THROW(BatchNorm1d(2, {.device = device()})(Var(Tensor::ones({1, 2}).to(device()))), ShapeError);
+  EXPECT_THROW(BatchNorm1d(0), ValueError);
+}
+
+TEST_P(ModulesOnDevice, GroupAndInstanceNormTakeEachImageByItself) {
+  const Tensor x = Tensor::from({1.F, 2.F, 3.F, 6.F, 0.F, 0.F, 1.F, 1.F}, {1, 4, 2}).to(device());
+  const auto values = [](const Var& y) { return y.value().to_vector<float>(); };
+  const auto groups = values(GroupNorm(2, 4, {.device = device()})(Var(x)));
+  const float wide = 1 / std::sqrt(3.5F + 1e-5F), narrow = 1 / std::sqrt(0.25F + 1e-5F);
+  const std::vector<float> want{-2 * wide,     -wide,        0, 3 * wide, -0.5F * narrow, -0.5F * narrow,
+                                0.5F * narrow, 0.5F * narrow};
+  for (size_t i = 0; i < want.size(); i++) EXPECT_NEAR(groups[i], want[i], 1e-4) << i;
+  const auto images = values(InstanceNorm(4)(Var(x)));
+  const std::vector<float> ends{-0.99998F, 0.99998F, -1, 1, 0, 0, 0, 0};
+  for (size_t i = 0; i < ends.size(); i++) EXPECT_NEAR(images[i], ends[i], 1e-4) << i;
+  GroupNorm layer(2, 4, {.device = device()});
+  backward(ad::sum(layer(Var(x))));
+  EXPECT_EQ(layer.parameters()[1].grad().to_vector<float>(), std::vector<float>(4, 2));
+  EXPECT_TRUE(InstanceNorm(4).parameters().empty());
+  EXPECT_THROW(GroupNorm(3, 4), ValueError);
+  EXPECT_THROW(layer(Var(Tensor::ones({1, 3, 2}).to(device()))), ShapeError);
 }
 
 TEST_P(ModulesOnDevice, DropoutDropsAndScales) {

@@ -1,4 +1,5 @@
 // y = reduce(x, axes)
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -80,6 +81,60 @@ Reduced position_of_maximum(const Group& x) {
   return {static_cast<double>(best), 0};
 }
 
+Reduced minimum_of(const Group& x) {
+  check_not_empty(x);
+  double smallest = std::numeric_limits<double>::infinity();
+  for (double v : x) smallest = min_of(smallest, v);
+  return {smallest + 0.0, 0};  // a smallest 0 is +0, whatever the order of zeros
+}
+
+Reduced position_of_minimum(const Group& x) {
+  Group negated;
+  for (double v : x) negated.push_back(-v);
+  return position_of_maximum(negated);
+}
+
+// √variance, whose error is that of the variance over 2 std
+Reduced sample_deviation_of(const Group& x) {
+  const Reduced variance = variance_of(x, 1);
+  const double deviation = std::sqrt(variance.value);
+  return {deviation, deviation > 0 ? variance.magnitude / deviation : 0};
+}
+
+Reduced count_nonzero_of(const Group& x) {
+  return {static_cast<double>(std::ranges::count_if(x, [](double v) { return v != 0; })), 0};
+}
+Reduced any_of(const Group& x) { return {count_nonzero_of(x).value > 0 ? 1.0 : 0.0, 0}; }
+Reduced all_of(const Group& x) { return {count_nonzero_of(x).value == static_cast<double>(x.size()) ? 1.0 : 0.0, 0}; }
+
+// (Σ |x|^p)^(1/p)
+Reduced norm_of(const Group& x, double p) {
+  if (p == 0) return count_nonzero_of(x);
+  Group sizes;
+  double sum = 0;
+  for (double v : x) {
+    sizes.push_back(std::abs(v));
+    if (!std::isinf(p)) sum += std::pow(std::abs(v), p);
+  }
+  if (std::isinf(p)) return p > 0 ? maximum_of(sizes) : minimum_of(sizes);
+  const double y = std::pow(sum, 1 / p);
+  return {y, std::abs(y)};
+}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+Reduced norm_of_0(const Group& x) { return norm_of(x, 0); }
+Reduced norm_of_half(const Group& x) { return norm_of(x, 0.5); }
+Reduced norm_of_1(const Group& x) { return norm_of(x, 1); }
+Reduced norm_of_2(const Group& x) { return norm_of(x, 2); }
+Reduced norm_of_3(const Group& x) { return norm_of(x, 3); }
+Reduced largest_norm_of(const Group& x) { return norm_of(x, kInfinity); }
+Reduced smallest_norm_of(const Group& x) { return norm_of(x, -kInfinity); }
+
+// Nothing is lost but what the result's own rounding costs, and the error of the sum of errors.
+Reduced compensated_sum_of(const Group& x) {
+  const Reduced sum = sum_of(x);
+  return {sum.value, std::abs(sum.value) + 1e-6 * sum.magnitude};
+}
+
 struct Function {
   const char* name;
   Tensor (*call)(const Tensor&, const Axes&, bool);
@@ -90,6 +145,7 @@ struct Function {
   bool has_empty;  // an empty group has a result
   Values values = {};
   Values distinct = {Pattern::distinct, -2, 2};  // for gradients
+  std::optional<DType> result = {};              // where it isn't the input's
 };
 
 template <int Halves>
@@ -101,6 +157,25 @@ Var variance(const Var& x, const Axes& axes, bool keepdim) {
   return ad::var(x, axes, keepdim, Halves / 2.0);
 }
 
+template <double (*Power)()>
+Tensor norm_with(const Tensor& x, const Axes& axes, bool keepdim) {
+  return norm(x, Power(), axes, keepdim);
+}
+template <double (*Power)()>
+Var norm_with(const Var& x, const Axes& axes, bool keepdim) {
+  return ad::norm(x, Power(), axes, keepdim);
+}
+template <int Halves>
+double power() {
+  return Halves / 2.0;
+}
+template <int Sign>
+double infinity() {
+  return Sign * kInfinity;
+}
+Tensor deviation(const Tensor& x, const Axes& axes, bool keepdim) { return ashlar::std(x, axes, keepdim); }
+Var deviation(const Var& x, const Axes& axes, bool keepdim) { return ad::std(x, axes, keepdim); }
+
 // Products of many numbers neither overflow nor vanish when these are close to 1.
 constexpr Values kNearOne{Pattern::uniform, 0.99, 1.01};
 
@@ -108,11 +183,34 @@ const Function kFunctions[] = {
     {"sum", sum, ad::sum, sum_of, terms(), true, true},
     {"mean", mean, ad::mean, mean_of, terms(), false, true},
     {"max", max, ad::max, maximum_of, ulps(0), false, false},
-    {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false},
+    {"min", min, ad::min, minimum_of, ulps(0), false, false},
+    {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false, {}, {}, DType::i64},
+    {"argmin", argmin, nullptr, position_of_minimum, kExact, false, false, {}, {}, DType::i64},
     {"var", variance<2>, nullptr, sample_variance_of, terms(), true, true},
     {"logsumexp", logsumexp, ad::logsumexp, logsumexp_of, terms(), false, true},
     {"prod", prod, ad::prod, product_of, terms(), true, true, kNearOne, {Pattern::distinct, 0.9, 1.1}},
 };
+
+// Made of other reductions: fewer shapes.
+constexpr Values kSomeZeros{Pattern::integers, -1, 1};
+const Function kComposed[] = {
+    {"amax", amax, ad::amax, maximum_of, ulps(0), false, false},
+    {"amin", amin, ad::amin, minimum_of, ulps(0), false, false},
+    {"compensated_sum", compensated_sum, ad::compensated_sum, compensated_sum_of, terms(3e-7), false, true},
+    {"count_nonzero", count_nonzero, nullptr, count_nonzero_of, kExact, true, true, kSomeZeros, {}, DType::i64},
+    {"any", any, nullptr, any_of, kExact, true, true, kSomeZeros, {}, DType::boolean},
+    {"all", all, nullptr, all_of, kExact, true, true, kSomeZeros, {}, DType::boolean},
+    {"std", deviation, deviation, sample_deviation_of, terms(), false, true},
+    {"norm", norm_with<power<0>>, nullptr, norm_of_0, kExact, false, true, kSomeZeros},
+    {"norm", norm_with<power<1>>, norm_with<power<1>>, norm_of_half, terms(1e-4), false, true},
+    {"norm", norm_with<power<2>>, norm_with<power<2>>, norm_of_1, terms(), false, true},
+    {"norm", norm_with<power<4>>, norm_with<power<4>>, norm_of_2, terms(), false, true},
+    {"norm", norm_with<power<6>>, norm_with<power<6>>, norm_of_3, terms(), false, true},
+    {"norm", norm_with<infinity<1>>, norm_with<infinity<1>>, largest_norm_of, ulps(0), false, false},
+    {"norm", norm_with<infinity<-1>>, norm_with<infinity<-1>>, smallest_norm_of, ulps(0), false, false},
+};
+const char* const kComposedNames[] = {"",    "",      "",    "",    "",    "",       "",
+                                      "p0_", "p0.5_", "p1_", "p2_", "p3_", "p_inf_", "p_-inf_"};
 
 // The variance once more, recorded, and with other corrections: of one element, the first alone has a gradient.
 const Function kPopulationVariance{"var", variance<0>, variance<0>, population_variance_of, terms(), true, true};
@@ -130,7 +228,7 @@ Case example(const Function& f, std::string name, Input input, Axes axes = {}, b
             .reference =
                 [&f, axes, keepdim](HostTensors x) {
                   Expected y = reduced(x[0], axes, keepdim, f.exact);
-                  if (f.exact == position_of_maximum) y.dtype = DType::i64;
+                  y.dtype = f.result;
                   return std::vector{y};
                 },
             .tolerance = f.tolerance,
@@ -170,10 +268,87 @@ void add_gradients(const Function& f) {
   for (Case item : {differentiable_example(f, "gradient_rows_of_1025", {.shape = {7, 1025}}, {1}, false),
                     differentiable_example(f, "gradient_columns_of_1025", {.shape = {1025, 7}}, {0}, true),
                     differentiable_example(f, "gradient_all_of_4099", {.shape = {4099}}, {}, false)}) {
-    if (f.exact == maximum_of) item.gradient_dtypes = {DType::f32};  // 16 bits leave ties
+    if (f.exact == maximum_of || f.exact == minimum_of) item.gradient_dtypes = {DType::f32};  // 16 bits leave ties
     add_case(item);
   }
   add_case(differentiable_example(f, "gradient_stepped", {.shape = {4, 9}, .layout = Layout::stepped}, {-1}, false));
+}
+
+// Axes with others between them: a pass each, whichever is the longest, long ones in parts; and strides that need a
+// copy.
+void add_separated(const Function& f, const std::string& prefix) {
+  for (const auto& [shape, axes, layout] : {std::tuple{Shape{4, 6, 7, 7}, Axes{0, 2, 3}, Layout::dense},
+                                            {Shape{2100, 3, 5}, Axes{0, 2}, Layout::dense},
+                                            {Shape{5, 3, 9001}, Axes{0, -1}, Layout::offset},
+                                            {Shape{3, 5, 2, 7, 3, 4}, Axes{0, 2, 4}, Layout::dense},
+                                            {Shape{3, 5, 2, 7, 3, 4}, Axes{5, 1, 3}, Layout::transposed},
+                                            {Shape{6, 5, 33}, Axes{0, 2}, Layout::flipped},
+                                            {Shape{6, 5, 33}, Axes{0, 2}, Layout::stepped},
+                                            {Shape{70, 40, 3}, Axes{2, 0}, Layout::broadcast_first}}) {
+    Case item = example(
+        f, prefix + "separated_" + shape.str() + "_over_" + axes.str() + "_" + std::to_string(static_cast<int>(layout)),
+        {.shape = shape, .layout = layout}, axes, axes.rank() == 2);
+    add_case(item);
+  }
+}
+
+void add_composed(const Function& f, const std::string& prefix) {
+  add_separated(f, prefix);
+  for (const int64_t n : {1, 2, 33, 1025, 9001}) {
+    add_case(example(f, prefix + "rows_of_" + std::to_string(n), {.shape = {3, n}}, {1}));
+    add_case(example(f, prefix + "columns_of_" + std::to_string(n), {.shape = {n, 5}}, {-2}, true));
+  }
+  add_case(example(f, prefix + "all_of_rank0", {.shape = {}}));
+  add_case(example(f, prefix + "all_of_100003", {.shape = {100003}}));
+  add_case(example(f, prefix + "special", {{70, 33}, {Pattern::special}}, {1}));
+  add_case(example(f, prefix + "special_columns", {{9, 65}, {Pattern::special}}, {0}));
+  add_case(example(f, prefix + "no_rows", {.shape = {0, 5}}, {1}));
+  if (f.has_empty) add_case(example(f, prefix + "empty_rows", {.shape = {5, 0}}, {1}));
+  if (f.record == nullptr) return;
+  // One element has no deviation, and its roots' sums leave 16 bits: no draws of these gradients.
+  const bool is_drawn = f.exact != sample_deviation_of && f.exact != norm_of_half;
+  for (Case item :
+       {differentiable_example(f, prefix + "gradient_all", {.shape = {3, 5, 4}}, {}, false),
+        differentiable_example(f, prefix + "gradient_middle", {.shape = {3, 5, 4}}, {1}, false),
+        differentiable_example(f, prefix + "gradient_separated_kept", {.shape = {3, 5, 4}}, {0, -1}, true)}) {
+    item.is_drawn = is_drawn;
+    add_case(item);
+  }
+}
+
+// Of integers: the largest and smallest in their own dtype, products in i64; whether any is there in all dtypes.
+void add_integers() {
+  for (const Function& f : kFunctions) {
+    const bool picks = f.exact == maximum_of || f.exact == minimum_of;
+    if (!picks && f.exact != product_of) continue;
+    for (const Shape& shape : {Shape{5, 33}, Shape{3, 9001}, Shape{4, 3, 70}}) {
+      const Values values{Pattern::integers, picks ? -100.0 : -1.0, picks ? 100.0 : 1.0};
+      Case item = example(f, "integers_" + shape.str(), {shape, values}, {-1, 0});
+      item.dtypes = {DType::i64, DType::i32, DType::i8};
+      if (!picks) {
+        item.dtypes = {DType::i64, DType::i32};
+        item.reference = [axes = Axes{-1, 0}](HostTensors x) {
+          Expected y = reduced(x[0], axes, false, product_of);
+          y.dtype = DType::i64;
+          return std::vector{y};
+        };
+      }
+      item.tolerance = kExact;
+      item.fixed_shapes = true;
+      item.vary = {};
+      item.is_drawn = false;
+      add_case(item);
+    }
+  }
+  for (const Function& f : kComposed) {
+    if (!f.result) continue;
+    Case item = example(f, "integers", {{9, 70}, {Pattern::integers, 0, 1}}, {1});
+    item.dtypes = {DType::i64, DType::i32, DType::i8, DType::u8, DType::boolean};
+    add_case(item);
+    Case ones = example(f, "ones", {{9, 70}, {Pattern::integers, 1, 1}}, {1});
+    ones.dtypes = item.dtypes;
+    add_case(ones);
+  }
 }
 
 void add_function(const Function& f) {
@@ -240,6 +415,8 @@ void add_function(const Function& f) {
   if (f.has_empty) add_case(example(f, "empty_rows", {.shape = {5, 0}}, {1}));
   if (f.exact != sample_variance_of) add_gradients(f);
 
+  add_separated(f, "");
+
   for (const auto& [name, shape, axis] :
        {std::tuple{"rows_16384x1024", Shape{16384, 1024}, 1}, {"columns_16384x1024", Shape{16384, 1024}, 0}}) {
     Case bench = example(f, name, {.shape = shape}, {axis});
@@ -293,6 +470,8 @@ void add_products_with_zeros() {
 
 void add_reduction_cases() {
   for (const Function& f : kFunctions) add_function(f);
+  for (size_t i = 0; i < std::size(kComposed); ++i) add_composed(kComposed[i], kComposedNames[i]);
+  add_integers();
   add_variances();
   add_products_with_zeros();
 }

@@ -52,9 +52,97 @@ Case with_other_axis(const Case& like, Random& random) {
   return item;
 }
 
+// Each factor rounds once.
+void running_product(const Row& x, double* y, double* magnitude) {
+  double product = 1;
+  for (size_t i = 0; i < x.size(); ++i) {
+    y[i] = product *= x[i];
+    magnitude[i] = std::abs(product) * (1 + std::sqrt(static_cast<double>(i)) / 30);
+  }
+}
+
+Case product_example(std::string name, Input input, int64_t axis = -1) {
+  if (input.values.pattern == Pattern::uniform) input.values = {.low = 0.99, .high = 1.01};
+  Case item{.kernel = "cumprod",
+            .name = std::move(name),
+            .inputs = {std::move(input)},
+            .call = [axis](Tensors x) { return std::vector{cumprod(x[0], axis)}; },
+            .reference = [axis](HostTensors x) { return std::vector{row_wise(x[0], axis, running_product)}; },
+            .tolerance = terms(),
+            .differentiable = [axis](Vars x) { return ad::cumprod(x[0], axis); },
+            .gradient_dtypes = {DType::f32}};
+  if (item.inputs[0].shape.numel() > 100 || item.inputs[0].values.pattern == Pattern::special) item.differentiable = {};
+  item.is_drawn = !item.differentiable;  // long products differ by more than differences of values can tell
+  return item;
+}
+
+// The last of equal ones; from the first NaN on NaN, at the last NaN.
+void running_maximum(const Row& x, double* y, double* at) {
+  size_t best = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i == 0 || std::isnan(x[i]) || x[i] >= x[best]) best = i;
+    y[i] = x[best];
+    at[i] = static_cast<double>(best);
+  }
+}
+
+Case maximum_example(std::string name, Input input, int64_t axis = -1) {
+  return {.kernel = "cummax",
+          .name = std::move(name),
+          .inputs = {std::move(input)},
+          .call =
+              [axis](Tensors x) {
+                const auto [values, indices] = cummax(x[0], axis);
+                return std::vector{values, indices};
+              },
+          .reference =
+              [axis](HostTensors x) {
+                const Expected both = row_wise(x[0], axis, running_maximum);
+                return std::vector{Expected{both.shape, both.values},
+                                   Expected{both.shape, both.magnitudes, {}, DType::i64}};
+              },
+          .tolerance = ulps(0)};
+}
+
+void add_products_and_maxima() {
+  for (const int64_t n : {1, 2, 9, 33, 513, 2049, 9001}) {
+    for (const bool is_rows : {true, false}) {
+      const Shape shape = is_rows ? Shape{3, n} : Shape{n, 3};
+      const std::string name = (is_rows ? "rows_of_" : "columns_of_") + std::to_string(n);
+      add_case(product_example(name, {.shape = shape}, is_rows ? -1 : 0));
+      add_case(maximum_example(name, {.shape = shape}, is_rows ? -1 : 0));
+      add_case(maximum_example("ties_" + name, {shape, {Pattern::integers, -9, 9}}, is_rows ? 1 : -2));
+    }
+  }
+  for (const auto& add : {product_example, maximum_example}) {
+    add_case(add("rank0", {.shape = {}}, -1));
+    add_case(add("no_columns", {.shape = {5, 0}}, -1));
+    add_case(add("middle", {.shape = {3, 7, 5}, .layout = Layout::transposed}, 1));
+    add_case(add("special", {{70, 33}, {Pattern::special}}, -1));
+    add_case(add("special_long", {{2, 5000}, {Pattern::special}}, -1));
+    Case integers = add("whole_numbers", {{5, 70}, {Pattern::integers, -1, 1}}, -1);
+    integers.dtypes = {DType::i64};
+    integers.differentiable = {};
+    integers.tolerance = kExact;
+    add_case(integers);
+  }
+  // Products with a 0, and with several, have gradients too.
+  add_case(product_example("gradient_with_zeros", {{12, 5}, {Pattern::integers, -2, 2}}));
+  Case gradient = maximum_example("gradient", {{5, 6}, {Pattern::distinct, -2, 2}}, 0);
+  gradient.call = [](Tensors x) { return std::vector{cummax(x[0], 0).values}; };
+  gradient.reference = [](HostTensors x) {
+    const Expected both = row_wise(x[0], 0, running_maximum);
+    return std::vector{Expected{both.shape, both.values}};
+  };
+  gradient.differentiable = [](Vars x) { return ad::cummax(x[0], 0).values; };
+  gradient.gradient_dtypes = {DType::f32};
+  add_case(gradient);
+}
+
 }  // namespace
 
 void add_scan_cases() {
+  add_products_and_maxima();
   // Around a thread's columns, a short row, a block and a group of blocks.
   for (const int64_t n : {1, 2, 7, 8, 9, 31, 33, 255, 511, 512, 513, 1024, 2047, 2048, 2049, 4096, 5000, 33000}) {
     add_case(example("rows_of_" + std::to_string(n), {.shape = {5, n}}));

@@ -1,0 +1,223 @@
+// batch_norm, group_norm and instance_norm: compositions (operators/normalization.cpp) of two reductions and a fused
+// element-wise kernel each way. The three differ only in which elements share a mean, so what they have in common are
+// passes over memory: one for mean and variance and one for the result; backward likewise.
+#include "dsl/operator_defaults.h"
+#include "schedules/broadcast.h"
+#include "schedules/reduction_kernel.h"
+
+namespace ashlar::dsl {
+
+// Two states {n, mean, Σ (x - mean)²} together: Chan, Golub & LeVeque (1983).
+Values merged_moments(const Values& a, const Values& b) {
+  const Value n = a[0] + b[0], distance = b[1] - a[1];
+  const Value share = b[0] / select(n > 0, n, 1);
+  return {n, a[1] + distance * share, a[2] + b[2] + distance * distance * (a[0] * share)};
+}
+
+// {count, mean, squares}[o,p,i] of x[o,k,i] over part p
+template <ElementType T>
+class MomentsOfParts : public ReductionKernel<MomentsOfParts<T>, T> {
+ public:
+  OutTuple<3, f32, f32, f32> y{"y", {{{"count"}, {"mean"}, {"squares"}}}, {this->x.size(0), any_size, this->x.size(2)}};
+
+  MomentsOfParts() {
+    this->formula("count, mean and Σ (x - mean)² of x[o,k,i], k in part p").form(Form::movement).internal();
+  }
+  void algorithm() {
+    const Axis& k = this->make_axis();
+    const auto step = [](const Values& state, const Values& x) { return merged_moments(state, {1.0, x[0], 0.0}); };
+    this->total(this->outer, this->part, this->inner) =
+        reduce(k, {this->element(k)}, {.init = {0.0f, 0.0f, 0.0f}, .step = step, .merge = merged_moments});
+    const Values state = this->total(this->outer, this->part, this->inner);
+    y.define({this->outer, this->part, this->inner}, {state[0], state[1], state[2]});
+  }
+};
+
+// What all parts come to: mean, rstd = 1 / √(variance + eps), and the variance with `correction` taken off the count
+template <ElementType T>
+class MomentsOfAll : public Kernel<MomentsOfAll<T>> {
+ public:
+  In<T, 3> count{"count"}, means{"means"}, squares{"squares"};
+  Scalar<int32_t> chunk{"chunk"};
+  Scalar<float> eps{"eps"}, correction{"correction"};
+  ReductionTunables tunables;
+  OutTuple<3, f32, f32, f32> y{"y", {{{"mean"}, {"rstd"}, {"variance"}}}, {count.size(0), any_size, count.size(2)}};
+
+  MomentsOfAll() {
+    this->formula("mean, 1 / √(variance + eps) and variance of all parts").form(Form::movement).internal();
+  }
+  void algorithm() {
+    axis.emplace(Expr(Value(chunk)), "k");
+    axis->where(Value(part) * chunk + *axis < Value(count.extent(1)));
+    const Expr k = Halide::unsafe_promise_clamped(Expr(Value(part) * chunk + *axis), 0, count.extent(1) - 1);
+    total(outer, part, inner) =
+        reduce(*axis, {count(outer, k, inner), means(outer, k, inner), squares(outer, k, inner)},
+               {.init = {0.0f, 0.0f, 0.0f}, .step = merged_moments, .merge = merged_moments});
+    const Values state = total(outer, part, inner);
+    // An infinity leaves an infinite or no mean, and the variance is none: mean - mean is NaN then, else 0.
+    const Value none = sum_as_written(state[1], -state[1]);
+    const Value biased = state[2] / state[0] + none;
+    y.define({outer, part, inner},
+             {state[1], rsqrt(biased + eps), state[2] / max(state[0] - Value(correction), 0.0f) + none});
+  }
+  void schedule(auto target) { reduction(target, {total, axis->rvar(), y.func(), outer, part, inner, tunables}); }
+
+ private:
+  std::optional<Axis> axis;
+  Stage total{"total"};
+  Var outer{"outer"}, part{"part"}, inner{"inner"};
+};
+
+// {slope, dot}[o,p,i] = Σ_k {dy, dy (x - mean) rstd}[o,k,i] over part p, mean and rstd of [o,·,i]
+template <ElementType T>
+class NormSums : public Kernel<NormSums<T>> {
+ public:
+  In<T, 3> dy{"dy", strided}, x{"x", {dy.size(0), dy.size(1), dy.size(2)}, strided};
+  In<f32, 3> mean{"mean", {dy.size(0), constant(1), dy.size(2)}}, rstd{"rstd", {dy.size(0), constant(1), dy.size(2)}};
+  Scalar<int32_t> chunk{"chunk"};
+  ReductionTunables tunables;
+  OutTuple<3, f32, f32> y{"y", {{{"slope"}, {"dot"}}}, {dy.size(0), any_size, dy.size(2)}};
+
+  NormSums() {
+    this->formula("Σ_k dy[o,k,i] and Σ_k dy[o,k,i] (x[o,k,i] - mean) rstd").form(Form::movement).internal();
+  }
+  void algorithm() {
+    axis.emplace(Expr(Value(chunk)), "k");
+    axis->where(Value(part) * chunk + *axis < Value(dy.extent(1)));
+    const Expr k = Halide::unsafe_promise_clamped(Expr(Value(part) * chunk + *axis), 0, dy.extent(1) - 1);
+    const Value g = dy(outer, k, inner), z = (x(outer, k, inner) - mean(outer, 0, inner)) * rstd(outer, 0, inner);
+    const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0], a[1] + b[1]}; };
+    total(outer, part, inner) = reduce(*axis, {g, g * z}, {.init = {0.0f, 0.0f}, .step = plus, .merge = plus});
+    const Values state = total(outer, part, inner);
+    y.define({outer, part, inner}, {state[0], state[1]});
+  }
+  void schedule(auto target) { reduction(target, {total, axis->rvar(), y.func(), outer, part, inner, tunables}); }
+
+ private:
+  std::optional<Axis> axis;
+  Stage total{"total"};
+  Var outer{"outer"}, part{"part"}, inner{"inner"};
+};
+
+// y = (x - mean) rstd weight + bias, broadcasting; an absent weight is 1 and an absent bias 0
+template <ElementType T>
+class NormOfElements : public Kernel<NormOfElements<T>> {
+ public:
+  In<T, 4> x{"x", strided};
+  In<f32, 4> mean{"mean", strided}, rstd{"rstd", strided}, weight{"weight", strided}, bias{"bias", strided};
+  Scalar<int32_t> has_weight{"has_weight"}, has_bias{"has_bias"};
+  Out<T, 4> y{"y", {any_size, any_size, any_size, any_size}};
+  BroadcastTunables tunables;
+
+  NormOfElements() {
+    this->formula("y = (x - mean) rstd weight + bias, broadcasting").form(Form::broadcast).internal();
+  }
+  void algorithm() {
+    const Value z = (x(p, q, r, s) - mean(p, q, r, s)) * rstd(p, q, r, s);
+    y(p, q, r, s) = z * select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f) +
+                    select(Value(has_bias) != 0, bias(p, q, r, s), 0.0f);
+  }
+  void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}, &tunables); }
+
+ private:
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
+// dx = rstd (dy weight - slope - z dot), z = (x - mean) rstd, broadcasting; an absent weight is 1
+template <ElementType T>
+class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
+ public:
+  In<T, 4> dy{"dy", strided}, x{"x", strided};
+  In<f32, 4> mean{"mean", strided}, rstd{"rstd", strided}, weight{"weight", strided}, slope{"slope", strided},
+      dot{"dot", strided};
+  Scalar<int32_t> has_weight{"has_weight"};
+  Out<T, 4> dx{"dx", {any_size, any_size, any_size, any_size}};
+  BroadcastTunables tunables;
+
+  NormGradientOfElements() {
+    this->formula("dx = rstd (dy weight - slope - (x - mean) rstd dot), broadcasting").form(Form::broadcast).internal();
+  }
+  void algorithm() {
+    const Value scale = rstd(p, q, r, s), z = (x(p, q, r, s) - mean(p, q, r, s)) * scale;
+    const Value g = dy(p, q, r, s) * select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f);
+    dx(p, q, r, s) = scale * (g - slope(p, q, r, s) - z * dot(p, q, r, s));
+  }
+  void schedule(auto target) { broadcast(target, dx.func(), {p, q, r, s}, &tunables); }
+
+ private:
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
+const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
+const std::vector<std::string> kCalls{"moments_of_parts", "moments_of_all",           "norm_of_elements", "lerp",
+                                      "norm_sums",        "norm_gradient_of_elements"};
+const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
+
+const std::vector<OperatorTensor> kWithRunning{
+    {"x"}, {"running_mean", DType::f32}, {"running_var", DType::f32}, {"weight"}, {"bias"}};
+const OperatorDefaults kMayLeaveOut{.optional_inputs = {"running_mean", "running_var", "weight", "bias"},
+                                    .scalars = {{"momentum", "0.1"}, {"eps", "1e-5"}},
+                                    .scalars_last = true};
+
+const bool registered = register_kernel<MomentsOfParts, f32>("moments_of_parts") &&
+                        register_kernel<MomentsOfAll, f32>("moments_of_all") &&
+                        register_kernel<NormSums, f32>("norm_sums") &&
+                        register_kernel<NormOfElements, f32, f16, bf16>("norm_of_elements") &&
+                        register_kernel<NormGradientOfElements, f32>("norm_gradient_of_elements");
+
+const OperatorOption kTraining{"training", FormOption::Kind::boolean, 0};
+const OperatorOption kInputStatistics{"use_input_stats", FormOption::Kind::boolean, 1};
+const OperatorOption kGroups{"num_groups", FormOption::Kind::integer, 1};
+
+const bool operators_registered =
+    register_operator({.name = "var_mean",
+                       .formula = "var_mean(x, axes) = var(x, axes, keepdim, correction), mean(x, axes, keepdim), "
+                                  "in one pass over x",
+                       .dtypes = kFloats,
+                       .inputs = {{"x"}},
+                       .scalars = {{"correction"}},
+                       .options = {{"axes", FormOption::Kind::integers}, {"keepdim", FormOption::Kind::boolean}},
+                       .outputs = {{"var"}, {"mean"}},
+                       .calls = {"moments_of_parts", "moments_of_all"},
+                       .gradients = {{"x", "var_mean_grad(dvar, dmean, x, axes, keepdim, correction)", {}}}},
+                      {.scalars = {{"correction", "1.0"}}, .scalars_last = true}) &&
+    register_operator(
+        {.name = "batch_norm",
+         .formula = "batch_norm(x)[n,c,s] = (x[n,c,s] - mean[c]) rstd[c] weight[c] + bias[c], of the batch's mean and "
+                    "rstd = 1 / √(variance + eps) in training, else of the running ones; in training running_mean and "
+                    "running_var move by momentum to the batch's mean and unbiased variance",
+         .dtypes = kFloats,
+         .inputs = kWithRunning,
+         .scalars = {{"momentum"}, {"eps"}},
+         .options = {kTraining},
+         .outputs = kSaved,
+         .calls = kCalls,
+         .gradients = {{kAllInputs, "batch_norm_grad(dy, x, mean, rstd, weight, training)", {}}}},
+        kMayLeaveOut) &&
+    register_operator(
+        {.name = "group_norm",
+         .formula = "group_norm(x)[n,c,s] = (x[n,c,s] - mean[n,g]) rstd[n,g] weight[c] + bias[c], c in group g of "
+                    "num_groups, rstd = 1 / √(variance + eps)",
+         .dtypes = kFloats,
+         .inputs = {{"x"}, {"weight"}, {"bias"}},
+         .scalars = {{"eps"}},
+         .options = {kGroups},
+         .outputs = kSaved,
+         .calls = kCalls,
+         .gradients = {{kAllInputs, "group_norm_grad(dy, x, mean, rstd, weight, num_groups)", {}}}},
+        kMayLeaveOut) &&
+    register_operator(
+        {.name = "instance_norm",
+         .formula =
+             "instance_norm(x)[n,c,s] = (x[n,c,s] - mean[n,c]) rstd[n,c] weight[c] + bias[c], or with the running "
+             "statistics of c where use_input_stats is false",
+         .dtypes = kFloats,
+         .inputs = kWithRunning,
+         .scalars = {{"momentum"}, {"eps"}},
+         .options = {kInputStatistics},
+         .outputs = kSaved,
+         .calls = kCalls,
+         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats)", {}}}},
+        kMayLeaveOut);
+
+}  // namespace ashlar::dsl

@@ -1,0 +1,106 @@
+#include "operators/norm_passes.h"
+
+#include <array>
+#include <vector>
+
+#include "ashlar/ops/normalization.h"
+#include "ashlar/ops/reduction.h"
+#include "runtime/forms/broadcast.h"
+#include "runtime/forms/unrounded_reduction.h"
+#include "runtime/launch/launch.h"
+
+namespace ashlar {
+namespace {
+
+constexpr KernelKey kF32{.elements = {DType::f32}};
+
+/// {count, mean, Σ (x - mean)²} of parts of x[outer, reduced, inner]: each [outer, parts, inner].
+std::array<Tensor, 3> moments_of_parts(const Tensor& x) {
+  const int64_t chunk = forms::reduction_chunk(x.shape(), x.device().kind);
+  const Shape shape{x.size(0), (x.size(1) + chunk - 1) / chunk, x.size(2)};
+  std::array<Tensor, 3> states;
+  for (Tensor& state : states) state = Tensor::empty(shape, DType::f32, x.device());
+  const Scalar scalar(chunk);
+  launch(kernels::moments_of_parts, kF32, std::span(&x, 1), std::span(&scalar, 1), states);
+  return states;
+}
+
+/// Of states [outer, reduced, inner].
+Moments moments_of_all(const std::array<Tensor, 3>& states, double eps, double correction) {
+  const Shape shape{states[0].size(0), 1, states[0].size(2)};
+  std::array<Tensor, 3> results;
+  for (Tensor& result : results) result = Tensor::empty(shape, DType::f32, states[0].device());
+  const std::array<Scalar, 3> scalars{states[0].size(1), eps, correction};
+  launch(kernels::moments_of_all, kF32, states, scalars, results);
+  return {results[0], results[1], results[2]};
+}
+
+/// Dense [batch, channels, parts] as [outer, reduced, inner] whose middle axis has the batch and the parts.
+Tensor by_channels(const Tensor& x) {
+  const int64_t batch = x.size(0), channels = x.size(1), parts = x.size(2);
+  if (parts == 1) return x.reshape({1, batch, channels});
+  return x.permute({1, 0, 2}).contiguous().reshape({channels, batch * parts, 1});
+}
+
+}  // namespace
+
+Moments moments_of(const Tensor& x, double eps, double correction) {
+  Moments all = moments_of_all(moments_of_parts(x), eps, correction);
+  for (Tensor* t : {&all.mean, &all.rstd, &all.variance}) *t = t->reshape({x.size(0), x.size(2)});
+  return all;
+}
+
+Moments moments_of_channels(const Tensor& x, double eps, double correction) {
+  const int64_t batch = x.size(0), channels = x.size(1), space = x.size(2);
+  // Channels that lie side by side are columns; else each image's channel is a row, and the rows of one are merged.
+  const bool are_columns = space == 1;
+  std::array<Tensor, 3> states =
+      moments_of_parts(x.reshape(are_columns ? Shape{1, batch, channels} : Shape{batch * channels, space, 1}));
+  if (!are_columns) {
+    for (Tensor& state : states) state = by_channels(state.reshape({batch, channels, state.size(1)}));
+  }
+  Moments all = moments_of_all(states, eps, correction);
+  for (Tensor* t : {&all.mean, &all.rstd, &all.variance}) *t = t->reshape({channels});
+  return all;
+}
+
+GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, bool over_batch) {
+  const int64_t batch = x.size(0), channels = x.size(1), space = x.size(2);
+  const bool are_columns = over_batch && space == 1;
+  const Shape shape = are_columns ? Shape{1, batch, channels} : Shape{batch * channels, space, 1};
+  const auto each = [&](const Tensor& t) {
+    const Shape of_rows = are_columns ? Shape{1, channels} : Shape{batch, channels};
+    return t.broadcast_to(of_rows).contiguous().reshape({shape[0], 1, shape[2]});
+  };
+  const std::array inputs{dy.reshape(shape), x.reshape(shape), each(mean), each(rstd)};
+  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = (shape[1] + chunk - 1) / chunk;
+  std::array<Tensor, 2> sums;
+  for (Tensor& s : sums) s = Tensor::empty({shape[0], parts, shape[2]}, DType::f32, x.device());
+  const Scalar scalar(chunk);
+  launch(kernels::norm_sums, kF32, inputs, std::span(&scalar, 1), sums);
+  for (Tensor& s : sums) {
+    if (are_columns) {
+      s = parts == 1 ? s.reshape({channels}) : sum(s.reshape({parts, channels}), {0});
+    } else {
+      s = s.reshape({batch, channels, parts});
+      s = over_batch ? sum(s, {0, 2}) : parts == 1 ? s.reshape({batch, channels}) : sum(s, {2});
+    }
+  }
+  return {sums[0], sums[1]};
+}
+
+Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias) {
+  // What is absent is never used, but there has to be memory.
+  const std::array inputs{x, mean, rstd, weight.defined() ? weight : mean, bias.defined() ? bias : mean};
+  const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{bias.defined()})};
+  return forms::Broadcast::call(kernels::norm_of_elements, {.inputs = inputs, .scalars = scalars})[0];
+}
+
+Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                              const Tensor& weight, const Tensor& slope, const Tensor& dot) {
+  const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, slope, dot};
+  const std::array scalars{Scalar(int64_t{weight.defined()})};
+  return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
+}
+
+}  // namespace ashlar

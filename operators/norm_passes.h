@@ -1,0 +1,34 @@
+// The passes over memory of which batch_norm, group_norm and instance_norm consist: means and variances, the result,
+// the sums of their gradients, the gradient of x. One each; what is between them has an element for each channel.
+#pragma once
+
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar {
+
+struct Moments {
+  Tensor mean, rstd, variance;  ///< f32; rstd = 1 / √(variance with correction 0 + eps)
+};
+
+/// x[outer, reduced, inner] (f32, any strides) over the middle axis: each [outer, inner].
+Moments moments_of(const Tensor& x, double eps, double correction);
+
+/// The same over the first and last axes of a dense x[batch, channels, space]: each [channels].
+Moments moments_of_channels(const Tensor& x, double eps, double correction);
+
+struct GradientSums {
+  Tensor slope, dot;  ///< f32: Σ dy and Σ dy (x - mean) rstd
+};
+
+/// Dense dy and x[batch, channels, space] (f32), mean and rstd that broadcast to [batch, channels]: sums over the space
+/// in [batch, channels], or with `over_batch` over the batch too, in [channels].
+GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, bool over_batch);
+
+/// y = (x - mean) rstd weight + bias, broadcast to x; weight and bias may be undefined. All but x in f32.
+Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias);
+
+/// dx = rstd (dy weight - slope - (x - mean) rstd dot), broadcast to x. All but dy and x in f32.
+Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                              const Tensor& weight, const Tensor& slope, const Tensor& dot);
+
+}  // namespace ashlar

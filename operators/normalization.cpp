@@ -1,0 +1,201 @@
+// batch_norm, group_norm, instance_norm and var_mean (generators/normalization.cpp).
+#include "ashlar/ops/normalization.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include "ashlar/ops/reduction.h"
+#include "ashlar/ops/ternary.h"
+#include "ashlar/ops/unary.h"
+#include "operators/norm_passes.h"
+#include "runtime/forms/check.h"
+#include "runtime/forms/unrounded_reduction.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
+
+namespace ashlar {
+namespace {
+
+Tensor in_f32(const Tensor& x) { return x.defined() ? x.to(DType::f32) : x; }
+
+/// What one call normalises: x[batch, channels, …], seen as [batch, groups, channels of a group, space].
+struct Call {
+  const KernelInfo& kernel;
+  Tensor x;
+  Tensor weight, bias;
+  Shape shape;
+
+  Call(const KernelInfo& kernel, const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups)
+      : kernel(kernel), x(x), weight(weight), bias(bias) {
+    if (x.defined() && x.rank() < 2) {
+      throw ShapeError(kernel.name, "x: " + x.str(), "x of rank 2 or more, [batch, channels, …]",
+                       "Give it an axis for the batch with unsqueeze(0)");
+    }
+    const int64_t batch = x.size(0), channels = x.size(1);
+    if (groups < 1 || channels % groups != 0) {
+      throw ValueError(kernel.name, std::to_string(groups) + " groups of x: " + x.str(),
+                       "a number of groups that divides the channels (axis 1)", "Choose another number of groups");
+    }
+    int64_t space = 1;
+    for (int i = 2; i < x.rank(); i++) space *= x.size(i);
+    shape = {batch, groups, channels / groups, space};
+    for (const auto& [name, t] : {std::pair{"weight", &weight}, {"bias", &bias}}) check_per_channel(name, *t);
+  }
+
+  int64_t channels() const { return shape[1] * shape[2]; }
+  int64_t space() const { return shape[3]; }
+
+  void check_per_channel(const char* name, const Tensor& t) const {
+    if (!t.defined()) return;
+    if (t.shape() != Shape{channels()}) {
+      throw ShapeError(kernel.name, std::string(name) + ": " + t.str() + ", x: " + x.str(),
+                       std::string(name) + " of shape [" + std::to_string(channels()) + "]",
+                       "Give one element for each channel, which is axis 1 of x");
+    }
+    if (t.device() != x.device()) {
+      throw DeviceError(kernel.name, std::string(name) + ": " + t.str() + ", x: " + x.str(), "both on one device",
+                        "Move one of them with to(device)");
+    }
+  }
+  /// A channel's element, as it broadcasts to `shape`.
+  Tensor of_channels(const Tensor& t) const { return t.defined() ? in_f32(t).reshape({1, shape[1], shape[2], 1}) : t; }
+
+  /// mean and rstd as they broadcast to `shape`.
+  Tensor normalise(const Tensor& mean, const Tensor& rstd) const {
+    return normalised(x.contiguous().reshape(shape), mean, rstd, of_channels(weight), of_channels(bias))
+        .reshape(x.shape());
+  }
+  /// The results where x has no elements.
+  std::array<Tensor, 3> empty(const Shape& statistics) const {
+    const Tensor zeros = Tensor::zeros(statistics, DType::f32, x.device());
+    return {Tensor::empty(x.shape(), x.dtype(), x.device()), zeros, zeros.clone()};
+  }
+};
+
+/// running += momentum (batch's - running)
+void move_running(const Tensor& running, const Tensor& to, double momentum) {
+  if (!running.defined()) return;
+  const Tensor share = Tensor::full({}, momentum, DType::f32, running.device());
+  running.copy_(lerp(in_f32(running), to, share).to(running.dtype()));
+}
+
+void need_running(const Call& call, const Tensor& mean, const Tensor& variance) {
+  if (mean.defined() && variance.defined()) return;
+  throw ValueError(call.kernel.name, "no running_mean or running_var", "both, since the input's statistics aren't used",
+                   "Give both, or normalise by the input's own statistics");
+}
+
+void need_several_values(const Call& call, int64_t values) {
+  if (values > 1) return;
+  throw ShapeError(call.kernel.name, "x: " + call.x.str(), "more than one value for each mean",
+                   "Use running statistics, or a larger batch");
+}
+
+/// By the running statistics of each channel.
+std::array<Tensor, 3> by_running(const Call& call, const Tensor& running_mean, const Tensor& running_var, double eps) {
+  need_running(call, running_mean, running_var);
+  // A copy: the running mean moves on while the tape holds this one.
+  const Tensor mean = in_f32(running_mean.clone()), rstd = rsqrt(affine(in_f32(running_var), 1, eps));
+  if (call.x.numel() == 0) return {Tensor::empty(call.x.shape(), call.x.dtype(), call.x.device()), mean, rstd};
+  return {call.normalise(call.of_channels(mean), call.of_channels(rstd)), mean, rstd};
+}
+
+/// By the statistics of each group of each image.
+std::array<Tensor, 3> by_groups(const Call& call, double eps, Tensor* variance = nullptr) {
+  const int64_t batch = call.shape[0], groups = call.shape[1], size = call.shape[2] * call.shape[3];
+  if (call.x.numel() == 0) return call.empty({batch, groups});
+  const Tensor rows = in_f32(call.x.contiguous()).reshape({batch * groups, size, 1});
+  const Moments moments = moments_of(rows, eps, 1);
+  const Shape each{batch, groups, 1, 1};
+  if (variance != nullptr) *variance = moments.variance.reshape({batch, groups});
+  return {call.normalise(moments.mean.reshape(each), moments.rstd.reshape(each)), moments.mean.reshape({batch, groups}),
+          moments.rstd.reshape({batch, groups})};
+}
+
+}  // namespace
+
+BatchNormResult batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                           const Tensor& bias, bool training, double momentum, double eps) try {
+  forms::key_of(kernels::batch_norm, std::array{x, running_mean, running_var, weight, bias});
+  const Call call(kernels::batch_norm, x, weight, bias, 1);
+  call.check_per_channel("running_mean", running_mean);
+  call.check_per_channel("running_var", running_var);
+  if (!training) {
+    const auto [y, mean, rstd] = by_running(call, running_mean, running_var, eps);
+    return {y, mean, rstd};
+  }
+  need_several_values(call, call.shape[0] * call.space());
+  if (x.numel() == 0) {
+    const auto [y, mean, rstd] = call.empty({call.channels()});
+    return {y, mean, rstd};
+  }
+  const Tensor images = in_f32(x.contiguous()).reshape({call.shape[0], call.channels(), call.space()});
+  const Moments moments = moments_of_channels(images, eps, 1);
+  move_running(running_mean, moments.mean, momentum);
+  move_running(running_var, moments.variance, momentum);
+  return {call.normalise(call.of_channels(moments.mean), call.of_channels(moments.rstd)), moments.mean, moments.rstd};
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("batch_norm");
+}
+
+GroupNormResult group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t num_groups,
+                           double eps) try {
+  forms::key_of(kernels::group_norm, std::array{x, weight, bias});
+  const auto [y, mean, rstd] = by_groups(Call(kernels::group_norm, x, weight, bias, num_groups), eps);
+  return {y, mean, rstd};
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("group_norm");
+}
+
+InstanceNormResult instance_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var,
+                                 const Tensor& weight, const Tensor& bias, bool use_input_stats, double momentum,
+                                 double eps) try {
+  forms::key_of(kernels::instance_norm, std::array{x, running_mean, running_var, weight, bias});
+  const int64_t channels = x.rank() < 2 ? 1 : x.size(1);
+  const Call call(kernels::instance_norm, x, weight, bias, std::max<int64_t>(channels, 1));
+  call.check_per_channel("running_mean", running_mean);
+  call.check_per_channel("running_var", running_var);
+  if (!use_input_stats) {
+    const auto [y, mean, rstd] = by_running(call, running_mean, running_var, eps);
+    return {y, mean, rstd};
+  }
+  need_several_values(call, call.space());
+  Tensor variance;
+  const auto [y, mean, rstd] = by_groups(call, eps, &variance);
+  if (x.numel() > 0) {
+    if (running_mean.defined()) move_running(running_mean, ashlar::mean(mean, {0}), momentum);
+    if (running_var.defined()) move_running(running_var, ashlar::mean(variance, {0}), momentum);
+  }
+  return {y, mean, rstd};
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("instance_norm");
+}
+
+VarMeanResult var_mean(const Tensor& x, const Axes& axes, bool keepdim, double correction) try {
+  forms::key_of(kernels::var_mean, std::span(&x, 1));
+  unsigned reduced = 0;
+  Shape shape;
+  for (const int64_t axis : axes) reduced |= 1u << normalize_reduced_axis("var_mean", axis, x.rank());
+  if (axes.empty() || x.rank() == 0) reduced = (1u << x.rank()) - 1;
+  if (axes.rank() > __builtin_popcount(reduced) && x.rank() > 0) {
+    throw ValueError("var_mean", "axes " + axes.str(), "each axis at most once", "Remove the repeated axis");
+  }
+  int64_t count = 1;
+  for (int i = 0; i < x.rank(); i++) {
+    const bool is_reduced = reduced >> i & 1;
+    if (is_reduced) count *= x.shape()[i];
+    if (!is_reduced || keepdim) shape.push_back(is_reduced ? 1 : x.shape()[i]);
+  }
+  if (count == 0 || shape.numel() == 0) {
+    const Tensor none = Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), x.dtype(), x.device());
+    return {none, none.clone()};
+  }
+  const Moments moments = moments_of(forms::as_reduction(in_f32(x), reduced), 0, correction);
+  return {moments.variance.reshape(shape).to(x.dtype()), moments.mean.reshape(shape).to(x.dtype())};
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("var_mean");
+}
+
+}  // namespace ashlar

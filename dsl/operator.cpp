@@ -1,9 +1,5 @@
 #include "dsl/operator.h"
 
-#include <algorithm>
-
-#include "dsl/operator_defaults.h"
-
 namespace ashlar::dsl {
 namespace {
 
@@ -15,7 +11,7 @@ struct OwnedSignature {
   FormSignature signature{};
 };
 
-std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& description, bool scalars_last) {
+std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& description) {
   auto owned = std::make_shared<OwnedSignature>();
   owned->description = description;
   owned->choices.reserve(description.options.size());
@@ -28,16 +24,14 @@ std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& de
                       .type = "",
                       .header = "",
                       .options = owned->options,
-                      .scalars_last = scalars_last};
+                      .scalars_last = description.scalars_last};
   return owned;
 }
 
 }  // namespace
 
-bool register_operator(const OperatorDescription& description) { return register_operator(description, {}); }
-
-bool register_operator(const OperatorDescription& description, const OperatorDefaults& defaults) {
-  const auto owned = signature_of(description, defaults.scalars_last);
+bool register_operator(const OperatorDescription& description) {
+  const auto owned = signature_of(description);
   auto descriptor = std::make_shared<Descriptor>();
   descriptor->kernel = description.name;
   descriptor->formula = description.formula;
@@ -53,14 +47,10 @@ bool register_operator(const OperatorDescription& description, const OperatorDef
     descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), tensor.dtype ? -1 : 0, kAnyRank});
     descriptor->arguments.back().is_optional = tensor.is_optional;
   };
-  for (const OperatorTensor& input : description.inputs) {
-    add(input, Argument::Role::input);
-    descriptor->arguments.back().is_optional = std::ranges::count(defaults.optional_inputs, input.name) > 0;
-  }
+  for (const OperatorTensor& input : description.inputs) add(input, Argument::Role::input);
   for (const OperatorScalar& scalar : description.scalars) {
     descriptor->arguments.push_back({scalar.name, Argument::Role::scalar, scalar.dtype, -1, 0});
-    const auto given = defaults.scalars.find(scalar.name);
-    if (given != defaults.scalars.end()) descriptor->arguments.back().default_value = given->second;
+    descriptor->arguments.back().default_value = scalar.default_value;
   }
   for (const OperatorTensor& output : description.outputs) add(output, Argument::Role::output);
 

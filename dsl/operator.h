@@ -24,12 +24,13 @@ namespace ashlar::dsl {
 struct OperatorTensor {
   std::string name;
   std::optional<DType> dtype = {};  ///< where it isn't the call's element type
-  bool is_optional = false;         ///< an input behind the others that callers may leave out: it is undefined then
+  bool is_optional = false;         ///< an input that callers may leave out, as all behind it: it is undefined then
 };
 
 struct OperatorScalar {
   std::string name;
-  DType dtype = DType::f32;  ///< a floating type is a double of the function's, an integer an int64_t
+  DType dtype = DType::f32;        ///< a floating type is a double of the function's, an integer an int64_t
+  std::string default_value = {};  ///< C++
 };
 
 /// A parameter with a default value. One with choices becomes an enum of the operator's and the option's name.
@@ -47,6 +48,7 @@ struct OperatorDescription {
   std::vector<OperatorTensor> inputs;
   std::vector<OperatorScalar> scalars = {};
   std::vector<OperatorOption> options = {};
+  bool scalars_last = false;  ///< as FormSignature::scalars_last
   std::vector<OperatorTensor> outputs;
   std::vector<std::string> calls;  ///< kernels of whatever file; the operator is there where all of them are
   /// As Kernel::gradient() and saved_when().

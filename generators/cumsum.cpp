@@ -44,18 +44,18 @@ struct RunningMaximum {
   }
 };
 
-const bool registered =
-    register_scan<RunningSum, f32, f16, bf16, f64, i32, i64>("cumsum") &&
-    register_scan<RunningProduct, f32, i64>("cumprod") && register_scan<RunningMaximum, f32, i64>("running_max") &&
-    register_operator({.name = "cummax",
-                       .formula =
-                           "cummax(x): values[r,c] = max_{k ≤ c} x[r,k], NaN from the first NaN on; indices[r,c] "
-                           "the last k ≤ c where it stands",
-                       .dtypes = {DType::f32, DType::f16, DType::bf16, DType::i64},
-                       .inputs = {{"x"}},
-                       .options = {{.name = "axis", .default_value = -1}},
-                       .outputs = {{"values"}, {"indices", DType::i64}},
-                       .calls = {"running_max", "eq", "isnan", "where"},
-                       .gradients = {{"x", "sort_grad(dvalues, indices, x.shape(), axis)"}}});
+const bool registered = register_scan<RunningSum, f32, f16, bf16, f64, i32, i64>("cumsum") &&
+                        register_scan<RunningProduct, f32, i64>("cumprod") &&
+                        register_scan<RunningMaximum, f32, i64>("running_max");
+const bool operator_registered = register_operator(
+    {.name = "cummax",
+     .formula = "cummax(x): values[r,c] = max_{k ≤ c} x[r,k], NaN from the first NaN on; indices[r,c] "
+                "the last k ≤ c where it stands",
+     .dtypes = {DType::f32, DType::f16, DType::bf16, DType::i64},
+     .inputs = {{"x"}},
+     .options = {{.name = "axis", .default_value = -1}},
+     .outputs = {{"values"}, {"indices", DType::i64}},
+     .calls = {"running_max", "eq", "isnan", "where"},
+     .gradients = {{"x", "sort_grad(dvalues, indices, x.shape(), axis)"}}});
 
 }  // namespace ashlar::dsl

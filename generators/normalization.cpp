@@ -1,7 +1,7 @@
 // batch_norm, group_norm and instance_norm: compositions (operators/normalization.cpp) of two reductions and a fused
 // element-wise kernel each way. The three differ only in which elements share a mean, so what they have in common are
 // passes over memory: one for mean and variance and one for the result; backward likewise.
-#include "dsl/operator_defaults.h"
+#include "dsl/operator.h"
 #include "schedules/broadcast.h"
 #include "schedules/reduction_kernel.h"
 
@@ -153,11 +153,11 @@ const std::vector<std::string> kCalls{"moments_of_parts", "moments_of_all",     
                                       "norm_sums",        "norm_gradient_of_elements"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 
+const OperatorTensor kWeight{.name = "weight", .is_optional = true}, kBias{.name = "bias", .is_optional = true};
 const std::vector<OperatorTensor> kWithRunning{
-    {"x"}, {"running_mean", DType::f32}, {"running_var", DType::f32}, {"weight"}, {"bias"}};
-const OperatorDefaults kMayLeaveOut{.optional_inputs = {"running_mean", "running_var", "weight", "bias"},
-                                    .scalars = {{"momentum", "0.1"}, {"eps", "1e-5"}},
-                                    .scalars_last = true};
+    {"x"}, {"running_mean", DType::f32, true}, {"running_var", DType::f32, true}, kWeight, kBias};
+const OperatorScalar kMomentum{.name = "momentum", .default_value = "0.1"},
+    kEpsilon{.name = "eps", .default_value = "1e-5"};
 
 const bool registered = register_kernel<MomentsOfParts, f32>("moments_of_parts") &&
                         register_kernel<MomentsOfAll, f32>("moments_of_all") &&
@@ -175,12 +175,13 @@ const bool operators_registered =
                                   "in one pass over x",
                        .dtypes = kFloats,
                        .inputs = {{"x"}},
-                       .scalars = {{"correction"}},
+                       .scalars = {{.name = "correction", .default_value = "1.0"}},
                        .options = {{"axes", FormOption::Kind::integers}, {"keepdim", FormOption::Kind::boolean}},
+                       .scalars_last = true,
                        .outputs = {{"var"}, {"mean"}},
                        .calls = {"moments_of_parts", "moments_of_all"},
-                       .gradients = {{"x", "var_mean_grad(dvar, dmean, x, axes, keepdim, correction)", {}}}},
-                      {.scalars = {{"correction", "1.0"}}, .scalars_last = true}) &&
+                       .gradients = {{"x", "var_mean_grad(dvar, dmean, x, axes, keepdim, correction)", {}}}}) &&
+
     register_operator(
         {.name = "batch_norm",
          .formula = "batch_norm(x)[n,c,s] = (x[n,c,s] - mean[c]) rstd[c] weight[c] + bias[c], of the batch's mean and "
@@ -188,24 +189,24 @@ const bool operators_registered =
                     "running_var move by momentum to the batch's mean and unbiased variance",
          .dtypes = kFloats,
          .inputs = kWithRunning,
-         .scalars = {{"momentum"}, {"eps"}},
+         .scalars = {kMomentum, kEpsilon},
          .options = {kTraining},
+         .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "batch_norm_grad(dy, x, mean, rstd, weight, training)", {}}}},
-        kMayLeaveOut) &&
+         .gradients = {{kAllInputs, "batch_norm_grad(dy, x, mean, rstd, weight, training)", {}}}}) &&
     register_operator(
         {.name = "group_norm",
          .formula = "group_norm(x)[n,c,s] = (x[n,c,s] - mean[n,g]) rstd[n,g] weight[c] + bias[c], c in group g of "
                     "num_groups, rstd = 1 / √(variance + eps)",
          .dtypes = kFloats,
-         .inputs = {{"x"}, {"weight"}, {"bias"}},
-         .scalars = {{"eps"}},
+         .inputs = {{"x"}, kWeight, kBias},
+         .scalars = {kEpsilon},
          .options = {kGroups},
+         .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "group_norm_grad(dy, x, mean, rstd, weight, num_groups)", {}}}},
-        kMayLeaveOut) &&
+         .gradients = {{kAllInputs, "group_norm_grad(dy, x, mean, rstd, weight, num_groups)", {}}}}) &&
     register_operator(
         {.name = "instance_norm",
          .formula =
@@ -213,11 +214,11 @@ const bool operators_registered =
              "statistics of c where use_input_stats is false",
          .dtypes = kFloats,
          .inputs = kWithRunning,
-         .scalars = {{"momentum"}, {"eps"}},
+         .scalars = {kMomentum, kEpsilon},
          .options = {kInputStatistics},
+         .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats)", {}}}},
-        kMayLeaveOut);
+         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats)", {}}}});
 
 }  // namespace ashlar::dsl

@@ -39,22 +39,20 @@ class RopeTurn : public Kernel<RopeTurn<T>> {
   Var o{"o"}, s{"s"}, i{"i"}, c{"c"};
 };
 
-const bool registered =
-    register_kernel<RopeTurn, f32>("rope_turn") &&
-    register_operator(
-        {.name = "rope",
-         .formula =
-             "rope(x, base): pairs of the last axis turned by (offset + position) base^(-2 p / d), positions along "
-             "`axis`; pair p is (p, p + d/2), or (2 p, 2 p + 1) if interleaved; inverse turns back",
-         .dtypes = {DType::f32, DType::f16, DType::bf16},
-         .inputs = {{"x"}},
-         .scalars = {{"base"}},
-         .options = {{.name = "offset"},
-                     {.name = "interleaved", .kind = FormOption::Kind::boolean},
-                     {.name = "axis", .default_value = -2},
-                     {.name = "inverse", .kind = FormOption::Kind::boolean}},
-         .outputs = {{"y"}},
-         .calls = {"rope_turn"},
-         .gradients = {{"x", "rope(dy, base, offset, interleaved, axis, !inverse)"}}});
+const bool registered = register_kernel<RopeTurn, f32>("rope_turn");
+const bool operator_registered = register_operator(
+    {.name = "rope",
+     .formula = "rope(x, base): pairs of the last axis turned by (offset + position) base^(-2 p / d), positions along "
+                "`axis`; pair p is (p, p + d/2), or (2 p, 2 p + 1) if interleaved; inverse turns back",
+     .dtypes = {DType::f32, DType::f16, DType::bf16},
+     .inputs = {{"x"}},
+     .scalars = {{"base"}},
+     .options = {{.name = "offset"},
+                 {.name = "interleaved", .kind = FormOption::Kind::boolean},
+                 {.name = "axis", .default_value = -2},
+                 {.name = "inverse", .kind = FormOption::Kind::boolean}},
+     .outputs = {{"y"}},
+     .calls = {"rope_turn"},
+     .gradients = {{"x", "rope(dy, base, offset, interleaved, axis, !inverse)"}}});
 
 }  // namespace ashlar::dsl

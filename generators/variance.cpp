@@ -1,5 +1,5 @@
 // The variance over axes, by Welford's method.
-#include "dsl/operator_defaults.h"
+#include "dsl/operator.h"
 #include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
@@ -33,17 +33,18 @@ struct Variance {
 };
 
 const bool registered =
-    register_reduction<Variance, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("var") &&
+    register_reduction<Variance, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>>("var");
+const bool operator_registered =
     register_operator({.name = "std",
                        .formula = "std(x, axes) = √(Σ_k (x[k] - mean)² / max(n - correction, 0)), over n elements x[k]",
                        .dtypes = {DType::f32, DType::f16, DType::bf16},
                        .inputs = {{"x"}},
-                       .scalars = {{"correction"}},
+                       .scalars = {{.name = "correction", .default_value = "1.0"}},
                        .options = {{"axes", FormOption::Kind::integers}, {"keepdim", FormOption::Kind::boolean}},
+                       .scalars_last = true,
                        .outputs = {{"y"}},
                        .calls = {"var", "sqrt"},
                        .gradients = {{"x", "std_grad(dy, x, y, axes, keepdim, correction)", {}}},
-                       .flops = "5.0 * shapes[0].numel()"},
-                      {.scalars = {{"correction", "1.0"}}, .scalars_last = true});
+                       .flops = "5.0 * shapes[0].numel()"});
 
 }  // namespace ashlar::dsl

@@ -6,14 +6,15 @@
 #   run.sh draws N [DEVICE ...] [-- ARGUMENT ...]
 #                                           N random draws (sizes, layouts, axes, options, gradients) on each device in
 #                                           place of the cases; -- --seed S repeats some. Fails when a draw fails.
-#   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
 #   run.sh vendor                           the cases of kernels that a vendor's library can compute too, computed by it
 #   run.sh sanitize [PART/PARTS]            on CUDA, first all cases, to see which GPU functions each one reaches; then
 #                                           the cheapest ones that together reach every function of every kernel, under
 #                                           compute-sanitizer's memcheck and racecheck; fails on any finding. A part is
 #                                           every PARTS-th of them, from 0/PARTS on; parts of one $ASHLAR_OUTPUT share
 #                                           the first step.
-# A bundle of what has changed (./dev bundle --changed) has the cases of these kernels alone.
+# A bundle of what has changed (./dev bundle --changed) has the cases of these kernels alone. A bundle for training
+# (build/bundle-training) knows only
+#   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
@@ -44,6 +45,10 @@ if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
   export OCL_ICD_VENDORS="$vendors/"
 fi
 
+if [[ ${1:-} == train && ! -e $here/data ]]; then
+  echo "run.sh train: that is for build/bundle-training, which ./dev bundle makes beside this one" >&2
+  exit 2
+fi
 if [[ ${1:-} == train ]]; then
   "$output/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
   exit

@@ -95,7 +95,8 @@ const std::string kRecipes = "autograd/recipes/movement.h";
 
 const bool registered =
     register_kernel<ScatterLines, raw<1>, raw<2>, raw<4>, raw<8>>("scatter_lines") &&
-    register_kernel<SegmentLast, raw<1>, raw<2>, raw<4>, raw<8>>("segment_last") &&
+    register_kernel<SegmentLast, raw<1>, raw<2>, raw<4>, raw<8>>("segment_last");
+const bool operator_registered =
     register_operator(
         {.name = "scatter",
          .formula = "scatter(x, index, src)[o,p,i] = src[o,j,i] of the last j with index[o,j,i] = p, else x[o,p,i]. An "

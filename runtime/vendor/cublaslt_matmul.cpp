@@ -244,10 +244,17 @@ bool run(const VendorCall& call) {
   return true;
 }
 
-/// Our kernels have no tensor cores yet, so it is quicker wherever those may be used. In strict f32 ours are as quick.
+/// Our kernels have no tensor cores yet, so it is quicker wherever those may be used. In strict f32 it is so, on average, in
+/// these ranges of 2000 products that were drawn at random and timed on an H200.
 bool preferred(const VendorCall& call) {
-  const DType dtype = call.outputs[0].dtype();
-  return dtype == DType::f16 || dtype == DType::bf16 || call.allow_tf32;
+  const Tensor &a = call.inputs[0], &y = call.outputs[0];
+  const DType dtype = y.dtype();
+  if (dtype == DType::f16 || dtype == DType::bf16 || call.allow_tf32) return true;
+  constexpr int64_t kNarrow = 16, kWide = 128, kFewTerms = 8, kTermsWorthAPass = 256;
+  const int64_t batches = y.size(0), narrower = std::min(y.size(1), y.size(2)), terms = a.size(2);
+  if (epilogue_of(call).is_ours && terms < kTermsWorthAPass) return false;
+  if (batches == 1) return narrower > kWide && terms > kFewTerms;
+  return narrower <= kNarrow || narrower > kWide || terms <= kFewTerms;
 }
 
 }  // namespace

@@ -109,10 +109,13 @@ TEST_F(CudaVendor, PolicyDecides) {
   set_vendor_policy(VendorPolicy::never);
   EXPECT_THROW(matmul(a, b, {.allow_tf32 = true}), Error);  // the stand-in driver can't run compiled kernels
   set_vendor_policy(VendorPolicy::automatic);
-  EXPECT_THROW(matmul(a, b), Error);  // strict f32 is ours
+  EXPECT_THROW(matmul(a, b), Error);  // in strict f32 small ones are ours
   EXPECT_EQ(log.products, before);
   matmul(a, b, {.allow_tf32 = true});
   EXPECT_EQ(log.products, before + 1);
+  const Tensor wide = random({256, 256}).to(Device::cuda(0));
+  matmul(wide, wide);
+  EXPECT_EQ(log.products, before + 2);
 }
 
 TEST_F(CudaVendor, WhatItRefusesIsOurs) {

@@ -1,6 +1,8 @@
 #include "nn/modules/recurrent.h"
 
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "ashlar/ad.h"
 #include "autograd/node.h"
@@ -48,7 +50,9 @@ Recurrent<Derived>::Recurrent(const char* kind, int64_t gates, int64_t input_siz
   for (int64_t layer = 0; layer < options.num_layers; layer++) {
     const int64_t in = layer == 0 ? input_size : directions() * hidden_size;
     for (int64_t way = 0; way < directions(); way++) {
-      Direction direction{"l" + std::to_string(layer) + (way == 1 ? "_reverse" : ""), {}, {}, {}, {}};
+      std::string name = std::to_string(layer).insert(0, 1, 'l');
+      if (way == 1) name += "_reverse";
+      Direction direction{std::move(name), {}, {}, {}, {}};
       direction.weight_ih = parameter({gates * hidden_size, in});
       direction.weight_hh = parameter({gates * hidden_size, hidden_size});
       if (options.bias) {

@@ -412,16 +412,15 @@ void add_matmul_cases() {
       for (const bool in_place : {false, true}) add_case(finish_case(rows, columns, epilogue, in_place));
     }
   }
-}
-add_shapes();
-add_layouts();
-add_tilings();
-add_layers();
-add_batches();
-add_epilogues();
-add_gradients();
-add_parts();
-add_benchmarks();
+  add_shapes();
+  add_layouts();
+  add_tilings();
+  add_layers();
+  add_batches();
+  add_epilogues();
+  add_gradients();
+  add_parts();
+  add_benchmarks();
 }
 
 }  // namespace ashlar::conformance

@@ -1,3 +1,4 @@
+#include "dsl/nonzero.h"
 #include "schedules/elementwise.h"
 
 namespace ashlar::dsl {
@@ -34,6 +35,8 @@ class Cast : public Kernel<Cast<From, To>> {
   void algorithm() {
     if constexpr (kRoundsTwice) {
       y(i) = rounded_to_odd(x(i));
+    } else if constexpr (std::is_same_v<To, boolean>) {
+      y(i) = is_nonzero(x(i));
     } else if constexpr (is_integer(Element<To>::dtype)) {
       y(i) = cast<To>(x(i));
     } else {

@@ -1,5 +1,6 @@
 // Comparisons of two tensors with broadcasting, and logic of what isn't 0: a line each. Instances for the element types
 // that hold all others: calls on 16-bit floats and on other integers are converted, which keeps their order.
+#include "dsl/nonzero.h"
 #include "schedules/broadcast.h"
 
 namespace ashlar::dsl {
@@ -47,12 +48,6 @@ const bool registered = add_comparison("eq", "a = b", [](auto a, auto b) { retur
                         add_comparison("ne", "a ≠ b", [](auto a, auto b) { return a != b || !are_numbers(a, b); }) &&
                         add_comparison("lt", "a < b", [](auto a, auto b) { return a < b && are_numbers(a, b); }) &&
                         add_comparison("le", "a ≤ b", [](auto a, auto b) { return a <= b && are_numbers(a, b); });
-
-// NaN is not 0; subnormal numbers aren't on any target, since their bits are looked at.
-Value is_nonzero(const Value& x) {
-  if (!x.type().is_float()) return x != 0;
-  return Expr(Halide::reinterpret(Halide::UInt(x.type().bits()), x.expr()) << 1 != 0);
-}
 
 const bool logic_registered = add_comparison<boolean>("logical_and", "a ≠ 0 and b ≠ 0",
                                                       [](auto a, auto b) { return is_nonzero(a) && is_nonzero(b); }) &&

@@ -1,6 +1,7 @@
 // sum, mean, max, min, prod, argmax and argmin in the canonical form [outer, reduced, inner].
 #include <optional>
 
+#include "dsl/nonzero.h"
 #include "dsl/operator.h"
 #include "schedules/reduction_kernel.h"
 
@@ -209,12 +210,6 @@ class SumOf : public ReductionKernel<SumOf<T>, T> {
 };
 bool add_sum_of(const SummedFunction& f) {
   return register_bound_kernel<SumOf, f32>(f.name, [f](auto& kernel) { kernel.bind(f); });
-}
-
-// NaN is not 0; subnormal numbers aren't on any target, since their bits are looked at.
-Value is_nonzero(const Value& x) {
-  if (!x.type().is_float()) return x != Value(Halide::Internal::make_zero(x.type()));
-  return Expr(Halide::reinterpret(Halide::UInt(x.type().bits()), x.expr()) << 1 != 0);
 }
 
 // y[o,p,i] = |{k : x[o,k,i] ≠ 0, k in part p}|, whose parts `sum` adds up

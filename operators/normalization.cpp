@@ -162,6 +162,10 @@ InstanceNormResult instance_norm(const Tensor& x, const Tensor& running_mean, co
     return {y, mean, rstd};
   }
   need_several_values(call, call.space());
+  if (channels == 0) {
+    const auto [y, mean, rstd] = call.empty({x.size(0), 0});
+    return {y, mean, rstd};
+  }
   Tensor variance;
   const auto [y, mean, rstd] = by_groups(call, eps, &variance);
   if (x.numel() > 0) {

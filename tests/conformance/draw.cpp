@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
 namespace ashlar::conformance {
 namespace {
@@ -213,11 +214,19 @@ std::string Draw::describe() const {
   return text;
 }
 
+namespace {
+
+auto has_gradient(const Case& item) {
+  return [&item](DType dtype) { return std::ranges::count(item.gradient_dtypes, dtype) > 0; };
+}
+
+}  // namespace
+
 Drawer::Drawer(std::span<const Case> cases) {
   for (const Case& item : cases) {
     if (item.benchmark || !item.is_drawn) continue;
     for (const bool gradient : {false, true}) {
-      if (gradient && !item.differentiable) continue;
+      if (gradient && (!item.differentiable || !std::ranges::any_of(item.dtypes, has_gradient(item)))) continue;
       Pool& pool = gradient ? gradients_ : results_;
       pool.cases.push_back(&item);
       pool.kernels[item.kernel][kind_of(item)].push_back(&item);
@@ -249,7 +258,7 @@ Draw Drawer::draw(uint64_t seed) const {
 
   std::vector<DType> dtypes = item.dtypes;
   if (draw.gradient) {
-    std::erase_if(dtypes, [&](DType dtype) { return std::ranges::count(item.gradient_dtypes, dtype) == 0; });
+    std::erase_if(dtypes, std::not_fn(has_gradient(item)));
   }
   draw.dtype = random.pick(dtypes);
   draw.setting = random.chance(0.25) ? random.between(1, 1 << 20) : 0;

@@ -49,8 +49,8 @@ int64_t floor_mod(int64_t a, int64_t b) { return b == 0 ? 0 : ((a % b) + b) % b;
 // clang-format off
 const Binary kBinary[] = {
     {"pow", pow, ad::pow, [](double a, double b) { return std::pow(a, b); }, 4, kPositive, kSigned},
-    {"fmod", fmod, ad::fmod, [](double a, double b) { return std::fmod(a, b); }, 0.5, {.low = 3.1, .high = 3.9}, {.low = 1.1, .high = 1.5}},
-    {"remainder", remainder, ad::remainder, floor_mod, 1, {.low = -3.9, .high = -3.1}, {.low = 1.1, .high = 1.5}},
+    {"fmod", fmod, ad::fmod, [](double a, double b) { return std::fmod(a, b); }, 0.5, {.low = 2.7, .high = 2.9}, {.low = 1.1, .high = 1.3}},
+    {"remainder", remainder, ad::remainder, floor_mod, 1, {.low = -2.9, .high = -2.7}, {.low = 1.1, .high = 1.3}},
     {"atan2", atan2, ad::atan2, [](double a, double b) { return std::atan2(a, b); }, 5, kPositive, kPositive},
     {"hypot", hypot, ad::hypot, [](double a, double b) { return std::hypot(a, b); }, 4, kPositive, kSigned},
 };

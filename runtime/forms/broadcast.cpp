@@ -50,7 +50,9 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));
   std::vector<Shape> strides;
   for (const Tensor& x : operands) strides.push_back(x.strides());
-  for_each_piece(collapse(shape, strides), kRank, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
+  Loops loops = collapse(shape, strides);
+  sort_for_few_pieces(loops, kRank);
+  for_each_piece(loops, kRank, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
     std::vector<Tensor> views;
     for (size_t o = 0; o < operands.size(); o++) {
       views.push_back(piece_of(operands[o], piece, static_cast<int>(o), offsets[o], kRank));

@@ -30,39 +30,40 @@ Loops collapse(const Shape& sizes, std::vector<Shape> strides) {
   return loops;
 }
 
-void sort_by_first(Loops& loops) {
-  const int rank = loops.sizes.rank();
+namespace {
+
+/// Sorts the outermost `count` loops.
+void sort_loops(Loops& loops, int count, const std::function<bool(int a, int b)>& goes_outside) {
   std::array<int, kMaxRank> order{};
-  std::iota(order.begin(), order.begin() + rank, 0);
-  std::stable_sort(order.begin(), order.begin() + rank,
-                   [&](int a, int b) { return loops.strides[0][a] > loops.strides[0][b]; });
+  std::iota(order.begin(), order.begin() + count, 0);
+  std::stable_sort(order.begin(), order.begin() + count, goes_outside);
   const auto reorder = [&](Shape& values) {
     const Shape before = values;
-    for (int i = 0; i < rank; i++) values[i] = before[order[i]];
+    for (int i = 0; i < count; i++) values[i] = before[order[i]];
   };
   reorder(loops.sizes);
   for (Shape& strides : loops.strides) reorder(strides);
+}
+
+}  // namespace
+
+void sort_by_first(Loops& loops) {
+  sort_loops(loops, loops.sizes.rank(), [before = loops.strides[0]](int a, int b) { return before[a] > before[b]; });
+}
+
+void sort_for_few_pieces(Loops& loops, int rank) {
+  if (loops.sizes.rank() <= rank) return;
+  sort_loops(loops, loops.sizes.rank() - 2, [before = loops.sizes](int a, int b) { return before[a] < before[b]; });
 }
 
 namespace {
 
 using Piece = std::function<void(const Loops&, const std::vector<int64_t>&)>;
 
-// Of the loops outside the innermost two, the shortest first: with one call for each of its steps there are few.
-Loops with_shortest_first(Loops loops) {
-  const int64_t* begin = loops.sizes.begin();
-  const auto at = std::min_element(begin, begin + std::max(1, loops.sizes.rank() - 2)) - begin;
-  const auto move = [&](Shape& values) { std::rotate(values.begin(), values.begin() + at, values.begin() + at + 1); };
-  move(loops.sizes);
-  for (Shape& strides : loops.strides) move(strides);
-  return loops;
-}
-
-void cut(const Loops& all, int rank, std::vector<int64_t> offsets, const Piece& run) {
-  const int64_t numel = all.sizes.numel();
+void cut(const Loops& loops, int rank, std::vector<int64_t> offsets, const Piece& run) {
+  const int64_t numel = loops.sizes.numel();
   if (numel == 0) return;
-  if (all.sizes.rank() <= rank && numel <= kMaxElements) return run(all, offsets);
-  const Loops loops = all.sizes.rank() > rank ? with_shortest_first(all) : all;
+  if (loops.sizes.rank() <= rank && numel <= kMaxElements) return run(loops, offsets);
   const int64_t size = loops.sizes[0], inside = numel / size;
   Loops piece = loops;
   int64_t step = 1;

@@ -188,7 +188,9 @@ void copy(const Tensor& source, const Tensor& destination) {
   // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.
   const Shape& strides = plan.loops.strides[0];
   const bool needs_unit = strides.empty() || strides.back() != 1;
-  for_each_piece(plan.loops, needs_unit ? 3 : 4, [&](Loops piece, const std::vector<int64_t>& offsets) {
+  const int rank = needs_unit ? 3 : 4;
+  sort_for_few_pieces(plan.loops, rank);
+  for_each_piece(plan.loops, rank, [&](Loops piece, const std::vector<int64_t>& offsets) {
     if (needs_unit) {
       piece.sizes.push_back(1);
       for (Shape& steps : piece.strides) steps.push_back(1);

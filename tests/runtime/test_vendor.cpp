@@ -76,7 +76,7 @@ TEST_F(CudaVendor, BatchesViewsAndVectors) {
 TEST_F(CudaVendor, GeluFollowsTheProduct) {
   FakeCublasLtLog& log = *fake_log();
   const Device cuda = Device::cuda(0);
-  const Tensor a = random({4, 6}).to(cuda), b = random({6, 11}).to(cuda), bias = random({11}).to(cuda);
+  const Tensor a = random({5, 6}).to(cuda), b = random({6, 11}).to(cuda), bias = random({11}).to(cuda);
   const int64_t before = log.products;
   EXPECT_THROW(matmul(a, b, {.bias = bias, .activation = Activation::gelu}), Error);
   EXPECT_EQ(log.products, before + 1);

@@ -6,6 +6,7 @@
 // it is preferred.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -24,8 +25,14 @@ struct MatrixOperand {
 /// The operand behind an input tensor [batch, row, column].
 template <ElementType T>
 MatrixOperand matrix_operand(const In<T, 3>& x) {
+  const Expr stride = x.axis(2).stride();
+  const auto* variable = stride.as<Halide::Internal::Variable>();
+  const std::vector<ArgumentDescription>& arguments = Descriptor::current->arguments;
+  const bool is_strided = std::ranges::any_of(arguments, [&](const ArgumentDescription& argument) {
+    return argument.is_strided && variable != nullptr && variable->param.name() == argument.name;
+  });
   return {[&x](Expr batch, Expr row, Expr column) { return x(Value(batch), Value(row), Value(column)).expr(); },
-          x.axis(0).stride(), x.axis(1).stride(), x.axis(2).stride(), x.dim(3).min()};
+          x.axis(0).stride(), x.axis(1).stride(), is_strided ? stride : Expr(1), x.dim(3).min()};
 }
 
 /// Sizes, operands and the index variables of the output that reads the product.
@@ -80,12 +87,16 @@ struct ContractionPlan {
 /// the kernel.
 class Contraction {
  public:
-  /// Plans in the order in which they are tried; the last one has no conditions.
-  void define(const std::vector<ContractionPlan>& plans) {
+  /// Plans in the order in which they are tried; the last one has no conditions. Those that can serve no call, by what the
+  /// kernel says of its operands' strides, are left out.
+  void define(const std::vector<ContractionPlan>& all) {
     std::vector<PlanDescription> described;
-    for (const ContractionPlan& plan : plans) {
+    std::vector<ContractionPlan> plans;
+    for (const ContractionPlan& plan : all) {
       Expr applies;
       for (const Expr& one : plan.when) applies = applies.defined() ? applies || one : one;
+      if (applies.defined() && Halide::Internal::is_const_zero(Halide::Internal::simplify(applies))) continue;
+      plans.push_back(plan);
       described.push_back({.name = plan.name,
                            .applies = applies,
                            .preferred = plan.preferred,

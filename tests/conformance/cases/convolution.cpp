@@ -338,6 +338,7 @@ void add_convolution_cases() {
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}, .groups = 2});
   add_gradients("depthwise", {2, 5, 6, 7}, {5, 1, 3, 3}, {.padding = one, .groups = 5});
   add_gradients("tiles", {2, 35, 20, 21}, {67, 35, 3, 3}, {.padding = one});
+  add_gradients("many_channels", {1, 192, 5, 5}, {5, 192, 3, 3}, {.padding = one});
 
   add_transposed("3x3", {2, 4, 5, 6}, {4, 3, 3, 3}, {.padding = one}, {0, 0}, false);
   add_transposed("upsampling", {2, 4, 4, 5}, {4, 3, 3, 3}, {.stride = two, .padding = one}, one, true);

@@ -28,20 +28,30 @@ Expected gated_product(HostTensors in) {
 void add_fused_product_cases() {
   struct Sizes {
     int64_t batch, m, k, n;
+    Layout left = Layout::dense, right = Layout::dense;
   };
-  for (const auto& [batch, m, k, n] : {Sizes{1, 1, 1, 1},
-                                       {1, 1, 300, 65},
-                                       {2, 3, 5, 7},
-                                       {1, 17, 33, 65},
-                                       {3, 64, 64, 64},
-                                       {1, 129, 100, 131},
-                                       {1, 256, 64, 512},
-                                       {1, 320, 40, 640},
-                                       {1, 1024, 48, 1024},
-                                       {2, 1025, 33, 515}}) {
+  for (const auto& [batch, m, k, n, left, right] : {Sizes{1, 1, 1, 1},
+                                                    {1, 1, 300, 65},
+                                                    {2, 3, 5, 7},
+                                                    {1, 17, 33, 65},
+                                                    {3, 64, 64, 64},
+                                                    {1, 129, 100, 131},
+                                                    {1, 256, 64, 512},
+                                                    {1, 320, 40, 640},
+                                                    {1, 1024, 48, 1024},
+                                                    {2, 1025, 33, 515},
+                                                    {1, 1, 256, 64, Layout::dense, Layout::transposed},
+                                                    {1, 7, 256, 64, Layout::dense, Layout::transposed},
+                                                    {1, 32, 512, 256, Layout::dense, Layout::transposed},
+                                                    {1, 64, 512, 2048, Layout::dense, Layout::transposed},
+                                                    {1, 256, 64, 256, Layout::dense, Layout::transposed},
+                                                    {1, 256, 64, 256, Layout::transposed, Layout::transposed}}) {
     add_case({.kernel = "test_gated_product",
-              .name = Shape{batch, m, k, n}.str(),
-              .inputs = {{.shape = {batch, m, k}}, {.shape = {batch, k, n}}, {.shape = {batch, m, n}}},
+              .name = Shape{batch, m, k, n}.str() + (left == Layout::dense ? "n" : "t") +
+                      (right == Layout::dense ? "n" : "t"),
+              .inputs = {{.shape = {batch, m, k}, .layout = left},
+                         {.shape = {batch, k, n}, .layout = right},
+                         {.shape = {batch, m, n}}},
               .dtypes = {DType::f32, DType::f16},
               .call = [](Tensors in) { return std::vector{test_gated_product(in[0], in[1], in[2], 0.5)}; },
               .reference = [](HostTensors in) { return std::vector{gated_product(in)}; },

@@ -7,6 +7,7 @@
 #include "ashlar/ops.h"
 #include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
+#include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -105,19 +106,6 @@ Case scatter_example(std::string name, Input x, const Shape& index, int64_t axis
           .tolerance = kInOrder,
           .differentiable = [axis](Vars in) { return ad::scatter_add(in[0], in[1].value(), in[2], axis); },
           .differentiated = {0, 2}};
-}
-
-/// The same on every device by one of the operator's plans.
-Case by_plan(Case item, const std::string& plan) {
-  item.name += "_by_" + plan;
-  item.call = [call = item.call, plan](Tensors in) {
-    const std::string before = set_forced_plan(plan);
-    const auto restore = [&](const std::string*) { set_forced_plan(before); };
-    const std::unique_ptr<const std::string, decltype(restore)> forced(&plan, restore);
-    return call(in);
-  };
-  item.differentiable = nullptr;
-  return item;
 }
 
 Case select_example(std::string name, Input x, int64_t count, int64_t axis) {

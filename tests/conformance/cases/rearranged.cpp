@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ashlar/ashlar.h"
+#include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -335,6 +336,9 @@ void add_rearranged_cases() {
   add_case(scatter_example("middle", {{3, 13, 20}, kWhole}, {3, 29, 20}, 1));
   add_case(scatter_example("rank0", {{}, kWhole}, {}, 0));
   add_case(scatter_example("none", {{5, 7}, kWhole}, {5, 0}, 1));
+  for (const char* plan : {"lines", "segments"}) {
+    add_case(by_plan(scatter_example("middle", {{3, 13, 20}, kWhole}, {3, 29, 20}, 1), plan));
+  }
   Case smaller = scatter_example("smaller_index", {{9, 7, 6}, kWhole}, {4, 11, 5}, 1);
   smaller.fixed_shapes = true;
   add_case(smaller);

@@ -294,6 +294,9 @@ void add_separated(const Function& f, const std::string& prefix) {
 
 void add_composed(const Function& f, const std::string& prefix) {
   add_separated(f, prefix);
+  Case long_one = example(f, prefix + "all_of_140001", {.shape = {140'001}});  // in parts on the CPU, too
+  long_one.dtypes = {DType::f32};
+  add_case(long_one);
   for (const int64_t n : {1, 2, 33, 1025, 9001}) {
     add_case(example(f, prefix + "rows_of_" + std::to_string(n), {.shape = {3, n}}, {1}));
     add_case(example(f, prefix + "columns_of_" + std::to_string(n), {.shape = {n, 5}}, {-2}, true));

@@ -44,9 +44,9 @@ struct RunningMaximum {
   }
 };
 
-const bool registered = register_scan<RunningSum, f32, f16, bf16, f64, i32, i64>("cumsum") &&
-                        register_scan<RunningProduct, f32, i64>("cumprod") &&
-                        register_scan<RunningMaximum, f32, i64>("running_max");
+const bool registered = register_scan<RunningSum, f32, f16, bf16, f64, i32, i64>("cumsum");
+const bool others_registered =
+    register_scan<RunningProduct, f32, i64>("cumprod") && register_scan<RunningMaximum, f32, i64>("running_max");
 const bool operator_registered = register_operator(
     {.name = "cummax",
      .formula = "cummax(x): values[r,c] = max_{k ≤ c} x[r,k], NaN from the first NaN on; indices[r,c] "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs ./dev demo, which has run before, and checks what README says of it: it installs nothing any more, and its last
-line says a test accuracy of at least 0.89 on Fashion-MNIST; what it prints before has the hybrid trainer's phases. Where the environment's ASHLAR_MNIST names a folder with MNIST
-itself, at least 0.975 on that."""
+line says a test accuracy of at least 0.89 on Fashion-MNIST; what it prints before has the hybrid trainer's phases. Where
+the environment's ASHLAR_MNIST names a folder with MNIST itself, at least 0.975 on that."""
 import os
 import re
 import subprocess

@@ -231,8 +231,7 @@ class NonzeroSum : public ReductionKernel<NonzeroSum<T>, T> {
   }
 };
 
-// ---- operators written by hand (operators/reduction.cpp)
-// -----------------------------------------------------------------------------------
+// Operators written by hand (operators/reduction.cpp).
 
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
 const std::vector<DType> kAny{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64, DType::i32,

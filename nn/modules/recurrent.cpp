@@ -5,31 +5,14 @@
 #include <utility>
 
 #include "ashlar/ad.h"
-#include "autograd/node.h"
+#include "ashlar/var_arithmetic.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {
 
-/// Beside each other along an axis.
-Var joined(const std::vector<Var>& parts, int64_t axis) {
-  if (parts.size() == 1) return parts[0];
-  std::vector<Tensor> values;
-  std::vector<int64_t> ends;
-  for (const Var& part : parts) {
-    values.push_back(part.value());
-    ends.push_back((ends.empty() ? 0 : ends.back()) + part.size(axis));
-  }
-  return record("cat", parts, cat(values, axis), [ends, axis](const auto& pass) {
-    std::vector<std::decay_t<decltype(pass.dy())>> gradients;
-    int64_t start = 0;
-    for (const int64_t end : ends) {
-      gradients.push_back(pass.dy().slice(axis, start, end));
-      start = end;
-    }
-    return gradients;
-  });
-}
+/// Beside each other along an axis; a single one isn't copied.
+Var joined(const std::vector<Var>& parts, int64_t axis) { return parts.size() == 1 ? parts[0] : ad::cat(parts, axis); }
 
 }  // namespace
 

@@ -1,11 +1,9 @@
 // Reads and sums at places that a tensor holds. What an index outside does differs from device to device and is tested
 // in tests/tensor/indexing_test.cpp.
 #include <cmath>
-#include <memory>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
-#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"

@@ -28,5 +28,6 @@ int main(int argc, char** argv) {
                               kernels::all_of_row_family(), kernels::all_of_schedules()}) {
     kernels.insert(kernels.end(), of_file.begin(), of_file.end());
   }
+  conformance::add_internal_cases(kernels);
   return conformance::run_conformance(argc, argv, kernels);
 }

@@ -23,6 +23,7 @@ constexpr int kMostFailures = 3;           // of one kernel
 constexpr int kMostAttempts = 200;         // to make a failure smaller
 constexpr double kMostSeconds = 10;        // for these
 constexpr int64_t kDifferences = 1 << 22;  // terms that one gradient's differences may work out
+constexpr int kMostForCover = 400;         // draws of a kernel and its gradients
 
 using Clock = std::chrono::steady_clock;
 
@@ -251,5 +252,54 @@ int run_draws(const PropertyRun& run, Device device) {
       static_cast<long long>(largest), seconds_since(start));
   return failures;
 }
+
+std::string check_draw(uint64_t seed, const PropertyRun& run, Device device) {
+  int refused = 0;
+  return check(Drawer(cases()).draw(seed), device, run, refused);
+}
+
+std::vector<Reach> reach_by_draws(const PropertyRun& run, Device device, Kernels kernels,
+                                  std::set<DeviceFunction> missed) {
+  std::map<std::string, std::set<const KernelInfo*>> parts;  // by stem
+  for (const KernelInfo* kernel : kernels) {
+    for (const KernelInfo* part : kernels_of(*kernel)) parts[stem(kernel->name)].insert(part);
+  }
+  std::map<std::string, int> left;  // draws, by stem
+  const auto drop_done = [&] {
+    std::erase_if(left, [&](const auto& one) {
+      const std::set<const KernelInfo*>& of_stem = parts[one.first];
+      return std::ranges::none_of(missed,
+                                  [&](const DeviceFunction& function) { return of_stem.contains(function.kernel); });
+    });
+  };
+  const Drawer drawer(cases());
+  for (const Case& item : cases()) {
+    if (item.is_drawn && !item.benchmark && run.wanted(item.kernel)) left[stem(item.kernel)] = kMostForCover;
+  }
+  drop_done();
+  std::vector<Reach> reaches;
+  for (uint64_t seed = 0; !left.empty(); ++seed) {
+    const auto of_kernel = left.find(stem(drawer.kernel(seed)));
+    if (of_kernel == left.end()) continue;
+    if (--of_kernel->second == 0) left.erase(of_kernel);
+    const Draw draw = drawer.draw(seed);
+    take_reached();
+    const Clock::time_point start = Clock::now();
+    try {
+      run_unchecked({&draw.item, draw.dtype, device, draw.gradient, way_of(draw, device, run)});
+    } catch (const Error&) {
+      // What must be refused reaches nothing.
+    }
+    Reach reach{draw_test(seed, device), seconds_since(start), take_reached().functions};
+    const size_t before = missed.size();
+    for (const DeviceFunction& function : reach.functions) missed.erase(function);
+    if (missed.size() == before) continue;
+    reaches.push_back(std::move(reach));
+    drop_done();
+  }
+  return reaches;
+}
+
+std::string draw_test(uint64_t seed, Device device) { return "draw." + std::to_string(seed) + "/" + device.str(); }
 
 }  // namespace ashlar::conformance

@@ -7,6 +7,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/tensor/dtype.h"
+#include "tests/conformance/cover.h"
 #include "tests/conformance/jobs.h"
 
 namespace ashlar::conformance {
@@ -25,5 +26,16 @@ struct PropertyRun {
 /// gets and with the command that repeats it. A draw depends on its own seed and the list of cases alone. Returns the
 /// number of failures; a kernel with several is given up.
 int run_draws(const PropertyRun& run, Device device);
+
+/// The draw of a seed as a test by itself: what is wrong with it, or nothing.
+std::string check_draw(uint64_t seed, const PropertyRun& run, Device device);
+
+/// Draws of the kernels that `missed` belong to, from seed 0 on, until all are reached or each kernel has had its
+/// share: those that reach one that none did before. They are launched, and nothing is compared.
+std::vector<Reach> reach_by_draws(const PropertyRun& run, Device device, Kernels kernels,
+                                  std::set<DeviceFunction> missed);
+
+/// Names them among the tests: "draw.17/cuda".
+std::string draw_test(uint64_t seed, Device device);
 
 }  // namespace ashlar::conformance

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cinttypes>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -79,6 +80,21 @@ class CaseTest : public testing::Test {
 
   Job job_;
   bool unchecked_;
+};
+
+// A draw that --cover has found.
+class DrawTest : public testing::Test {
+ public:
+  DrawTest(uint64_t seed, const PropertyRun& run, Device device) : seed_(seed), run_(run), device_(device) {}
+  void TestBody() override {
+    const std::string report = check_draw(seed_, run_, device_);
+    if (!report.empty()) ADD_FAILURE() << report;
+  }
+
+ private:
+  uint64_t seed_;
+  PropertyRun run_;
+  Device device_;
 };
 
 // A device that was asked for and isn't there, or kernels that weren't built for it.
@@ -310,23 +326,54 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// Draws instead of cases. Without --seed no two runs draw the same.
-int run_property(const Options& options, Kernels kernels, const std::function<bool(const std::string&)>& wanted,
-                 const std::function<bool(const std::string&, DType)>& wanted_in) {
+PropertyRun property_run(const Options& options, Kernels kernels, std::function<bool(const std::string&)> wanted) {
   PropertyRun run;
-  run.draws = options.draws;
-  run.seed = options.seed.value_or(std::random_device{}());
-  run.wanted = wanted;
-  if (!options.sample.empty()) run.wanted_in = wanted_in;
+  run.wanted = std::move(wanted);
   run.ways = [kernels](const std::string& kernel, DType dtype, DeviceKind device) {
     return ways_of(kernel, dtype, device, kernels);
   };
   run.program = options.program + (options.vendor ? " --vendor" : "") +
                 (options.sample.empty() ? "" : " --sample " + joined(options.sample));
+  return run;
+}
+
+// Draws instead of cases. Without --seed no two runs draw the same.
+int run_property(const Options& options, PropertyRun run,
+                 const std::function<bool(const std::string&, DType)>& wanted_in) {
+  run.draws = options.draws;
+  run.seed = options.seed.value_or(std::random_device{}());
+  if (!options.sample.empty()) run.wanted_in = wanted_in;
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   int failures = 0;
   for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
   return failures == 0 ? 0 : 1;
+}
+
+// The draws that a file of --cover names.
+void register_draws(const std::set<std::string>& only, const PropertyRun& run, Device device) {
+  const std::string end = "/" + device.str();
+  for (const std::string& test : only) {
+    uint64_t seed = 0;
+    if (std::sscanf(test.c_str(), "draw.%" SCNu64, &seed) != 1 || test != draw_test(seed, device)) continue;
+    testing::RegisterTest("draw", (std::to_string(seed) + end).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [=]() -> testing::Test* { return new DrawTest(seed, run, device); });
+  }
+}
+
+// --cover: of the cases, and for what none of them reaches, of draws.
+std::string cover(const Options& options, const PropertyRun& run, std::vector<Reach> reaches,
+                  const std::vector<Device>& devices, Kernels kernels) {
+  std::vector<DeviceFunction> functions;
+  for (const Device device : devices) {
+    const std::vector<DeviceFunction> of_device = device_functions(kernels, device.kind);
+    std::set<DeviceFunction> missed(of_device.begin(), of_device.end());
+    for (const Reach& reach : reaches) {
+      for (const DeviceFunction& function : reach.functions) missed.erase(function);
+    }
+    std::ranges::move(reach_by_draws(run, device, kernels, std::move(missed)), std::back_inserter(reaches));
+    std::ranges::copy(of_device, std::back_inserter(functions));
+  }
+  return write_cover(options.cover, reaches, functions, options.times);
 }
 
 // A name that nothing is called by would run nothing and pass.
@@ -358,7 +405,8 @@ int run_all(const Options& options, Kernels kernels) {
     return options.sample.empty() || (dtype != DType::f16 && dtype != DType::bf16) ||
            std::ranges::find(options.sample, stem(kernel)) != options.sample.end();
   };
-  if (options.draws > 0) return run_property(options, kernels, wanted, wanted_in);
+  const PropertyRun property = property_run(options, kernels, wanted);
+  if (options.draws > 0) return run_property(options, property, wanted_in);
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
   std::vector<const KernelInfo*> covered;
@@ -373,6 +421,7 @@ int run_all(const Options& options, Kernels kernels) {
       jobs.emplace(job.test(), job);
       register_job(job, kernels, options.unchecked);
     }
+    register_draws(only, property, device);
   }
   testing::RegisterTest("coverage", "every_kernel_has_a_case", nullptr, nullptr, __FILE__, __LINE__,
                         [covered]() -> testing::Test* { return new HasCaseTest(covered); });
@@ -399,10 +448,7 @@ int run_all(const Options& options, Kernels kernels) {
   std::fputs(status_table(runs, Expectation(kernels)).c_str(), stdout);
   write_reports(options, runs, kernels);
   if (!options.cover.empty()) {
-    std::vector<DeviceFunction> functions;
-    for (const Device device : devices)
-      std::ranges::move(device_functions(covered, device.kind), std::back_inserter(functions));
-    std::printf("%s\n", write_cover(options.cover, recorder->reaches(), functions, options.times).c_str());
+    std::printf("%s\n", cover(options, property, recorder->reaches(), devices, covered).c_str());
   }
   return status;
 }
@@ -448,8 +494,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
       ->needs(draws);
   app.add_option("--revision", options.revision, "Of the sources, for --results");
   app.add_option("--cover", options.cover,
-                 "Write into this folder the cheapest tests that reach every GPU function (tests.txt), and the "
-                 "functions that none reaches (missed.txt)");
+                 "Write into this folder the cheapest tests, and draws for what no test reaches, that reach every GPU "
+                 "function (tests.txt), and the functions that none reaches (missed.txt)");
   app.add_option("--times", options.times, "How many tests of --cover reach each function, where there are so many")
       ->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "Only the tests that this file names, as --cover writes it");

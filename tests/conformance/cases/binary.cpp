@@ -3,6 +3,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -29,20 +30,6 @@ const Function kFunctions[] = {
     {"minimum", minimum, ad::minimum, min_of, 0, true, true},
     {"equal", equal, nullptr, [](double a, double b) { return a == b ? 1.0 : 0.0; }, 0, true},
 };
-
-// Operands of any ranks; each axis is both operands', or stretched in one of them, or missing in front of one.
-Case with_other_broadcasting(const Case& like, Random& random) {
-  Case item = like;
-  const Shape full = symbols(static_cast<int>(random.pick<int64_t>({0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8})), random);
-  const bool same_shapes = random.chance(0.3);
-  for (Input& input : item.inputs) {
-    const double stretched = same_shapes ? 0 : random.pick({0.0, 0.0, 0.3, 0.6});
-    const int missing = same_shapes || random.chance(0.6) ? 0 : static_cast<int>(random.below(full.rank() + 1));
-    input.shape = {};
-    for (int i = missing; i < full.rank(); ++i) input.shape.push_back(random.chance(stretched) ? 1 : full[i]);
-  }
-  return item;
-}
 
 Case example(const Function& f, std::string name, Input a, Input b) {
   Case item{.kernel = f.name,

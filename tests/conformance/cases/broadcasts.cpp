@@ -1,5 +1,10 @@
 #include "tests/conformance/cases/broadcasts.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "tests/conformance/draw.h"
+
 namespace ashlar::conformance {
 namespace {
 
@@ -28,6 +33,21 @@ std::vector<Broadcast> broadcasts_of_two() {
   return all;
 }
 
+std::vector<Broadcast> broadcasts_of_one_among(size_t operands) {
+  std::vector<Broadcast> all;
+  for (const Shape& full : kFull) {
+    const Shape row{full[1]}, column{full[0], 1};
+    for (const auto& [name, other] : {std::pair{"row_of_", row}, {"column_of_", column}, {"scalar_of_", Shape{}}}) {
+      for (size_t i = 0; i < operands; ++i) {
+        Broadcast one{"operand_" + std::to_string(i) + "_" + name + name_of(full), std::vector<Shape>(operands, full)};
+        one.shapes[i] = other;
+        all.push_back(std::move(one));
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<Broadcast> broadcasts_of_three() {
   std::vector<Broadcast> all{
       {"1027", {{1027}, {1027}, {1027}}},
@@ -38,17 +58,23 @@ std::vector<Broadcast> broadcasts_of_three() {
       {"empty", {{0, 4}, {4}, {0, 1}}},
   };
   for (const Shape& full : kFull) {
-    const Shape row{full[1]}, column{full[0], 1};
-    all.push_back({"row_and_column_of_" + name_of(full), {full, row, column}});
-    for (const auto& [name, other] : {std::pair{"row_of_", row}, {"column_of_", column}, {"scalar_of_", Shape{}}}) {
-      for (size_t i = 0; i < 3; ++i) {
-        Broadcast one{"operand_" + std::to_string(i) + "_" + name + name_of(full), {full, full, full}};
-        one.shapes[i] = other;
-        all.push_back(std::move(one));
-      }
-    }
+    all.push_back({"row_and_column_of_" + name_of(full), {full, {full[1]}, {full[0], 1}}});
   }
+  std::ranges::move(broadcasts_of_one_among(3), std::back_inserter(all));
   return all;
+}
+
+Case with_other_broadcasting(const Case& like, Random& random) {
+  Case item = like;
+  const Shape full = symbols(static_cast<int>(random.pick<int64_t>({0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8})), random);
+  const bool same_shapes = random.chance(0.3);
+  for (Input& input : item.inputs) {
+    const double stretched = same_shapes ? 0 : random.pick({0.0, 0.0, 0.3, 0.6});
+    const int missing = same_shapes || random.chance(0.6) ? 0 : static_cast<int>(random.below(full.rank() + 1));
+    input.shape = {};
+    for (int i = missing; i < full.rank(); ++i) input.shape.push_back(random.chance(stretched) ? 1 : full[i]);
+  }
+  return item;
 }
 
 }  // namespace ashlar::conformance

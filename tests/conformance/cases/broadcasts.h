@@ -17,7 +17,12 @@ struct Broadcast {
 /// Two operands: dense, rows, columns, scalars, and more axes than a kernel has; rows that are whole vectors (aligned)
 /// and of no element type (odd), short and long enough for several vectors of a thread.
 std::vector<Broadcast> broadcasts_of_two();
+/// Any number of operands, each in turn as a row, a column and a scalar among the others' full shapes.
+std::vector<Broadcast> broadcasts_of_one_among(size_t operands);
 /// Three operands: as above, with each of them in turn as the one that is broadcast.
 std::vector<Broadcast> broadcasts_of_three();
+
+/// A Case::vary: operands of any ranks; each axis is all operands', or stretched in some, or missing in front of some.
+Case with_other_broadcasting(const Case& like, Random& random);
 
 }  // namespace ashlar::conformance

@@ -1,6 +1,8 @@
 // The cases of the library's own kernels, one function per group.
 #pragma once
 
+#include "tests/conformance/jobs.h"
+
 namespace ashlar::conformance {
 
 void add_movement_cases();
@@ -33,6 +35,9 @@ void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
 void add_pooling_cases();
+
+/// Of kernels that only others call, among `kernels`.
+void add_internal_cases(Kernels kernels);
 
 /// Of the tests' own kernels (tests/conformance/kernels).
 void add_family_cases();

@@ -36,7 +36,8 @@ void add(const Function& f, std::string name, Input a, Input b, std::vector<DTyp
                   y.dtype = DType::boolean;
                   return std::vector{std::move(y)};
                 },
-            .tolerance = kExact});
+            .tolerance = kExact,
+            .vary = with_other_broadcasting});
 }
 
 void add_function(const Function& f) {
@@ -63,8 +64,10 @@ void add_function(const Function& f) {
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
   add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});
   const Values truth{Pattern::integers, 0, 1};
-  add(f, "truth", {{5, 33}, truth}, {{33}, truth}, {DType::boolean});
   add(f, "truth_1027", {{1027}, truth}, {{1027}, truth}, {DType::boolean});
+  for (const auto& [name, shapes] : broadcasts_of_two()) {
+    add(f, "truth_" + name, {shapes[0], truth}, {shapes[1], truth}, {DType::boolean});
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ashlar/ashlar.h"
+#include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
@@ -150,7 +151,8 @@ Case masked_example(std::string name, Input x, Input mask, double value) {
                     broadcasted(in[0], in[1], [&](double x, double hidden) { return hidden != 0 ? filled : x; })};
               },
           .differentiable = [value](Vars in) { return ad::masked_fill(in[0], in[1].value(), value); },
-          .gradient_is_rounded_once = true};
+          .gradient_is_rounded_once = true,
+          .vary = with_other_broadcasting};
 }
 
 // ---- scatter and one_hot
@@ -325,6 +327,12 @@ void add_rearranged_cases() {
   add_case(masked_example("heads", {{2, 3, 9, 16}}, {{2, 1, 1, 16}}, 7));
   add_case(masked_example("rank0", {{}}, {{}}, 3));
   add_case(masked_example("of_none", {{0, 4}}, {{4}}, 3));
+  for (const auto& [name, shapes] : broadcasts_of_two()) {
+    Case item = masked_example("broadcast_" + name, {shapes[0]}, {shapes[1]}, 5);
+    item.dtypes = {DType::f16, DType::i32, DType::i64, DType::u8};  // an element of each size
+    item.differentiable = {};
+    add_case(std::move(item));
+  }
   Case infinite = masked_example("infinite", {{9, 20}, {Pattern::special}}, {{9, 20}}, -HUGE_VAL);
   infinite.dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64};
   infinite.differentiable = nullptr;

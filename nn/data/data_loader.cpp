@@ -1,7 +1,6 @@
 #include "nn/data/data_loader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -14,50 +13,7 @@ namespace {
 
 constexpr const char* kName = "DataLoader";
 
-/// 64 bits of Philox's block of these two numbers under the seed: distinct streams for distinct numbers.
-uint64_t seed_of(uint64_t seed, uint64_t epoch, uint64_t index) {
-  const auto block = Random::philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
-                                     static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32)},
-                                    seed);
-  return block[0] | uint64_t{block[1]} << 32;
-}
-
 }  // namespace
-
-Random Dataset::Draw::of(int64_t index) const { return Random(seed_of(seed_, epoch_, static_cast<uint64_t>(index))); }
-
-TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
-  if (tensors_.empty()) throw ValueError("TensorDataset", "no tensors", "at least one", "Pass inputs and targets");
-  for (Tensor& tensor : tensors_) {
-    if (tensor.device().kind != DeviceKind::cpu) {
-      throw DeviceError("TensorDataset", tensor.str(), "tensors on the CPU", "Move them with to(Device::cpu())");
-    }
-    if (tensor.rank() == 0 || tensor.size(0) != tensors_[0].size(0)) {
-      throw ShapeError("TensorDataset", tensors_[0].str() + " and " + tensor.str(), "equal sizes of axis 0",
-                       "Axis 0 counts the samples");
-    }
-    tensor = tensor.contiguous();
-  }
-}
-
-std::vector<Tensor> TensorDataset::batch(std::span<const int64_t> indices, const Draw& /*draw*/) const {
-  std::vector<Tensor> result;
-  for (const Tensor& tensor : tensors_) {
-    Shape shape = tensor.shape();
-    const auto row = static_cast<size_t>(size() == 0 ? 0 : tensor.bytes() / size());
-    shape[0] = static_cast<int64_t>(indices.size());
-    const Tensor part = Tensor::empty(shape, tensor.dtype());
-    if (part.numel() > 0) {
-      const auto* from = static_cast<const uint8_t*>(tensor.data());
-      auto* to = static_cast<uint8_t*>(part.data());
-      for (size_t i = 0; i < indices.size(); i++) {
-        std::memcpy(to + i * row, from + static_cast<size_t>(indices[i]) * row, row);
-      }
-    }
-    result.push_back(part);
-  }
-  return result;
-}
 
 DataLoader::DataLoader(const Dataset& data, const DataLoaderOptions& options) : data_(data), options_(options) {
   if (options.batch <= 0 || options.workers <= 0 || options.prefetch <= 0) {
@@ -149,7 +105,7 @@ std::vector<int64_t> DataLoader::order() const {
   std::vector<int64_t> indices(static_cast<size_t>(data_.size()));
   std::iota(indices.begin(), indices.end(), int64_t{0});
   if (!options_.shuffle) return indices;
-  Random random(seed_of(options_.seed, epoch_, ~uint64_t{0}));  // an index that no sample has
+  Random random = Dataset::Draw(options_.seed, epoch_).of(-1);  // an index that no sample has
   for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[random.below(i)]);
   return indices;
 }

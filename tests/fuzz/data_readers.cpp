@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "nn/data/idx.h"
+#include "nn/data/text.h"
 #include "nn/safetensors.h"
 #include "runtime/support/error.h"
 #include "tests/fuzz/targets.h"
@@ -58,6 +59,15 @@ void read_idx(Bytes bytes) {
   const std::optional<Tensor> plain = idx_of(bytes);
   const bool is_packed = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
   if (!is_packed) require(same(plain, idx_of(gzip(bytes))), "packed and plain are the same");
+}
+
+void read_text(Bytes bytes) {
+  try {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const nn::CharVocabulary vocabulary(text);
+    require(vocabulary.decode(vocabulary.encode(text)) == text, "a text comes back");
+  } catch (const DataError&) {
+  }
 }
 
 }  // namespace ashlar::fuzz

@@ -1,8 +1,6 @@
 #include "nn/data/mnist.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <span>
 #include <string>
 
@@ -51,21 +49,6 @@ LabeledImages read_part(const std::filesystem::path& folder, const std::string& 
 int64_t largest_label(const LabeledImages& part) { return *std::ranges::max_element(bytes_of(part.labels)); }
 
 }  // namespace
-
-PixelStatistics pixel_statistics(const LabeledImages& data) {
-  std::array<int64_t, 256> histogram{};
-  for (const uint8_t pixel : bytes_of(data.images)) histogram[pixel]++;
-  double sum = 0, sum_of_squares = 0, count = 0;
-  for (size_t value = 0; value < histogram.size(); value++) {
-    const double x = static_cast<double>(value) / 255.0, n = static_cast<double>(histogram[value]);
-    count += n;
-    sum += n * x;
-    sum_of_squares += n * x * x;
-  }
-  if (count == 0) return {};
-  const double mean = sum / count, variance = sum_of_squares / count - mean * mean;
-  return {mean, variance > 1e-12 ? std::sqrt(variance) : 1.0};
-}
 
 ImageDataset read_mnist_folder(const std::filesystem::path& folder) {
   ImageDataset data{read_part(folder, "train"), read_part(folder, "t10k")};

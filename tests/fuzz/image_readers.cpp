@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "nn/data/cifar.h"
+#include "nn/data/jpeg.h"
 #include "nn/data/png.h"
 #include "runtime/support/error.h"
 #include "tests/fuzz/targets.h"
@@ -46,6 +48,18 @@ bool is_image(Parse parse, Bytes bytes) {
 void read_png(Bytes bytes) {
   if (is_image(nn::parse_png, bytes)) return;
   is_image(nn::parse_png, with_checksums(bytes));
+}
+
+void read_jpeg(Bytes bytes) { is_image(nn::parse_jpeg, bytes); }
+
+void read_cifar(Bytes bytes) {
+  for (const nn::Cifar kind : {nn::Cifar::ten, nn::Cifar::hundred, nn::Cifar::hundred_in_twenty}) {
+    try {
+      const nn::LabeledImages data = nn::parse_cifar(bytes, kind, "input");
+      require(data.size() == data.labels.size(0), "a label for each image");
+    } catch (const DataError&) {
+    }
+  }
 }
 
 }  // namespace ashlar::fuzz

@@ -13,6 +13,11 @@ using Bytes = std::span<const uint8_t>;
 
 void read_safetensors(Bytes bytes);
 void read_idx(Bytes bytes);
+void read_cifar(Bytes bytes);
+void read_csv(Bytes bytes);
+void read_jpeg(Bytes bytes);
+void read_npy(Bytes bytes);
+void read_npz(Bytes bytes);
 void read_png(Bytes bytes);
 void read_text(Bytes bytes);
 void read_tuned_table(Bytes bytes);
@@ -28,6 +33,11 @@ struct Target {
 
 inline constexpr Target kTargets[] = {{"safetensors", read_safetensors},
                                       {"idx", read_idx},
+                                      {"cifar", read_cifar},
+                                      {"csv", read_csv},
+                                      {"jpeg", read_jpeg},
+                                      {"npy", read_npy},
+                                      {"npz", read_npz},
                                       {"png", read_png},
                                       {"text", read_text},
                                       {"tuned_table", read_tuned_table},

@@ -1,12 +1,15 @@
 #include "nn/data/data_loader.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "nn/data/host_memory.h"
+#include "nn/data/shuffle.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/upload.h"
 
 namespace ashlar::nn {
 namespace {
@@ -22,6 +25,7 @@ DataLoader::DataLoader(const Dataset& data, const DataLoaderOptions& options) : 
                          ", prefetch " + std::to_string(options.prefetch),
                      "positive numbers", "Start with {.batch = 128}");
   }
+  if (options.device.kind != DeviceKind::cpu) stream_.emplace(options.device);
 }
 
 DataLoader::~DataLoader() { stop(); }
@@ -75,6 +79,8 @@ void DataLoader::work() {
   const Dataset::Draw draw(options_.seed, epoch_);
   const int64_t ahead = options_.prefetch * options_.workers;
   try {
+    std::optional<Upload> upload;
+    if (stream_) upload.emplace(*stream_);
     while (true) {
       int64_t mine = 0;
       {
@@ -85,6 +91,7 @@ void DataLoader::work() {
       }
       const int64_t first = mine * options_.batch, count = std::min(options_.batch, data_.size() - first);
       std::vector<Tensor> batch = data_.batch({order_.data() + first, static_cast<size_t>(count)}, draw);
+      if (upload) std::ranges::transform(batch, batch.begin(), std::ref(*upload));
       {
         const std::lock_guard lock(mutex_);
         with_host_memory(kName, "a batch", [&] { ready_.emplace(mine, std::move(batch)); });
@@ -100,13 +107,11 @@ void DataLoader::work() {
   }
 }
 
-// Fisher and Yates. Every epoch has a generator of its own, so that any epoch can be repeated alone.
+// Every epoch has a generator of its own, so that any epoch can be repeated alone.
 std::vector<int64_t> DataLoader::order() const {
+  if (options_.shuffle) return shuffled(data_.size(), Dataset::Draw(options_.seed, epoch_).of(-1));  // no sample's
   std::vector<int64_t> indices(static_cast<size_t>(data_.size()));
   std::iota(indices.begin(), indices.end(), int64_t{0});
-  if (!options_.shuffle) return indices;
-  Random random = Dataset::Draw(options_.seed, epoch_).of(-1);  // an index that no sample has
-  for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[random.below(i)]);
   return indices;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nn/data/dataset.h"
+#include "runtime/device/stream.h"
 
 namespace ashlar::nn {
 
@@ -21,13 +22,17 @@ struct DataLoaderOptions {
   int workers = 1;         ///< threads that make batches
   int64_t prefetch = 2;    ///< batches that each makes ahead
   bool drop_last = false;  ///< no smaller batch at the end
+  /// Where batches are given. The threads copy them there on a stream of their own, through page-locked memory on CUDA,
+  /// while the device works.
+  Device device = {};
 };
 
 /// One pass over the data per start(). Which batch comes when depends on seed, epoch and position only. next() is for
 /// one thread; the destructor may interrupt an epoch.
 class DataLoader {
  public:
-  /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive.
+  /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive,
+  /// DeviceError when the device isn't there.
   DataLoader(const Dataset& data, const DataLoaderOptions& options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
@@ -51,6 +56,7 @@ class DataLoader {
 
   const Dataset& data_;
   const DataLoaderOptions options_;
+  std::optional<Stream> stream_;  ///< of the copies to the device; none on the CPU
   uint64_t epoch_ = 0;
   int64_t position_ = 0;
   std::vector<int64_t> order_;

@@ -21,6 +21,8 @@ uint64_t seed_of(uint64_t seed, uint64_t epoch, uint64_t index) {
 
 Random Dataset::Draw::of(int64_t index) const { return Random(seed_of(seed_, epoch_, static_cast<uint64_t>(index))); }
 
+Dataset::Draw Dataset::Draw::inner() const { return Draw(of(-2).seed(), epoch_); }  // an index that no sample has
+
 TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
   if (tensors_.empty()) throw ValueError("TensorDataset", "no tensors", "at least one", "Pass inputs and targets");
   for (Tensor& tensor : tensors_) {

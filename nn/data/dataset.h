@@ -18,6 +18,8 @@ class Dataset {
    public:
     Draw(uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {}
     Random of(int64_t index) const;
+    /// Another source, as good as independent of this one: for the data set inside of one that draws too.
+    Draw inner() const;
 
    private:
     uint64_t seed_, epoch_;

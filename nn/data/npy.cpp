@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nn/data/byte_source.h"
@@ -158,6 +159,27 @@ std::optional<uint64_t> bytes_of(const Header& header) {
   return static_cast<uint64_t>(total);
 }
 
+/// Elements stored column by column, in row-major order. Without a kernel, of which a program links some dtypes only.
+Tensor rows_of(std::span<const uint8_t> columns, const Header& header) {
+  const Shape& shape = header.shape;
+  const Tensor result = Tensor::empty(shape, header.dtype);
+  const int64_t width = size_of(header.dtype);
+  Shape strides = shape, place = Shape::filled(shape.rank(), 0);  // strides in bytes of `columns`
+  int64_t stride = width;
+  for (int axis = 0; axis < shape.rank(); axis++) strides[axis] = std::exchange(stride, stride * shape[axis]);
+  auto* to = static_cast<uint8_t*>(result.data());
+  int64_t from = 0;
+  for (size_t done = 0; done < columns.size(); done += static_cast<size_t>(width), to += width) {
+    std::memcpy(to, columns.data() + from, static_cast<size_t>(width));
+    for (int axis = shape.rank() - 1; axis >= 0; axis--) {
+      from += strides[axis];
+      if (++place[axis] < shape[axis]) break;
+      from -= strides[axis] * std::exchange(place[axis], 0);
+    }
+  }
+  return result;
+}
+
 void swap_bytes(std::span<uint8_t> bytes, int64_t width) {
   for (auto at = bytes.begin(); at != bytes.end(); at += width) std::reverse(at, at + width);
 }
@@ -195,17 +217,14 @@ Tensor read_npy_stream(const std::string& name, uint64_t size, const std::functi
             (total ? std::to_string(*total) : "more than memory holds") + " for " + std::string(name_of(header.dtype)) +
                 header.shape.str());
   }
-  Shape stored = header.shape, axes = header.shape;
-  for (int i = 0; i < axes.rank(); i++) axes[i] = header.is_fortran ? axes.rank() - 1 - i : i;
-  if (header.is_fortran) std::reverse(stored.begin(), stored.end());
-  const Tensor tensor = Tensor::empty(stored, header.dtype);
+  const Tensor tensor = Tensor::empty(header.shape, header.dtype);
   const std::span<uint8_t> bytes(static_cast<uint8_t*>(tensor.data()), static_cast<size_t>(rest));
   take(bytes);
   if (header.is_big_endian) swap_bytes(bytes, size_of(header.dtype));
   if (header.dtype == DType::boolean && std::ranges::any_of(bytes, [](uint8_t b) { return b > 1; })) {
     damaged(name, "a truth value that is neither 0 nor 1", "bytes of 0 or 1");
   }
-  return header.is_fortran ? tensor.permute(axes).contiguous() : tensor;
+  return header.is_fortran && header.shape.rank() > 1 ? rows_of(bytes, header) : tensor;
 }
 
 std::string npy_header_of(const Tensor& tensor) {

@@ -66,6 +66,14 @@ TEST(Npy, ColumnsBecomeRows) {
   EXPECT_TRUE(tensor.is_contiguous());
   EXPECT_EQ(tensor.to_vector<uint8_t>(), (std::vector<uint8_t>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(parse(npy(dictionary("|u1", "(6,)", "True"), data)).to_vector<uint8_t>(), data);
+
+  // Of three axes, against views.
+  std::vector<uint8_t> columns(2 * 3 * 4 * 5);
+  for (size_t i = 0; i < columns.size(); i++) columns[i] = static_cast<uint8_t>(i % 251);
+  const Tensor expected = Tensor::from(columns, {5, 4, 3, 2}).permute({3, 2, 1, 0});
+  EXPECT_EQ(parse(npy(dictionary("|u1", "(2, 3, 4, 5)", "True"), columns)).to_vector<uint8_t>(),
+            expected.to_vector<uint8_t>());
+  EXPECT_EQ(parse(npy(dictionary("<f4", "(2, 0)", "True"), {})).shape(), (Shape{2, 0}));
 }
 
 TEST(Npy, HeadersAreReadAsPythonReadsThem) {

@@ -58,7 +58,7 @@ configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/ashlar-config.cmake.in $
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ashlar-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/ashlar-config.cmake ${CMAKE_BINARY_DIR}/ashlar-config-version.cmake
   DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT runtime)
-install(FILES cmake/AshlarTargets.cmake DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT runtime)
+install(FILES cmake/AshlarFindMinizip.cmake cmake/AshlarTargets.cmake DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT runtime)
 install(FILES ${CMAKE_BINARY_DIR}/generators/ashlar_ops/names.txt RENAME ashlar-kernel-names.txt
   DESTINATION ${ASHLAR_INSTALL_CMAKE} COMPONENT kernels)
 install(FILES cmake/AshlarKernels.cmake cmake/AshlarCompileKernels.cmake cmake/AshlarKernelNames.cmake

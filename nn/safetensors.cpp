@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
-#include <functional>
 #include <string_view>
 
+#include "nn/data/byte_source.h"
 #include "nn/data/file.h"
 #include "nn/data/host_memory.h"
 #include "nn/safetensors_header.h"
@@ -26,14 +25,7 @@ constexpr const char* kStillThere =
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored as they lie in memory");
 
-/// A file, or bytes that stand for one.
-struct Source {
-  std::string name;
-  uint64_t size;
-  std::function<void(uint64_t offset, std::span<uint8_t> bytes)> read_at;  // inside of [0, size)
-};
-
-Tensor read_tensor(const Source& source, const SafetensorsEntry& entry, uint64_t data_begin) {
+Tensor read_tensor(const ByteSource& source, const SafetensorsEntry& entry, uint64_t data_begin) {
   Tensor tensor = Tensor::empty(entry.shape, entry.dtype);
   const size_t count = entry.end - entry.begin;
   if (count == 0) return tensor;
@@ -46,7 +38,7 @@ Tensor read_tensor(const Source& source, const SafetensorsEntry& entry, uint64_t
   return tensor;
 }
 
-SafetensorsHeader read_header(const Source& source, uint64_t& data_begin) {
+SafetensorsHeader read_header(const ByteSource& source, uint64_t& data_begin) {
   if (source.size < kLengthBytes) refuse_safetensors(source.name, std::to_string(source.size) + " bytes", "at least 8");
   std::array<uint8_t, kLengthBytes> length;
   source.read_at(0, length);
@@ -62,7 +54,7 @@ SafetensorsHeader read_header(const Source& source, uint64_t& data_begin) {
                                   source.name);
 }
 
-SafetensorsFile read_all(const Source& source) {
+SafetensorsFile read_all(const ByteSource& source) {
   return with_host_memory(kRead, source.name, [&] {
     uint64_t data_begin = 0;
     SafetensorsHeader header = read_header(source, data_begin);
@@ -98,19 +90,10 @@ void write_to(const path& file, std::string_view header, const std::vector<std::
 }  // namespace
 
 SafetensorsFile parse_safetensors(std::span<const uint8_t> bytes, const std::string& name) {
-  return read_all({name, bytes.size(), [&](uint64_t offset, std::span<uint8_t> to) {
-                     if (!to.empty()) std::memcpy(to.data(), bytes.data() + offset, to.size());
-                   }});
+  return read_all(source_of(bytes, name));
 }
 
-SafetensorsFile read_safetensors(const path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(file, ignored)) {  // a pipe is read once, from its beginning to its end
-    return parse_safetensors(read_file(kRead, file), file.string());
-  }
-  const InputFile in(kRead, file);
-  return read_all({file.string(), in.size(), [&](uint64_t offset, std::span<uint8_t> to) { in.read_at(offset, to); }});
-}
+SafetensorsFile read_safetensors(const path& file) { return read_source(kRead, file, read_all); }
 
 path write_safetensors(const path& file, const std::vector<std::pair<std::string, Tensor>>& tensors,
                        const Metadata& metadata, const path& otherwise) {

@@ -11,7 +11,7 @@ programs=(ashlar-conformance)
 packages=(ocl-icd-libopencl1 libcli11-dev nlohmann-json3-dev libgtest-dev)
 if [[ -n $training ]]; then
   programs=(ashlar-train)
-  packages=(ocl-icd-libopencl1 libcli11-dev nlohmann-json3-dev zlib1g dataset-fashion-mnist)
+  packages=(ocl-icd-libopencl1 libcli11-dev nlohmann-json3-dev zlib1g libjpeg62-turbo libminizip1 libpng16-16 dataset-fashion-mnist)
 fi
 
 rm -rf "$out"

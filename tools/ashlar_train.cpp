@@ -17,7 +17,7 @@
 
 #include "ashlar/ops.h"
 #include "nn/data/data_loader.h"
-#include "nn/data/dataset.h"
+#include "nn/data/mnist.h"
 #include "nn/data/file.h"
 #include "nn/data/loader.h"
 #include "nn/hybrid/hybrid_trainer.h"

@@ -1,63 +1,22 @@
 #include "nn/data/data_loader.h"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "nn/data/host_memory.h"
+#include "nn/data/shuffle.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/upload.h"
 
 namespace ashlar::nn {
 namespace {
 
 constexpr const char* kName = "DataLoader";
 
-/// 64 bits of Philox's block of these two numbers under the seed: distinct streams for distinct numbers.
-uint64_t seed_of(uint64_t seed, uint64_t epoch, uint64_t index) {
-  const auto block = Random::philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
-                                     static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32)},
-                                    seed);
-  return block[0] | uint64_t{block[1]} << 32;
-}
-
 }  // namespace
-
-Random Dataset::Draw::of(int64_t index) const { return Random(seed_of(seed_, epoch_, static_cast<uint64_t>(index))); }
-
-TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
-  if (tensors_.empty()) throw ValueError("TensorDataset", "no tensors", "at least one", "Pass inputs and targets");
-  for (Tensor& tensor : tensors_) {
-    if (tensor.device().kind != DeviceKind::cpu) {
-      throw DeviceError("TensorDataset", tensor.str(), "tensors on the CPU", "Move them with to(Device::cpu())");
-    }
-    if (tensor.rank() == 0 || tensor.size(0) != tensors_[0].size(0)) {
-      throw ShapeError("TensorDataset", tensors_[0].str() + " and " + tensor.str(), "equal sizes of axis 0",
-                       "Axis 0 counts the samples");
-    }
-    tensor = tensor.contiguous();
-  }
-}
-
-std::vector<Tensor> TensorDataset::batch(std::span<const int64_t> indices, const Draw& /*draw*/) const {
-  std::vector<Tensor> result;
-  for (const Tensor& tensor : tensors_) {
-    Shape shape = tensor.shape();
-    const auto row = static_cast<size_t>(size() == 0 ? 0 : tensor.bytes() / size());
-    shape[0] = static_cast<int64_t>(indices.size());
-    const Tensor part = Tensor::empty(shape, tensor.dtype());
-    if (part.numel() > 0) {
-      const auto* from = static_cast<const uint8_t*>(tensor.data());
-      auto* to = static_cast<uint8_t*>(part.data());
-      for (size_t i = 0; i < indices.size(); i++) {
-        std::memcpy(to + i * row, from + static_cast<size_t>(indices[i]) * row, row);
-      }
-    }
-    result.push_back(part);
-  }
-  return result;
-}
 
 DataLoader::DataLoader(const Dataset& data, const DataLoaderOptions& options) : data_(data), options_(options) {
   if (options.batch <= 0 || options.workers <= 0 || options.prefetch <= 0) {
@@ -66,6 +25,7 @@ DataLoader::DataLoader(const Dataset& data, const DataLoaderOptions& options) : 
                          ", prefetch " + std::to_string(options.prefetch),
                      "positive numbers", "Start with {.batch = 128}");
   }
+  if (options.device.kind != DeviceKind::cpu) stream_.emplace(options.device);
 }
 
 DataLoader::~DataLoader() { stop(); }
@@ -119,6 +79,8 @@ void DataLoader::work() {
   const Dataset::Draw draw(options_.seed, epoch_);
   const int64_t ahead = options_.prefetch * options_.workers;
   try {
+    std::optional<Upload> upload;
+    if (stream_) upload.emplace(*stream_);
     while (true) {
       int64_t mine = 0;
       {
@@ -129,6 +91,7 @@ void DataLoader::work() {
       }
       const int64_t first = mine * options_.batch, count = std::min(options_.batch, data_.size() - first);
       std::vector<Tensor> batch = data_.batch({order_.data() + first, static_cast<size_t>(count)}, draw);
+      if (upload) std::ranges::transform(batch, batch.begin(), std::ref(*upload));
       {
         const std::lock_guard lock(mutex_);
         with_host_memory(kName, "a batch", [&] { ready_.emplace(mine, std::move(batch)); });
@@ -144,13 +107,11 @@ void DataLoader::work() {
   }
 }
 
-// Fisher and Yates. Every epoch has a generator of its own, so that any epoch can be repeated alone.
+// Every epoch has a generator of its own, so that any epoch can be repeated alone.
 std::vector<int64_t> DataLoader::order() const {
+  if (options_.shuffle) return shuffled(data_.size(), Dataset::Draw(options_.seed, epoch_).of(-1));  // no sample's
   std::vector<int64_t> indices(static_cast<size_t>(data_.size()));
   std::iota(indices.begin(), indices.end(), int64_t{0});
-  if (!options_.shuffle) return indices;
-  Random random(seed_of(options_.seed, epoch_, ~uint64_t{0}));  // an index that no sample has
-  for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[random.below(i)]);
   return indices;
 }
 

@@ -1,4 +1,4 @@
-// Data sets of any tensors, and what makes batches of them.
+// Batches of any data set, made by threads.
 #pragma once
 
 #include <condition_variable>
@@ -7,47 +7,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <thread>
 #include <vector>
 
-#include "runtime/tensor/random.h"
-#include "runtime/tensor/tensor.h"
+#include "nn/data/dataset.h"
+#include "runtime/device/stream.h"
 
 namespace ashlar::nn {
-
-/// Samples that can be asked for by their index, on the CPU.
-class Dataset {
- public:
-  /// Randomness of a sample: the same for the same seed, epoch and index, whatever thread asks and in which order.
-  class Draw {
-   public:
-    Draw(uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {}
-    Random of(int64_t index) const;
-
-   private:
-    uint64_t seed_, epoch_;
-  };
-
-  virtual ~Dataset() = default;
-  virtual int64_t size() const = 0;
-  /// The samples at these indices, a tensor for each of their parts (images, labels), samples along axis 0. Called by
-  /// several threads at once. What it makes of chance (crops, flips) it draws from `draw.of(index)`.
-  virtual std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const = 0;
-};
-
-/// Rows of tensors on the CPU, each of which has as many.
-class TensorDataset : public Dataset {
- public:
-  /// Keeps views, no copies, where the tensors are dense. Throws ValueError without a tensor, ShapeError unless all
-  /// have the same size(0), DeviceError unless they are on the CPU.
-  explicit TensorDataset(std::vector<Tensor> tensors);
-  int64_t size() const override { return tensors_[0].size(0); }
-  std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const override;
-
- private:
-  std::vector<Tensor> tensors_;
-};
 
 struct DataLoaderOptions {
   int64_t batch = 1;
@@ -56,13 +22,17 @@ struct DataLoaderOptions {
   int workers = 1;         ///< threads that make batches
   int64_t prefetch = 2;    ///< batches that each makes ahead
   bool drop_last = false;  ///< no smaller batch at the end
+  /// Where batches are given. The threads copy them there on a stream of their own, through page-locked memory on CUDA,
+  /// while the device works.
+  Device device = {};
 };
 
 /// One pass over the data per start(). Which batch comes when depends on seed, epoch and position only. next() is for
 /// one thread; the destructor may interrupt an epoch.
 class DataLoader {
  public:
-  /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive.
+  /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive,
+  /// DeviceError when the device isn't there.
   DataLoader(const Dataset& data, const DataLoaderOptions& options);
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
@@ -86,6 +56,7 @@ class DataLoader {
 
   const Dataset& data_;
   const DataLoaderOptions options_;
+  std::optional<Stream> stream_;  ///< of the copies to the device; none on the CPU
   uint64_t epoch_ = 0;
   int64_t position_ = 0;
   std::vector<int64_t> order_;

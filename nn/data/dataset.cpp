@@ -1,85 +1,68 @@
 #include "nn/data/dataset.h"
 
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <span>
+#include <cstring>
 #include <string>
+#include <utility>
 
-#include "nn/data/idx.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
 namespace {
 
-constexpr const char* kName = "read_mnist_folder";
-
-Tensor read_member(const std::filesystem::path& folder, const std::string& stem, int rank) {
-  for (const char* suffix : {"", ".gz"}) {
-    const std::filesystem::path file = folder / (stem + suffix);
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(file, ignored)) continue;
-    Tensor tensor = read_idx(file);
-    if (tensor.dtype() == DType::u8 && tensor.rank() == rank) return tensor;
-    throw DataError(kName, file.string() + " with a tensor " + tensor.str(), "u8 of rank " + std::to_string(rank),
-                    "Pass a folder in MNIST's format");
-  }
-  throw DataError(kName, folder.string() + " without " + stem + "[.gz]", "the four files of MNIST's format",
-                  "Install dataset-fashion-mnist, or give a folder with the four files");
+/// 64 bits of Philox's block of these two numbers under the seed: distinct streams for distinct numbers.
+uint64_t seed_of(uint64_t seed, uint64_t epoch, uint64_t index) {
+  const auto block = Random::philox({static_cast<uint32_t>(epoch), static_cast<uint32_t>(epoch >> 32),
+                                     static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32)},
+                                    seed);
+  return block[0] | uint64_t{block[1]} << 32;
 }
-
-std::span<const uint8_t> bytes_of(const Tensor& tensor) {
-  return {static_cast<const uint8_t*>(tensor.data()), static_cast<size_t>(tensor.numel())};
-}
-
-LabeledImages read_part(const std::filesystem::path& folder, const std::string& prefix) {
-  LabeledImages part{read_member(folder, prefix + "-images-idx3-ubyte", 3),
-                     read_member(folder, prefix + "-labels-idx1-ubyte", 1)};
-  const std::string where = folder.string() + "/" + prefix;
-  if (part.images.numel() == 0) {
-    throw DataError(kName, where + " with images " + part.images.str(), "at least one pixel", "Check the files");
-  }
-  if (part.labels.size(0) != part.size()) {
-    throw DataError(kName,
-                    where + " with " + std::to_string(part.size()) + " images and " +
-                        std::to_string(part.labels.size(0)) + " labels",
-                    "as many labels as images", "Take both files from one data set");
-  }
-  return part;
-}
-
-int64_t largest_label(const LabeledImages& part) { return *std::ranges::max_element(bytes_of(part.labels)); }
 
 }  // namespace
 
-PixelStatistics pixel_statistics(const LabeledImages& data) {
-  std::array<int64_t, 256> histogram{};
-  for (const uint8_t pixel : bytes_of(data.images)) histogram[pixel]++;
-  double sum = 0, sum_of_squares = 0, count = 0;
-  for (size_t value = 0; value < histogram.size(); value++) {
-    const double x = static_cast<double>(value) / 255.0, n = static_cast<double>(histogram[value]);
-    count += n;
-    sum += n * x;
-    sum_of_squares += n * x * x;
+Random Dataset::Draw::of(int64_t index) const { return Random(seed_of(seed_, epoch_, static_cast<uint64_t>(index))); }
+
+Dataset::Draw Dataset::Draw::inner() const { return Draw(of(-2).seed(), epoch_); }  // an index that no sample has
+
+TensorDataset::TensorDataset(std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
+  if (tensors_.empty()) throw ValueError("TensorDataset", "no tensors", "at least one", "Pass inputs and targets");
+  for (Tensor& tensor : tensors_) {
+    if (tensor.device().kind != DeviceKind::cpu) {
+      throw DeviceError("TensorDataset", tensor.str(), "tensors on the CPU", "Move them with to(Device::cpu())");
+    }
+    if (tensor.rank() == 0 || tensor.size(0) != tensors_[0].size(0)) {
+      throw ShapeError("TensorDataset", tensors_[0].str() + " and " + tensor.str(), "equal sizes of axis 0",
+                       "Axis 0 counts the samples");
+    }
+    tensor = tensor.contiguous();
   }
-  if (count == 0) return {};
-  const double mean = sum / count, variance = sum_of_squares / count - mean * mean;
-  return {mean, variance > 1e-12 ? std::sqrt(variance) : 1.0};
 }
 
-ImageDataset read_mnist_folder(const std::filesystem::path& folder) {
-  ImageDataset data{read_part(folder, "train"), read_part(folder, "t10k")};
-  if (data.train.images.size(1) != data.test.images.size(1) || data.train.images.size(2) != data.test.images.size(2)) {
-    throw DataError(kName, "training images " + data.train.images.str() + ", test images " + data.test.images.str(),
-                    "one image size", "Take all four files from one data set");
+std::vector<Tensor> TensorDataset::batch(std::span<const int64_t> indices, const Draw& /*draw*/) const {
+  check_indices("TensorDataset", indices, size());
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : tensors_) {
+    Shape shape = tensor.shape();
+    const auto row = static_cast<size_t>(size() == 0 ? 0 : tensor.bytes() / size());
+    shape[0] = static_cast<int64_t>(indices.size());
+    const Tensor part = Tensor::empty(shape, tensor.dtype());
+    if (part.numel() > 0) {
+      const auto* from = static_cast<const uint8_t*>(tensor.data());
+      auto* to = static_cast<uint8_t*>(part.data());
+      for (size_t i = 0; i < indices.size(); i++) {
+        std::memcpy(to + i * row, from + static_cast<size_t>(indices[i]) * row, row);
+      }
+    }
+    result.push_back(part);
   }
-  data.classes = largest_label(data.train) + 1;
-  if (largest_label(data.test) >= data.classes) {
-    throw DataError(kName, "a test label " + std::to_string(largest_label(data.test)),
-                    "labels below " + std::to_string(data.classes) + ", as in training",
-                    "Take all four files from one data set");
+  return result;
+}
+
+void check_indices(const char* operation, std::span<const int64_t> indices, int64_t size) {
+  for (const int64_t index : indices) {
+    if (index >= 0 && index < size) continue;
+    throw IndexError(operation, "sample " + std::to_string(index), "0 to " + std::to_string(size - 1),
+                     "Ask for samples that the data set has");
   }
-  return data;
 }
 
 }  // namespace ashlar::nn

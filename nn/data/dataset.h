@@ -1,37 +1,52 @@
-// Labelled images in memory, and the folder format of MNIST.
+// Data sets of any tensors: samples by their index.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <span>
+#include <vector>
 
+#include "runtime/tensor/random.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar::nn {
 
-/// On the CPU: images u8 [n, height, width], labels u8 [n].
-struct LabeledImages {
-  Tensor images;
-  Tensor labels;
-  int64_t size() const { return images.size(0); }
-  int64_t pixels() const { return images.size(1) * images.size(2); }
+/// Samples that can be asked for by their index, on the CPU.
+class Dataset {
+ public:
+  /// Randomness of a sample: the same for the same seed, epoch and index, whatever thread asks and in which order.
+  class Draw {
+   public:
+    Draw(uint64_t seed, uint64_t epoch) : seed_(seed), epoch_(epoch) {}
+    Random of(int64_t index) const;
+    /// Another source, as good as independent of this one: for the data set inside of one that draws too.
+    Draw inner() const;
+
+   private:
+    uint64_t seed_, epoch_;
+  };
+
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  /// The samples at these indices, a tensor for each of their parts (images, labels), samples along axis 0. Called by
+  /// several threads at once. What it makes of chance (crops, flips) it draws from `draw.of(index)`. Throws IndexError
+  /// on an index outside of [0, size()).
+  virtual std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const = 0;
 };
 
-struct ImageDataset {
-  LabeledImages train;
-  LabeledImages test;
-  int64_t classes = 0;  ///< one more than the largest training label
+/// Rows of tensors on the CPU, each of which has as many.
+class TensorDataset : public Dataset {
+ public:
+  /// Keeps views, no copies, where the tensors are dense. Throws ValueError without a tensor, ShapeError unless all
+  /// have the same size(0), DeviceError unless they are on the CPU.
+  explicit TensorDataset(std::vector<Tensor> tensors);
+  int64_t size() const override { return tensors_[0].size(0); }
+  std::vector<Tensor> batch(std::span<const int64_t> indices, const Draw& draw) const override;
+
+ private:
+  std::vector<Tensor> tensors_;
 };
 
-/// Mean and standard deviation of all pixels, each pixel as a number in [0, 1].
-struct PixelStatistics {
-  double mean = 0;
-  double deviation = 1;  ///< 1 where all pixels are equal
-};
-PixelStatistics pixel_statistics(const LabeledImages& data);
-
-/// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each
-/// with or without ".gz". Throws DataError when a file is missing, damaged, or doesn't fit the others: type, rank,
-/// counts, image sizes, a test label that no training image has.
-ImageDataset read_mnist_folder(const std::filesystem::path& folder);
+/// For data sets: throws IndexError naming `operation` unless all indices lie in [0, size).
+void check_indices(const char* operation, std::span<const int64_t> indices, int64_t size);
 
 }  // namespace ashlar::nn

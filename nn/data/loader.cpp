@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "nn/data/host_memory.h"
+#include "nn/data/shuffle.h"
 #include "runtime/support/error.h"
-#include "runtime/tensor/random.h"
 
 namespace ashlar::nn {
 
@@ -81,13 +81,12 @@ void BatchLoader::produce(uint64_t epoch) {
   changed_.notify_all();
 }
 
-// Fisher and Yates. Every epoch has a generator of its own, so that any epoch can be repeated alone.
+// Every epoch has a generator of its own, so that any epoch can be repeated alone.
 std::vector<int64_t> BatchLoader::order(uint64_t epoch) const {
+  // An odd constant: distinct seeds per epoch.
+  if (options_.shuffle) return shuffled(data_.size(), Random(options_.seed + epoch * 0x9E3779B97F4A7C15U));
   std::vector<int64_t> indices(static_cast<size_t>(data_.size()));
   std::iota(indices.begin(), indices.end(), int64_t{0});
-  if (!options_.shuffle) return indices;
-  Random random(options_.seed + epoch * 0x9E3779B97F4A7C15U);  // odd constant: distinct seeds per epoch
-  for (size_t i = indices.size(); i > 1; i--) std::swap(indices[i - 1], indices[random.below(i)]);
   return indices;
 }
 

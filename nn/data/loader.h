@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "nn/data/dataset.h"
+#include "nn/data/labeled_images.h"
 
 namespace ashlar::nn {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "nn/data/dataset.h"
+#include "nn/data/mnist.h"
 #include "nn/data/loader.h"
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"

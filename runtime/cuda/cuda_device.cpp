@@ -48,6 +48,22 @@ class CudaDevice final : public DeviceState {
     api_.pop_context(&popped);
   }
 
+  void* allocate_host(int64_t bytes) noexcept override {
+    void* memory = nullptr;
+    ContextScope scope(context_, std::nothrow_t{});
+    if (scope.status() != cuda::kSuccess) return nullptr;
+    const cuda::Result status =
+        cuda::call(api_.host_allocate, &memory, static_cast<size_t>(bytes), cuda::kPortableHostMemory);
+    return status == cuda::kSuccess ? memory : nullptr;
+  }
+
+  void release_host(void* memory) noexcept override {
+    cuda::Context popped;
+    if (api_.push_context(context_) != cuda::kSuccess) return;  // the driver is shutting down
+    api_.host_free(memory);
+    api_.pop_context(&popped);
+  }
+
   std::shared_ptr<StreamState> make_stream() override;
   std::shared_ptr<StreamState> wrap_stream(void* native_queue) override;
   // Kernels store up to 128 bits at a time.

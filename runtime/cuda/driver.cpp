@@ -33,6 +33,7 @@ const Api* load_api() noexcept {
       load(a.stream_wait_event, "cuStreamWaitEvent") && load(a.event_create, "cuEventCreate") &&
       load(a.event_record, "cuEventRecord") && load(a.event_destroy, "cuEventDestroy_v2") &&
       load(a.memory_allocate, "cuMemAlloc_v2") && load(a.memory_free, "cuMemFree_v2") &&
+      load(a.host_allocate, "cuMemHostAlloc") && load(a.host_free, "cuMemFreeHost") &&
       load(a.copy_to_device, "cuMemcpyHtoDAsync_v2") && load(a.copy_to_host, "cuMemcpyDtoHAsync_v2") &&
       load(a.copy_on_device, "cuMemcpyDtoDAsync_v2") && load(a.copy_2d, "cuMemcpy2DAsync_v2") &&
       load(a.module_load, "cuModuleLoadDataEx") && load(a.module_get_function, "cuModuleGetFunction") &&

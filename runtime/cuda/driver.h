@@ -28,6 +28,8 @@ inline constexpr Result kNotPermitted = 800;
 inline constexpr Result kUnknown = 999;
 inline constexpr unsigned int kNonBlockingStream = 1;
 inline constexpr unsigned int kEventWithoutTiming = 2;
+/// CU_MEMHOSTALLOC_PORTABLE: page-locked for all contexts.
+inline constexpr unsigned int kPortableHostMemory = 1;
 /// CU_STREAM_CAPTURE_MODE_RELAXED: memory may be allocated and modules loaded meanwhile.
 inline constexpr int kRelaxedCapture = 2;
 
@@ -68,6 +70,8 @@ struct Api {
   Result (*event_destroy)(Event event);
   Result (*memory_allocate)(DevicePointer* pointer, size_t bytes);
   Result (*memory_free)(DevicePointer pointer);
+  Result (*host_allocate)(void** memory, size_t bytes, unsigned int flags);
+  Result (*host_free)(void* memory);
   Result (*copy_to_device)(DevicePointer destination, const void* source, size_t bytes, Queue stream);
   Result (*copy_to_host)(void* destination, DevicePointer source, size_t bytes, Queue stream);
   Result (*copy_on_device)(DevicePointer destination, DevicePointer source, size_t bytes, Queue stream);

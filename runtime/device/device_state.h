@@ -28,6 +28,9 @@ class DeviceState {
   /// Memory of the device, 256-byte aligned; 0 when there's no room. Not counted: that's the pools' business.
   virtual uint64_t allocate(int64_t bytes) noexcept = 0;
   virtual void release(uint64_t handle) noexcept = 0;
+  /// Page-locked memory of the host, which the device reads by itself; null when there's no such thing or no room.
+  virtual void* allocate_host(int64_t) noexcept { return nullptr; }
+  virtual void release_host(void*) noexcept {}
   /// Bytes [offset, offset + bytes) of an allocation by a handle of their own; the offset is a multiple of kGuardBytes.
   /// Throws DriverError.
   virtual uint64_t part_of(uint64_t handle, int64_t offset, int64_t) { return handle + static_cast<uint64_t>(offset); }

@@ -13,6 +13,13 @@ using Bytes = std::span<const uint8_t>;
 
 void read_safetensors(Bytes bytes);
 void read_idx(Bytes bytes);
+void read_cifar(Bytes bytes);
+void read_csv(Bytes bytes);
+void read_jpeg(Bytes bytes);
+void read_npy(Bytes bytes);
+void read_npz(Bytes bytes);
+void read_png(Bytes bytes);
+void read_text(Bytes bytes);
 void read_tuned_table(Bytes bytes);
 void read_tune_results(Bytes bytes);
 void read_tune_bundle(Bytes bytes);
@@ -26,6 +33,13 @@ struct Target {
 
 inline constexpr Target kTargets[] = {{"safetensors", read_safetensors},
                                       {"idx", read_idx},
+                                      {"cifar", read_cifar},
+                                      {"csv", read_csv},
+                                      {"jpeg", read_jpeg},
+                                      {"npy", read_npy},
+                                      {"npz", read_npz},
+                                      {"png", read_png},
+                                      {"text", read_text},
                                       {"tuned_table", read_tuned_table},
                                       {"tune_results", read_tune_results},
                                       {"tune_bundle", read_tune_bundle},

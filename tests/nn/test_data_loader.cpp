@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "ashlar/ashlar.h"
 #include "nn/data/data_loader.h"
 #include "runtime/support/error.h"
+#include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
@@ -102,6 +104,28 @@ class Noise : public Dataset {
  private:
   bool breaks_;
 };
+
+TEST(DataLoader, CopiesToADevice) {
+  const TensorDataset data = numbered(53);
+  for (const Device device : testing::usable_devices()) {
+    DataLoader loader(data, {.batch = 8, .shuffle = true, .seed = 2, .workers = 3, .device = device});
+    DataLoader host(data, {.batch = 8, .shuffle = true, .seed = 2});
+    loader.start(0);
+    EXPECT_EQ(loader.next()->at(0).device(), device);
+    // Another stream than the loader's reads them, and they outlive it.
+    std::vector<std::vector<Tensor>> batches;
+    loader.start(1);
+    while (auto batch = loader.next()) batches.push_back(std::move(*batch));
+    host.start(1);
+    for (const auto& batch : batches) {
+      const auto expected = host.next();
+      EXPECT_EQ((batch[0] + batch[0]).to_vector<float>(), ((*expected)[0] + (*expected)[0]).to_vector<float>());
+      EXPECT_EQ(batch[1].to_vector<int64_t>(), (*expected)[1].to_vector<int64_t>());
+    }
+    EXPECT_EQ(batches.size(), 7U);
+  }
+  EXPECT_THROW(DataLoader(data, {.device = Device::opencl(63)}), DeviceError);
+}
 
 TEST(DataLoader, RandomnessIsTheSamplesOwn) {
   const auto values = [](const DataLoaderOptions& options, uint64_t number) {

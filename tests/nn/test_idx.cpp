@@ -4,8 +4,8 @@
 #include <cstring>
 #include <random>
 
-#include "nn/data/dataset.h"
 #include "nn/data/idx.h"
+#include "nn/data/mnist.h"
 #include "runtime/support/error.h"
 #include "tests/nn/idx_files.h"
 #include "tests/nn/temporary_folder.h"

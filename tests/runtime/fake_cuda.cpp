@@ -273,6 +273,19 @@ Result cuMemFree_v2(Pointer pointer) {
   blocks.erase(found);
   return std::free(at(pointer)), kSuccess;
 }
+Result cuMemHostAlloc(void** memory, size_t bytes, unsigned int) {
+  const AtWork at_work;
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::lock_guard lock(mutex);
+  ++state.live_host_allocations;
+  return *memory = std::malloc(bytes), kSuccess;
+}
+Result cuMemFreeHost(void* memory) {
+  if (require_context() != kSuccess) return kInvalidContext;
+  std::lock_guard lock(mutex);
+  --state.live_host_allocations;
+  return std::free(memory), kSuccess;
+}
 
 Result cuMemcpyHtoDAsync_v2(Pointer to, const void* from, size_t bytes, void*) { return copy(at(to), from, bytes); }
 Result cuMemcpyDtoHAsync_v2(void* to, Pointer from, size_t bytes, void*) { return copy(to, at(from), bytes); }

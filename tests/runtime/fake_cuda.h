@@ -12,6 +12,7 @@ extern "C" {
 struct FakeCudaLog {
   int64_t live_allocations;
   int64_t live_bytes;
+  int64_t live_host_allocations;  // page-locked
   int64_t live_streams;
   int64_t live_events;
   int64_t live_graphs;

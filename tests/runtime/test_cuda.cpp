@@ -13,6 +13,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/upload.h"
 #include "tests/runtime/devices.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/host_kernel.h"
@@ -210,6 +211,24 @@ TEST_F(Cuda, AGraphIsOneCall) {
     EXPECT_EQ(log_->last_stream, Stream::current(Device::cuda()).state().native_queue());
   }
   EXPECT_EQ(log_->live_graphs, graphs);
+}
+
+TEST_F(Cuda, UploadsThroughPageLockedMemoryOnItsStream) {
+  const int64_t before = log_->live_host_allocations, waits = log_->waits;
+  {
+    Upload upload((Stream(Device::cuda())));
+    const Tensor small = Tensor::from(std::vector<float>{1, 2, 3}, {3}), none = Tensor::empty({0, 2});
+    EXPECT_EQ(upload(none).str(), "f32[0, 2] on cuda:0");
+    EXPECT_EQ(log_->live_host_allocations, before);
+    const Tensor on_device = upload(small);
+    EXPECT_EQ(upload(on_device).storage(), on_device.storage()) << "already there";
+    const Tensor large = Tensor::from(ramp(1000), {500, 2}).transpose(0, 1);
+    EXPECT_EQ(upload(large).to_vector<float>(), large.to_vector<float>());
+    EXPECT_EQ(log_->live_host_allocations, before + 1) << "one that grows";
+    EXPECT_EQ(on_device.to_vector<float>(), small.to_vector<float>());
+    EXPECT_GT(log_->waits, waits) << "the reader's stream waits for the upload's";
+  }
+  EXPECT_EQ(log_->live_host_allocations, before);
 }
 
 TEST_F(Cuda, OutOfMemoryTrimsOtherStreamsThenThrows) {

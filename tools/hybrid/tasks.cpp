@@ -1,7 +1,7 @@
 #include "tools/hybrid/tasks.h"
 
 #include "ashlar/ashlar.h"
-#include "nn/data/dataset.h"
+#include "nn/data/mnist.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/linear.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "autograd/anomaly_mode.h"
 #include "autograd/grad_mode.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -84,6 +85,8 @@ bool any_requires_grad(std::span<const Var> inputs) {
 
 Var record(const char* operation, std::span<const Var> inputs, Tensor value, BackwardFn backward) try {
   check_count(operation, inputs.size(), "inputs");
+  if (anomaly_mode()) [[unlikely]]
+    detail::check_forward(operation, inputs, std::span(&value, 1));
   if (!is_floating(value.dtype()) || !any_requires_grad(inputs)) return Var(std::move(value));
   return Var::computed(std::move(value),
                        std::make_shared<Node>(operation, inputs, std::vector<Node::Output>(), 1, std::move(backward)));
@@ -95,6 +98,8 @@ std::vector<Var> record_outputs(const char* operation, std::span<const Var> inpu
                                 BackwardFn backward, uint64_t differentiable) try {
   check_count(operation, inputs.size(), "inputs");
   check_count(operation, values.size(), "outputs");
+  if (anomaly_mode()) [[unlikely]]
+    detail::check_forward(operation, inputs, values);
   bool any = false;
   for (size_t i = 0; i < values.size(); i++) {
     if (!is_floating(values[i].dtype())) differentiable &= ~(uint64_t{1} << i);
@@ -186,6 +191,10 @@ std::vector<T> Node::apply(const std::shared_ptr<Node>& node, std::span<T> dys, 
       detail::throw_no_gradient(operation, "its output " + std::to_string(i));
     }
   }
+  const bool looks = anomaly_mode();
+  for (size_t i = 0; looks && i < dys.size(); i++) {
+    if (dys[i].defined()) detail::check_arrived(operation, static_cast<int>(i), value_of(dys[i]));
+  }
   std::vector<T> gradients = node->backward_(Pass<T>(node, dys, needs));
   // More than one per input is fine where the rest is undefined: an optional input that wasn't given.
   bool surplus = false;
@@ -198,6 +207,7 @@ std::vector<T> Node::apply(const std::shared_ptr<Node>& node, std::span<T> dys, 
   for (size_t i = 0; i < edges.size(); i++) {
     if (!needs(static_cast<int>(i)) || !gradients[i].defined()) continue;
     const Tensor& gradient = value_of(gradients[i]);
+    if (looks) detail::check_backward(operation, static_cast<int>(i), gradient);
     const Edge& edge = edges[i];
     if (gradient.shape() != edge.shape || gradient.dtype() != edge.dtype || gradient.device() != edge.device) {
       throw AutogradError(

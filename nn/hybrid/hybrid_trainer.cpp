@@ -34,8 +34,11 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
                                : std::nullopt),
       window_(training.optimizer, options.count()),
       good_(training.model, training.optimizer, averages_of(average_)),
-      replay_(options.replay.value_or(device_.kind == DeviceKind::cuda)) {
+      step_(device_, options.replay, [this](const std::vector<Tensor>& batch) { compute(batch); }) {
   if (!training.loss) throw ValueError(kName, "no loss", "a function from a batch to a loss", "Set Training::loss");
+  if (training.average != nullptr) {
+    throw ValueError(kName, "Training::average", "none: it makes an average of its own", "Set HybridOptions::average");
+  }
   for (const Var& parameter : training.model.parameters()) {
     if (parameter.device() == device_) continue;
     throw ValueError(kName, "a parameter " + parameter.value().str() + " with an optimiser on " + device_.str(),
@@ -81,7 +84,8 @@ void HybridTrainer::ordinary_step() {
   }
   const std::optional<std::vector<Tensor>> batch = training_.data.next();
   if (!batch) throw ValueError(kName, "a loader without batches", "at least one sample", "Give it data");
-  run(*batch);
+  step_.run(*batch);
+  session_.count_samples(*batch);
   losses_.select(0, ordinary_ % options_.correct).copy_(last_loss_);
   session_.add_loss(last_loss_);
   if (training_.scheduler != nullptr) training_.scheduler->step();
@@ -124,41 +128,15 @@ void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   if (average_) average_->update();
 }
 
-void HybridTrainer::run(const std::vector<Tensor>& batch) {
-  const auto fits = [&] {
-    return std::ranges::equal(batch_, batch, [](const Tensor& a, const Tensor& b) {
-      return a.shape() == b.shape() && a.dtype() == b.dtype();
-    });
-  };
-  if (!replay_ || batch_.empty() || !fits()) {
-    std::vector<Tensor> here;
-    for (const Tensor& part : batch) here.push_back(part.to(device_));
-    compute(here);
-    if (replay_ && batch_.empty()) batch_ = here;
-    return;
-  }
-  for (size_t i = 0; i < batch.size(); i++) batch_[i].copy_(batch[i]);
-  if (!graph_.defined()) {
-    try {
-      graph_ = capture(device_, [this] { compute(batch_); });
-    } catch (const GraphError&) {
-      if (options_.replay) throw;  // asked for
-      replay_ = false;
-      return compute(batch_);
-    }
-  }
-  graph_.replay();
-}
-
 void HybridTrainer::finish_epoch(int64_t batches) {
   count_time();
-  const bool averaged = average_ && training_.validate;
+  const bool averaged = average_ && (training_.validate || training_.validation != nullptr);
   if (averaged) average_->apply();
   session_.finish_epoch(batches - discarded_);
   if (averaged) average_->restore();
   epoch_started_ = false;
   session_.write_metrics(options_.metrics);
-  if (options_.log != nullptr) session_.print_epoch(*options_.log, 0);
+  if (options_.log != nullptr) *options_.log << session_.epoch_text(0) << std::endl;
   mark_ = std::chrono::steady_clock::now();
 }
 

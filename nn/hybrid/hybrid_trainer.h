@@ -11,8 +11,8 @@
 #include "nn/hybrid/statistics.h"
 #include "nn/optim/weight_average.h"
 #include "nn/trainer/fit.h"
+#include "nn/trainer/replayed_step.h"
 #include "nn/trainer/session.h"
-#include "runtime/graph/graph.h"
 
 namespace ashlar::nn {
 
@@ -60,7 +60,6 @@ class HybridTrainer {
 
   void ordinary_step();
   void compute(const std::vector<Tensor>& batch);
-  void run(const std::vector<Tensor>& batch);
   void finish_epoch(int64_t batches);
 
   Phase phase() const { return records_.back().phase; }
@@ -106,9 +105,7 @@ class HybridTrainer {
 
   Tensor losses_;     // a ring, f32, on the device
   Tensor last_loss_;  // rank 0, f32: where a step leaves its own
-  bool replay_;
-  Graph graph_;                // one step on batch_
-  std::vector<Tensor> batch_;  // on the device; what the graph reads
+  ReplayedStep step_;
 };
 
 }  // namespace ashlar::nn

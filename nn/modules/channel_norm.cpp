@@ -5,6 +5,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/checkpoint.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
@@ -66,7 +67,8 @@ double ChannelStatistics::next_momentum() const {
 
 template <class Norm>
 Var ChannelStatistics::normalised(const Var& x, bool training, Norm norm) const {
-  const double momentum = training ? next_momentum() : 0;
+  // What a checkpoint computes once more is counted once.
+  const double momentum = training && !ad::is_recomputing() ? next_momentum() : 0;
   const bool by_input = training || !running_mean_.defined();
   // A module cast to 16 bits has its statistics in these; they move in f32.
   const auto in_f32 = [](const Var& running) {

@@ -108,10 +108,14 @@ void Optimizer::gather() {
   arenas_ = std::move(arenas);
 }
 
-void Optimizer::step() try {
-  const NoGrad no_grad;
+void Optimizer::gather_if_moved() {
   const auto in_place = [](const Arena& arena) { return arena.parameters.holds_parameters(); };
   if (!std::ranges::all_of(arenas_, in_place)) gather();
+}
+
+void Optimizer::step() try {
+  const NoGrad no_grad;
+  gather_if_moved();
   std::vector<const Arena*> reached;
   for (const Arena& arena : arenas_) {
     if (arena.parameters.complete_gradients()) reached.push_back(&arena);
@@ -193,6 +197,13 @@ int64_t Optimizer::steps() const {
 std::vector<Tensor> Optimizer::arena_values() const {
   std::vector<Tensor> all;
   for (const Arena& arena : arenas_) all.push_back(arena.parameters.values());
+  return all;
+}
+
+std::vector<const ParameterArena*> Optimizer::parameter_arenas() {
+  gather_if_moved();
+  std::vector<const ParameterArena*> all;
+  for (const Arena& arena : arenas_) all.push_back(&arena.parameters);
   return all;
 }
 

@@ -26,7 +26,7 @@ std::vector<ParameterGroup<Options>> one_group(std::vector<Var> parameters, cons
   groups[0] = {std::move(parameters), options};
   return groups;
 } catch (const std::bad_alloc&) {
-  detail::throw_out_of_host_memory("Optimizer");
+  ashlar::detail::throw_out_of_host_memory("Optimizer");  // nn has a namespace of that name, too
 }
 
 /// Bounds of a gradient, as in torch.nn.utils: by norm first, then by value. None at first.
@@ -81,6 +81,10 @@ class Optimizer {
   /// and to go back to it with few large copies.
   std::vector<Tensor> arena_state() const;
 
+  /// Where parameters and gradients lie, in the order of arena_values(), after those that moved were gathered: for what
+  /// works on whole arenas. Valid until parameters move again.
+  std::vector<const ParameterArena*> parameter_arenas();
+
   /// The state-th moment of the i-th parameter given to the constructor (duplicates once), for tests.
   Tensor state(size_t parameter, size_t state) const;
   /// Everything that a training needs to go on: moments under "state.<i>.<PyTorch's name>", counts, learning rates.
@@ -97,7 +101,7 @@ class Optimizer {
   struct Group {
     std::vector<Var> parameters;
     double learning_rate;
-    std::vector<Kept> moments;  ///< f32 for each element; as many and the same names in every group
+    std::vector<Kept> moments;  ///< f32 for each element
     std::vector<Kept> numbers;  ///< f32 for each arena, beside the step count
   };
   explicit Optimizer(std::vector<Group> groups);
@@ -131,6 +135,7 @@ class Optimizer {
     size_t index;
   };
   void gather();
+  void gather_if_moved();
   Place place_of(size_t parameter) const;
   NamedTensors tensors() const;
   void scale_gradients();

@@ -5,12 +5,17 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "nn/data/data_loader.h"
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
 #include "nn/optim/scheduler.h"
+#include "nn/optim/weight_average.h"
+#include "nn/trainer/metric.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
@@ -25,11 +30,23 @@ struct Training {
   Module& model;
   Optimizer& optimizer;
   DataLoader& data;
-  /// The loss, one element, of a batch as the loader gives it (on the CPU): the only thing that is the task's own.
+  /// The loss, one element, of a batch as the loader gives it, on the parameters' device: the only thing that is the
+  /// task's own. Where steps are replayed it is called for a few of them only: what it decides on the host holds for
+  /// the others.
   std::function<Var(const std::vector<Tensor>& batch)> loss;
   Scheduler* scheduler = nullptr;  ///< stepped after each update
   /// After each epoch, in evaluation mode and without a tape: what shall become small (a held-out loss).
   std::function<double()> validate = {};
+  /// Gone through after each epoch, in evaluation mode and without a tape: the mean of `loss` over its samples. Where
+  /// there's a validate() too, that one's number counts.
+  DataLoader* validation = nullptr;
+  /// What `loss` tells of outputs and targets, in training and in `validation`.
+  const Metrics* metrics = nullptr;
+  /// Updated after each update, from epoch number `average_from` (from 0) on; the model computes with it in validation.
+  WeightAverage* average = nullptr;
+  int average_from = 0;
+  /// Told of each epoch's validation.
+  ReduceLROnPlateau* plateau = nullptr;
 };
 
 struct FitOptions {
@@ -40,15 +57,29 @@ struct FitOptions {
   /// it.
   std::filesystem::path checkpoint = {};
   int64_t checkpoint_every = 1000;
-  std::filesystem::path metrics = {};  ///< CSV with a row for each epoch
-  int patience = 0;                    ///< stop after so many epochs without a smaller validate(); 0: never
+  std::filesystem::path metrics = {};  ///< CSV with a row for each epoch, the same in every run
+  int patience = 0;                    ///< stop after so many epochs without a smaller validation; 0: never
   std::ostream* log = nullptr;         ///< a line for each epoch
+  /// Updates are captured once and replayed (replayed_step.h). Default: on CUDA, unless the loss does what can't be
+  /// captured.
+  std::optional<bool> replay = {};
+  std::filesystem::path events = {};  ///< folder for TensorBoard; epochs stand at the optimiser's steps
+  std::filesystem::path plot = {};    ///< SVG of the curves, anew after each epoch
+  /// A line in `log` of where the epoch is. Default: where `log` is a terminal.
+  std::optional<bool> progress = {};
+  /// f16 or bf16: forward and backward compute in it, weights and updates are f32 (nn/optim/mixed_precision.h). The
+  /// batch's first part, the model's input, comes to `loss` in it where it's floating point. Validation computes in
+  /// f32.
+  std::optional<DType> amp = {};
 };
 
 struct FitEpoch {
-  double loss = 0;           ///< mean over the epoch's batches
-  double validation = 0;     ///< NaN without validate()
-  double learning_rate = 0;  ///< after it
+  double loss = 0;                ///< mean over the epoch's batches
+  double validation = 0;          ///< NaN without validate() and `validation`
+  double learning_rate = 0;       ///< after it
+  double samples_per_second = 0;  ///< of training, without the validation, since the training went on
+  /// By their names; what wasn't measured is missing.
+  std::vector<std::pair<std::string, double>> metrics = {}, validation_metrics = {};
 };
 
 /// Epochs as they were, those before an interruption included. Killed at any moment and called again with the same

@@ -27,26 +27,36 @@ std::string duration_text(double seconds) {
   return format("%lld s", total);
 }
 
-Progress::Progress(std::ostream& out, bool live, int epochs, int64_t samples_per_epoch)
+Progress::Progress(std::ostream& out, bool live, int epochs, int64_t samples_per_epoch, int64_t done)
     : out_(out),
       live_(live),
       epochs_(epochs),
       samples_per_epoch_(samples_per_epoch),
+      before_(done),
       start_(Clock::now()),
       last_(start_) {}
 
 bool Progress::is_due() const { return Clock::now() - last_ >= (live_ ? kLiveInterval : kLogInterval); }
 
+/// In a second, at the state `done` into `epoch`.
+double Progress::rate(int epoch, int64_t done) const {
+  const double elapsed = seconds(Clock::now() - start_);
+  const double finished = static_cast<double>(samples_per_epoch_ * (epoch - 1) + done - before_);
+  return elapsed > 0 ? finished / elapsed : 0;
+}
+
 void Progress::update(int epoch, int64_t done, const Scores& scores) {
+  show(epoch, done,
+       format("loss %.4f  accuracy %.4f  %.0f samples/s", scores.loss, scores.accuracy, rate(epoch, done)));
+}
+
+void Progress::show(int epoch, int64_t done, const std::string& figures) {
   last_ = Clock::now();
-  const double elapsed = seconds(last_ - start_);
-  const double total = static_cast<double>(samples_per_epoch_) * epochs_;
-  const double finished = static_cast<double>(samples_per_epoch_) * (epoch - 1) + static_cast<double>(done);
-  const double rate = elapsed > 0 ? finished / elapsed : 0;
-  const std::string remaining = rate > 0 ? duration_text((total - finished) / rate) : "?";
+  const auto left = static_cast<double>(samples_per_epoch_ * (epochs_ - epoch + 1) - done);
+  const double rate = this->rate(epoch, done);
   const double part = samples_per_epoch_ > 0 ? static_cast<double>(done) / static_cast<double>(samples_per_epoch_) : 1;
-  print(format("epoch %d/%d %3.0f%%  loss %.4f  accuracy %.4f  %.0f samples/s  ETA %s", epoch, epochs_, 100 * part,
-               scores.loss, scores.accuracy, rate, remaining.c_str()),
+  print(format("epoch %d/%d %3.0f%%  ", epoch, epochs_, 100 * part) + figures + "  ETA " +
+            (rate > 0 ? duration_text(left / rate) : "?"),
         !live_);
 }
 

@@ -1,8 +1,10 @@
 // Where a training over epochs stands: what fit() and HybridTrainer keep, save and report alike.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "nn/trainer/checkpoint.h"
@@ -13,9 +15,9 @@ namespace ashlar::nn {
 class TrainingSession {
  public:
   /// `name` begins the messages of errors. `training` outlives it.
-  TrainingSession(const Training& training, const char* name) : training_(training), name_(name) {}
+  TrainingSession(const Training& training, const char* name);
 
-  /// Parts "model", "optimizer" and "training".
+  /// Parts "model", "optimizer", "training", and those of metrics and an average where there are.
   void add_to(Checkpoint& checkpoint) const;
   /// Throws ValueError on a checkpoint of another training; `file` stands in its message.
   void restore(const Checkpoint& checkpoint, const std::filesystem::path& file);
@@ -24,18 +26,30 @@ class TrainingSession {
   void start_epoch();
   /// A batch's loss, rank 0, f32: added up on its device, nothing is waited for.
   void add_loss(const Tensor& loss);
+  /// For the throughput: a batch of so many samples.
+  void count_samples(const std::vector<Tensor>& batch) { samples_ += batch.empty() ? 0 : batch[0].size(0); }
   /// The loader's position is reached by the weights.
   void advance() { first_batch_ = training_.data.position(); }
   /// Throws DivergenceError when the epoch's sum isn't finite.
   void check_finite() const;
   /// Validates, remembers the epoch with the mean over `batches` and goes on to the next one.
   void finish_epoch(int64_t batches);
-  /// "epoch 3/8  loss 0.25  validation 0.3" of the last one; without a planned number "epoch 3".
-  void print_epoch(std::ostream& log, int planned) const;
-  /// All rows anew, so that none is there twice or missing after an interruption.
+  /// Samples in a second of this epoch so far.
+  double samples_per_second() const;
+  /// "epoch 3/8  loss 0.25  validation 0.3" of the last one, and its metrics; without a planned number "epoch 3".
+  std::string epoch_text(int planned) const;
+  /// All rows anew, so that none is there twice or missing after an interruption. Nothing without a name.
   void write_metrics(const std::filesystem::path& file) const;
+  /// Curves over epochs. Nothing without a name.
+  void write_plot(const std::filesystem::path& file) const;
+  /// The last epoch's numbers under the names of curves: "loss/training", "loss/validation", "learning_rate", …
+  std::vector<std::pair<std::string, double>> scalars() const;
 
   const std::vector<FitEpoch>& epochs() const { return epochs_; }
+  /// Whether this epoch's weights are averaged.
+  bool averages() const {
+    return training_.average != nullptr && static_cast<int>(epochs_.size()) >= training_.average_from;
+  }
   /// Batches of the epoch that runs whose updates are made.
   int64_t first_batch() const { return first_batch_; }
   /// Sum over the epoch's batches so far, rank 0; undefined before the first.
@@ -43,11 +57,20 @@ class TrainingSession {
   void set_loss(const Tensor& loss) { loss_ = loss; }
 
  private:
+  bool validates() const { return training_.validate || training_.validation != nullptr; }
+  double mean_loss_of(DataLoader& data) const;
+  std::vector<std::pair<std::string, double>> read_metrics() const;
+  std::vector<std::string> columns() const;
+  std::vector<double> row(const FitEpoch& epoch) const;
+  FitEpoch epoch_from(const double* row) const;
+
   const Training& training_;
   const char* name_;
   std::vector<FitEpoch> epochs_;
   int64_t first_batch_ = 0;
   Tensor loss_;
+  int64_t samples_ = 0;
+  std::chrono::steady_clock::time_point start_;  // of counting them
 };
 
 }  // namespace ashlar::nn

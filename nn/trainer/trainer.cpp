@@ -22,46 +22,31 @@ Trainer::Trainer(Module& model, std::function<Var(const Var&)> forward, Optimize
       scale_(1.0 / (255.0 * statistics.deviation)),
       shift_(-statistics.mean / statistics.deviation),
       meter_(device),
-      replay_(device.kind == DeviceKind::cuda) {
+      replayed_(device, {}, [this](const std::vector<Tensor>& batch) { compute(batch[0], batch[1]); }) {
   model_.to(device);
 }
 
 Tensor Trainer::normalised(const Tensor& images) const { return affine(images.to(DType::f32), scale_, shift_); }
 
-void Trainer::step(const Batch& batch) {
-  meter_.count(batch.size());
-  const bool fits = batch_.images.defined() && batch_.images.shape() == batch.images.shape();
-  if (!replay_ || !fits) {
-    const Batch here{batch.images.to(device_), batch.labels.to(device_)};
-    compute(here);
-    if (replay_ && !batch_.images.defined()) batch_ = here;
-    return;
-  }
-  batch_.images.copy_(batch.images);
-  batch_.labels.copy_(batch.labels);
-  if (!graph_.defined()) graph_ = capture(device_, [this] { compute(batch_); });
-  graph_.replay();
-}
-
-void Trainer::compute(const Batch& on_device) {
-  const Var logits = forward_(normalised(on_device.images));
-  const Var loss = cross_entropy(logits, on_device.labels);
+void Trainer::compute(const Tensor& images, const Tensor& labels) {
+  const Var logits = forward_(normalised(images));
+  const Var loss = cross_entropy(logits, labels);
   optimizer_.zero_grad();
   backward(loss);
   optimizer_.step();
-  meter_.add_on_device(loss.value(), logits.value(), on_device.labels);
+  meter_.add_on_device(loss.value(), logits.value(), labels);
 }
 
 Scores Trainer::train(BatchLoader& data, uint64_t epoch, const Observer& observer) {
   model_.train();
   meter_.reset();
-  graph_ = Graph();  // between passes the model may have changed
-  batch_ = Batch();
+  replayed_.forget();  // between passes the model may have changed
   data.start(epoch);
   int64_t done = 0;
   while (const std::optional<Batch> batch = data.next()) {
     const Counters before = counters(device_.kind);
-    step(*batch);
+    meter_.count(batch->size());
+    replayed_.run({batch->images, batch->labels});
     const Counters moved = counters(device_.kind) - before;
     if (++steps_ > kSetUpSteps) {
       transfers_.steps++;

@@ -9,7 +9,7 @@
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
 #include "nn/trainer/meter.h"
-#include "runtime/graph/graph.h"
+#include "nn/trainer/replayed_step.h"
 
 namespace ashlar::nn {
 
@@ -35,13 +35,14 @@ class Trainer {
   /// Model and optimiser must outlive the trainer; the model is moved to `device`.
   template <LayerModule M>
   Trainer(M& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics)
-      : Trainer(model, [&model](const Var& x) -> Var { return model(x); }, optimizer, device, statistics) {}
+      : Trainer(
+            model, [&model](const Var& x) -> Var { return model(x); }, optimizer, device, statistics) {}
   /// The same with the function that computes logits.
   Trainer(Module& model, std::function<Var(const Var&)> forward, Optimizer& optimizer, Device device,
           const PixelStatistics& statistics);
 
   /// Whether steps are captured and replayed; by default on CUDA, where launching them costs more than running them.
-  void set_replay(bool replay) { replay_ = replay; }
+  void set_replay(bool replay) { replayed_.set_replay(replay); }
 
   /// Called after each step with the samples done so far; scores() may be asked then.
   using Observer = std::function<void(int64_t done)>;
@@ -56,8 +57,7 @@ class Trainer {
 
  private:
   Tensor normalised(const Tensor& images) const;  // f32 [batch, pixels] of u8
-  void step(const Batch& batch);
-  void compute(const Batch& on_device);
+  void compute(const Tensor& images, const Tensor& labels);
 
   Module& model_;
   std::function<Var(const Var&)> forward_;
@@ -68,9 +68,7 @@ class Trainer {
   Meter meter_;
   TransferReport transfers_;
   int64_t steps_ = 0;
-  bool replay_;
-  Graph graph_;  // one step on batch_
-  Batch batch_;  // on the device; what the graph reads
+  ReplayedStep replayed_;
 };
 
 }  // namespace ashlar::nn

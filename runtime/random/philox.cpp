@@ -10,6 +10,22 @@
 #include "runtime/support/error.h"
 
 namespace ashlar {
+namespace {
+
+thread_local RandomStates* innermost = nullptr;
+
+}  // namespace
+
+RandomStates::RandomStates() : outer_(innermost) { innermost = this; }
+RandomStates::~RandomStates() { innermost = outer_; }
+
+void RandomStates::note(const Tensor& state) {
+  const bool known = std::ranges::any_of(kept_, [&](const Kept& kept) {
+    return kept.state.storage() == state.storage() && kept.state.offset() == state.offset();
+  });
+  if (!known) kept_.push_back({state, state.clone()});
+  if (outer_ != nullptr) outer_->note(state);
+}
 
 Tensor philox_state(int64_t seed, Device device) { return Tensor::from(std::vector<int64_t>{seed, 0}, {2}, device); }
 
@@ -26,6 +42,7 @@ void check_philox_state(const char* operation, const Tensor& state) {
 
 void philox_advance(const Tensor& state, int64_t blocks) {
   check_philox_state("philox_advance", state);
+  if (innermost != nullptr) innermost->note(state);
   const std::array<Tensor, 1> states{state};
   launch(kernels::philox_advance, {.elements = {DType::i64}}, states, std::array{Scalar(blocks)}, states);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "runtime/launch/kernel.h"
 #include "runtime/launch/launch.h"
@@ -21,6 +22,26 @@ Tensor philox_state(int64_t seed, Device device = {});
 
 /// Goes on by so many blocks, in place. Throws ValueError, DTypeError, ShapeError where `state` is no such tensor.
 void philox_advance(const Tensor& state, int64_t blocks);
+
+/// While one lives, it keeps a copy of each state that this thread advances, as it was before: to draw the same numbers
+/// again.
+class RandomStates {
+ public:
+  struct Kept {
+    Tensor state, before;
+  };
+  RandomStates();
+  ~RandomStates();
+  RandomStates(const RandomStates&) = delete;
+  RandomStates& operator=(const RandomStates&) = delete;
+  const std::vector<Kept>& kept() const { return kept_; }
+
+ private:
+  friend void philox_advance(const Tensor& state, int64_t blocks);
+  void note(const Tensor& state);
+  std::vector<Kept> kept_;
+  RandomStates* outer_;
+};
 
 /// f32 numbers of that shape in [low, high), low plus multiples of 2^-24 of the range, all equally likely, on the
 /// state's device. Advances the state by as many blocks as it takes. Throws DTypeError, ShapeError where `state` is no

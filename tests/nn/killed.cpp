@@ -47,7 +47,8 @@ void expect_same_bits_when_killed(const std::string& test, const std::vector<std
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   int killed = 0;
-  for (int round = 0; round < 4; round++) {
+  const char* rounds = std::getenv(kKillRounds);
+  for (int round = 0; round < (rounds != nullptr ? std::stoi(rounds) : 4); round++) {
     const TemporaryFolder broken;
     for (int attempt = 0; attempt < 2; attempt++) {
       std::uniform_int_distribution<int64_t> moments(whole.count() / 8, whole.count() * 7 / 8);

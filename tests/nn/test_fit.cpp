@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ashlar/ad.h"
+#include "ashlar/ops.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/linear.h"
@@ -27,8 +28,23 @@ TensorDataset points(int64_t count) {
   return TensorDataset({x, Tensor::randn({count, 2}, random)});
 }
 
-/// All that has a state: dropout, moments, a schedule, shuffling by two workers.
-std::vector<FitEpoch> train(const FitOptions& options, NamedTensors* weights) {
+struct Interrupt {};
+
+/// A metric of one's own: the mean of |output - target|.
+class MeanAbsoluteError : public Metric {
+ public:
+  MeanAbsoluteError() : Metric({Tensor::zeros({}), Tensor::zeros({})}) {}
+  std::string name() const override { return "mae"; }
+  void add(const Tensor& outputs, const Tensor& targets) override {
+    add_to(0, sum(abs(sub(outputs, targets))));
+    add_to(1, Tensor::full({}, outputs.numel()));
+  }
+  double read() const override { return sums()[0].item() / sums()[1].item(); }
+};
+
+/// All that has a state: dropout, moments, a schedule, shuffling by two workers, a metric, averaged weights, the scale
+/// of losses in f16.
+std::vector<FitEpoch> train(const FitOptions& options, NamedTensors* weights, int stop = -1) {
   Random random(7);
   const Sequential model(Linear(4, 32, random), ReLU(), Dropout(0.25, {.random = &random}), Linear(32, 2, random));
   Sequential trained = model;
@@ -37,18 +53,29 @@ std::vector<FitEpoch> train(const FitOptions& options, NamedTensors* weights) {
   Scheduler scheduler(optimizer, warm_up_stable_decay(90, 10, 60));
   const TensorDataset data = points(240);
   DataLoader loader(data, {.batch = 8, .shuffle = true, .seed = 5, .workers = 2});
+  const Metrics metrics{std::make_shared<MeanAbsoluteError>()};
+  WeightAverage average(optimizer, 0.9);
+  DataLoader validation(data, {.batch = 50});
   const auto loss = [&](const std::vector<Tensor>& batch) {
-    const Var error = ad::sub(trained(batch[0]), batch[1]);
+    if (trained.training() && --stop == 0) throw Interrupt();
+    const Var outputs = trained(batch[0]).to(DType::f32);
+    metrics.add(outputs, batch[1]);
+    const Var error = ad::sub(outputs, batch[1]);
     return ad::mean(ad::mul(error, error));
   };
-  const auto validate = [&] {
-    const std::vector<int64_t> all{0, 1, 2, 3};
-    return loss(data.batch(all, Dataset::Draw(0, 0))).item();
-  };
-  const auto epochs = fit({trained, optimizer, loader, loss, &scheduler, validate}, options);
+  const auto epochs = fit({.model = trained,
+                           .optimizer = optimizer,
+                           .data = loader,
+                           .loss = loss,
+                           .scheduler = &scheduler,
+                           .validation = &validation,
+                           .metrics = &metrics,
+                           .average = &average},
+                          options);
   if (weights != nullptr) {
     *weights = trained.state_dict(Saved::with_checkpoints);
     for (const auto& [name, tensor] : optimizer.state_dict()) weights->emplace_back("optimizer." + name, tensor);
+    for (const auto& [name, tensor] : average.state_dict()) weights->emplace_back("average." + name, tensor);
   }
   return epochs;
 }
@@ -59,6 +86,7 @@ FitOptions options_in(const std::filesystem::path& folder) {
   options.checkpoint = folder / "checkpoint.safetensors";
   options.checkpoint_every = 4;
   options.metrics = folder / "metrics.csv";
+  options.amp = DType::f16;
   return options;
 }
 
@@ -75,29 +103,16 @@ TEST(Fit, KilledAndResumedGivesTheSameBits) {
   testing::expect_same_bits_when_killed("Fit.InAProcessOfItsOwn", {"done", "metrics.csv"});
 }
 
-/// The same in one process, interrupted by an exception after each possible number of batches.
+/// The same in one process, replayed, interrupted by an exception after each possible number of batches.
 TEST(Fit, ResumesFromEveryCheckpoint) {
   NamedTensors wanted;
-  const auto unbroken = train({.epochs = 2}, &wanted);
-  struct Interrupt {};
+  const auto unbroken = train({.epochs = 2, .amp = DType::f16}, &wanted);
   for (const int stop : {1, 3, 4, 17, 29, 30, 31, 45, 60}) {
     const testing::TemporaryFolder folder;
     FitOptions options = options_in(folder.path());
     options.epochs = 2;
-    Random random(7);
-    Sequential model(Linear(4, 32, random), ReLU(), Dropout(0.25, {.random = &random}), Linear(32, 2, random));
-    Adam optimizer(model.parameters(), {.learning_rate = 0.01});
-    optimizer.set_clipping({.norm = 1});
-    Scheduler scheduler(optimizer, warm_up_stable_decay(90, 10, 60));
-    const TensorDataset data = points(240);
-    DataLoader loader(data, {.batch = 8, .shuffle = true, .seed = 5});
-    int batches = 0;
-    const auto loss = [&](const std::vector<Tensor>& batch) {
-      if (++batches == stop) throw Interrupt();
-      const Var error = ad::sub(model(batch[0]), batch[1]);
-      return ad::mean(ad::mul(error, error));
-    };
-    EXPECT_THROW(fit({model, optimizer, loader, loss, &scheduler}, options), Interrupt);
+    EXPECT_THROW(train(options, nullptr, stop), Interrupt);
+    options.replay = true;
     NamedTensors weights;
     const auto resumed = train(options, &weights);
     ASSERT_EQ(weights.size(), wanted.size());
@@ -105,6 +120,8 @@ TEST(Fit, ResumesFromEveryCheckpoint) {
       EXPECT_EQ(weights[i].second.to_doubles(), wanted[i].second.to_doubles()) << wanted[i].first << " after " << stop;
     }
     EXPECT_EQ(resumed.back().loss, unbroken.back().loss);
+    EXPECT_EQ(resumed.back().validation, unbroken.back().validation);
+    EXPECT_EQ(resumed.back().metrics, unbroken.back().metrics);
   }
 }
 
@@ -151,6 +168,54 @@ TEST(Fit, AccumulatesMeansOfBatches) {
   };
   const auto whole = run(12, 1), parts = run(3, 4);
   for (size_t i = 0; i < whole.size(); i++) EXPECT_NEAR(parts[i], whole[i], 1e-6);
+}
+
+/// Validation sees the averaged weights, the trained ones go on; a plateau lowers the rate. Both are resumed.
+TEST(Fit, AveragesAndPlateausAreResumed) {
+  struct Seen {
+    std::vector<double> weights, validated;
+    double rate = 0;
+  };
+  const auto run = [](int epochs, const std::filesystem::path& checkpoint) {
+    Random random(1);
+    Sequential model(Linear(4, 2, random));
+    SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+    const TensorDataset data = points(40);
+    DataLoader loader(data, {.batch = 8});
+    WeightAverage average(optimizer);
+    ReduceLROnPlateau plateau(optimizer, {.factor = 0.5, .patience = 1});
+    const auto loss = [&](const std::vector<Tensor>& part) {
+      const Var error = ad::sub(model(part[0]), part[1]);
+      return ad::mean(ad::mul(error, error));
+    };
+    Seen seen;
+    const auto validate = [&] {
+      seen.validated = model.parameters()[0].value().to_doubles();
+      return 1.0;
+    };
+    fit({.model = model,
+         .optimizer = optimizer,
+         .data = loader,
+         .loss = loss,
+         .validate = validate,
+         .average = &average,
+         .average_from = 2,
+         .plateau = &plateau},
+        {.epochs = epochs, .checkpoint = checkpoint, .replay = true});
+    seen.weights = model.parameters()[0].value().to_doubles();
+    seen.rate = optimizer.learning_rate();
+    return seen;
+  };
+  const Seen two = run(2, {}), five = run(5, {});
+  EXPECT_EQ(two.validated, two.weights);  // no average yet
+  EXPECT_NE(five.validated, five.weights);
+  EXPECT_EQ(five.rate, 0.025);  // the best, two without progress, two more
+  const testing::TemporaryFolder folder;
+  for (const int epochs : {1, 3, 4}) run(epochs, folder / "checkpoint");
+  const Seen resumed = run(5, folder / "checkpoint");
+  EXPECT_EQ(resumed.weights, five.weights);
+  EXPECT_EQ(resumed.validated, five.validated);
+  EXPECT_EQ(resumed.rate, five.rate);
 }
 
 TEST(Fit, StopsEarly) {

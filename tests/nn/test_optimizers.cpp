@@ -8,12 +8,14 @@
 #include "nn/optim/adagrad.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/lion.h"
+#include "nn/optim/muon.h"
 #include "nn/optim/nadam.h"
 #include "nn/optim/rmsprop.h"
 #include "nn/optim/sgd.h"
 #include "nn/optim/weight_average.h"
 #include "runtime/graph/graph.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/random.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
@@ -201,6 +203,129 @@ TEST_P(OptimizersOnDevice, LionFollowsItsFormula) {
 }
 
 // Also as a part of a captured step.
+/// Rows of a matrix in double.
+using Matrix = std::vector<std::vector<double>>;
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c(a.size(), std::vector<double>(b[0].size()));
+  for (size_t i = 0; i < a.size(); i++) {
+    for (size_t j = 0; j < c[i].size(); j++) {
+      for (size_t k = 0; k < b.size(); k++) c[i][j] += a[i][k] * b[k][j];
+    }
+  }
+  return c;
+}
+
+Matrix transposed(const Matrix& a) {
+  Matrix b(a[0].size(), std::vector<double>(a.size()));
+  for (size_t i = 0; i < a.size(); i++) {
+    for (size_t j = 0; j < a[i].size(); j++) b[j][i] = a[i][j];
+  }
+  return b;
+}
+
+/// Newton-Schulz by its polynomial, which acts on either side alike.
+Matrix newton_schulz(Matrix x) {
+  double norm = 0;
+  for (const auto& row : x) {
+    for (const double value : row) norm += value * value;
+  }
+  for (auto& row : x) {
+    for (double& value : row) value /= std::sqrt(norm);
+  }
+  for (int step = 0; step < 5; step++) {
+    const Matrix a = product(x, transposed(x)), ax = product(a, x), aax = product(a, ax);
+    for (size_t i = 0; i < x.size(); i++) {
+      for (size_t j = 0; j < x[i].size(); j++) x[i][j] = 3.4445 * x[i][j] - 4.775 * ax[i][j] + 2.0315 * aax[i][j];
+    }
+  }
+  return x;
+}
+
+TEST_P(OptimizersOnDevice, MuonFollowsItsFormula) {
+  for (const bool nesterov : {false, true}) {
+    // A wide and a tall matrix; a bias and an embedding that are AdamW's.
+    std::vector<Matrix> wanted{Matrix(3, std::vector<double>(5)), Matrix(6, std::vector<double>(2))};
+    std::vector<Matrix> average = wanted;
+    std::vector<Var> matrices;
+    for (Matrix& matrix : wanted) {
+      std::vector<float> values;
+      for (auto& row : matrix) {
+        for (double& value : row) values.push_back(value = 0.25F * static_cast<float>(values.size() % 7) - 0.5F);
+      }
+      const Shape shape{static_cast<int64_t>(matrix.size()), static_cast<int64_t>(matrix[0].size())};
+      matrices.emplace_back(Tensor::from(values, shape, device()), true);
+    }
+    const auto ones = [&](const Shape& shape) { return Var(Tensor::ones(shape, DType::f32, device()), true); };
+    const Var bias = ones({4}), embedding = ones({3, 2}), bias2 = ones({4}), embedding2 = ones({3, 2});
+    const AdamOptions adam{.learning_rate = 0.03, .weight_decay = 0.1};
+    Muon optimizer({{{matrices[0], bias, matrices[1]}, {.learning_rate = 0.1, .nesterov = nesterov, .adamw = adam}},
+                    {{embedding}, {.matrices = false, .adamw = adam}}});
+    EXPECT_EQ(optimizer.group_count(), 4U);
+    AdamW other({bias2, embedding2}, adam);
+    for (int t = 1; t <= kSteps; t++) {
+      size_t first = 0;
+      for (size_t m = 0; m < 2; m++) {
+        Matrix& w = wanted[m];
+        const size_t rows = w.size(), columns = w[0].size();
+        const std::vector<float> gradient = gradients(rows * columns, first, t);
+        first += gradient.size();
+        matrices[m].set_grad(Tensor::from(gradient, matrices[m].shape(), device()));
+        Matrix update = w;
+        for (size_t i = 0; i < rows; i++) {
+          for (size_t j = 0; j < columns; j++) {
+            const double g = gradient[i * columns + j];
+            average[m][i][j] = 0.95 * average[m][i][j] + 0.05 * g;
+            update[i][j] = nesterov ? 0.05 * g + 0.95 * average[m][i][j] : average[m][i][j];
+          }
+        }
+        update = newton_schulz(update);
+        const double size = std::sqrt(std::max(1.0, static_cast<double>(rows) / static_cast<double>(columns)));
+        for (size_t i = 0; i < rows; i++) {
+          for (size_t j = 0; j < columns; j++) w[i][j] = w[i][j] * (1 - 0.1 * 0.1) - 0.1 * size * update[i][j];
+        }
+      }
+      for (const auto& [mine, theirs] : {std::pair(bias, bias2), std::pair(embedding, embedding2)}) {
+        const Tensor gradient = Tensor::full(mine.shape(), 0.1 * t, DType::f32, device());
+        mine.set_grad(gradient.clone());
+        theirs.set_grad(gradient);
+      }
+      optimizer.step();
+      other.step();
+      for (size_t m = 0; m < 2; m++) {
+        const auto got = matrices[m].value().to_doubles();
+        for (size_t k = 0; k < got.size(); k++) {
+          const size_t columns = wanted[m][0].size();
+          ASSERT_NEAR(got[k], wanted[m][k / columns][k % columns], 2e-4) << m << ", " << k << " after step " << t;
+        }
+      }
+      EXPECT_EQ(bias.value().to_doubles(), bias2.value().to_doubles());
+      EXPECT_EQ(embedding.value().to_doubles(), embedding2.value().to_doubles());
+    }
+    EXPECT_EQ(optimizer.steps(), kSteps);
+    Muon again({{{matrices[0], bias, matrices[1]}, {.adamw = adam}}, {{embedding}, {.matrices = false}}});
+    again.load_state_dict(optimizer.state_dict());
+    EXPECT_EQ(again.learning_rate(0), 0.1);
+    EXPECT_EQ(again.learning_rate(1), 0.03);
+    EXPECT_EQ(again.state(0, 0).to_doubles(), optimizer.state(0, 0).to_doubles());
+  }
+}
+
+/// Singular values of what Muon moves by are about 1 (Jordan: between 0.7 and 1.2).
+TEST_P(OptimizersOnDevice, MuonMovesByOrthogonalMatrices) {
+  Random random(3);
+  const Var w(Tensor::zeros({16, 16}, DType::f32, device()), true);
+  Muon optimizer({w}, {.learning_rate = 1, .weight_decay = 0});
+  w.set_grad(Tensor::randn({16, 16}, random).to(device()));
+  optimizer.step();
+  const auto values = w.value().to_doubles();
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  EXPECT_GT(squares / 16, 0.5 * 0.5);  // mean of squared singular values
+  EXPECT_LT(squares / 16, 1.25 * 1.25);
+  EXPECT_THROW(Muon({w}, {.momentum = 1}), ValueError);
+}
+
 TEST_P(OptimizersOnDevice, WeightsAreAveraged) {
   for (const bool replays : {false, true}) {
     const Var a(Tensor::full({3}, 8, DType::f32, device()), true);

@@ -444,6 +444,30 @@ TEST(AgainstTorch, EveryModuleIsChecked) {
   EXPECT_GT(seen, 80);
 }
 
+// What a module is made of is told once, so that copies, moves, casts and summaries reach all of it.
+TEST(AgainstTorch, EveryModuleIsCopiedCastAndPrinted) {
+  for (const auto& [name, make] : all_cases()) {
+    SCOPED_TRACE(name);
+    const Candidate candidate = make();
+    const std::shared_ptr<Module> twin = candidate.module->clone();
+    const NamedTensors own = candidate.module->state_dict(Saved::with_checkpoints);
+    const NamedTensors copied = twin->state_dict(Saved::with_checkpoints);
+    ASSERT_EQ(own.size(), copied.size());
+    for (size_t i = 0; i < own.size(); i++) {
+      EXPECT_EQ(own[i].first, copied[i].first);
+      EXPECT_EQ(own[i].second.to_doubles(), copied[i].second.to_doubles());
+      EXPECT_NE(own[i].second.storage(), copied[i].second.storage()) << own[i].first;
+    }
+    twin->to(DType::f16);
+    for (const auto& [key, tensor] : twin->state_dict()) EXPECT_NE(tensor.dtype(), DType::f32) << key;
+    for (const auto& [key, tensor] : candidate.module->state_dict()) EXPECT_NE(tensor.dtype(), DType::f16) << key;
+    const std::string summary = candidate.module->summary();
+    EXPECT_EQ(summary.find("(all)"), 0U);
+    EXPECT_NE(summary.find(name.substr(0, name.find('.'))), std::string::npos);
+    EXPECT_NE(summary.find(std::to_string(candidate.module->parameter_count()) + " parameters"), std::string::npos);
+  }
+}
+
 // Weights of our own first values, and what comes of them, for `modules.py --check PROGRAM`, which loads them into
 // PyTorch's modules; without that every name and shape is compared with PyTorch's.
 TEST(AgainstTorch, WeightsGoBack) {

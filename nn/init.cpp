@@ -1,13 +1,42 @@
 #include "nn/init.h"
 
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "ashlar/ops/random.h"
-#include "nn/initial.h"
+#include "ashlar/ops/unary.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
+
+namespace ashlar::nn {
+
+Tensor initial_uniform(const Shape& shape, float low, float high, const Placement& placement) try {
+  const Tensor unit = placement.random != nullptr ? Tensor::rand(shape, *placement.random) : Tensor::rand(shape);
+  std::vector<float> values = unit.to_vector<float>();
+  for (float& value : values) value = low + (high - low) * value;
+  return Tensor::from(values, shape).to(placement.dtype).to(placement.device);
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("initial_uniform");
+}
+
+Tensor initial_normal(const Shape& shape, double mean, double std, const Placement& placement) {
+  const Tensor drawn = placement.random != nullptr ? Tensor::randn(shape, *placement.random) : Tensor::randn(shape);
+  return ashlar::affine(drawn, std, mean).to(placement.dtype).to(placement.device);
+}
+
+Tensor initial_full(const Shape& shape, double value, const Placement& placement) {
+  return Tensor::full(shape, value, placement.dtype, placement.device);
+}
+
+int64_t initial_seed(Random* random) {
+  constexpr int64_t kSeeds = int64_t{1} << 62;
+  const Tensor seed = random != nullptr ? Tensor::randint(0, kSeeds, {1}, *random) : Tensor::randint(0, kSeeds, {1});
+  return seed.to_vector<int64_t>()[0];
+}
+
+}  // namespace ashlar::nn
 
 namespace ashlar::nn::init {
 namespace {
@@ -75,6 +104,8 @@ double calculate_gain(Nonlinearity nonlinearity, double a) {
       return 1;
   }
 }
+
+void constant_(const Var& parameter, double value) { parameter.value().fill_(value); }
 
 void uniform_(const Var& parameter, double low, double high, Random* random) {
   overwrite(parameter, random,

@@ -1,13 +1,39 @@
-// Values that parameters begin with, written over what they have: names, arguments and defaults are torch.nn.init's.
-// Drawn where the parameter lies (uniform numbers are the same on every device, normal ones to their last digits), of a
-// stream seeded from `random`; none: the process's own (manual_seed()).
+// Values that parameters begin with: those that modules are made with, and those that are written over them, whose
+// names, arguments and defaults are torch.nn.init's.
 #pragma once
 
 #include <cstdint>
 
 #include "autograd/var.h"
 #include "runtime/tensor/random.h"
+#include "runtime/tensor/tensor.h"
 
+namespace ashlar::nn {
+
+/// Where and how a module's parameters are made; each module's options have these three members.
+struct Placement {
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< drawn from; none: the process's own (manual_seed())
+};
+
+/// What a module's options say of it.
+template <class Options>
+Placement placement_of(const Options& options) {
+  return {options.device, options.dtype, options.random};
+}
+
+/// Uniform in [low, high), or normal, drawn in f32 on the host: the same on every device.
+Tensor initial_uniform(const Shape& shape, float low, float high, const Placement& placement);
+Tensor initial_normal(const Shape& shape, double mean, double std, const Placement& placement);
+Tensor initial_full(const Shape& shape, double value, const Placement& placement);
+/// A number to seed a stream of random numbers of its own with.
+int64_t initial_seed(Random* random);
+
+}  // namespace ashlar::nn
+
+/// Drawn where the parameter lies (uniform numbers are the same on every device, normal ones to their last digits), of
+/// a stream seeded from `random`; none: the process's own (manual_seed()).
 namespace ashlar::nn::init {
 
 enum class FanMode : uint8_t { fan_in, fan_out };
@@ -16,6 +42,9 @@ enum class Nonlinearity : uint8_t { linear, sigmoid, tanh, relu, leaky_relu, sel
 /// By how much an activation lessens the standard deviation: √2 for relu, √(2 / (1 + a²)) for leaky_relu of slope a.
 double calculate_gain(Nonlinearity nonlinearity, double a = 0.01);
 
+void constant_(const Var& parameter, double value);
+inline void zeros_(const Var& parameter) { constant_(parameter, 0); }
+inline void ones_(const Var& parameter) { constant_(parameter, 1); }
 void uniform_(const Var& parameter, double low = 0, double high = 1, Random* random = nullptr);
 void normal_(const Var& parameter, double mean = 0, double std = 1, Random* random = nullptr);
 void trunc_normal_(const Var& parameter, double mean = 0, double std = 1, double a = -2, double b = 2,

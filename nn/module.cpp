@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <functional>
 #include <ostream>
-#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -140,6 +139,22 @@ auto within_memory(const char* operation, Work work) {
 
 }  // namespace
 
+std::string class_name(const std::type_info& type) {
+  return within_memory("class_name", [&] {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
+                                                           &std::free);
+    std::string text = name != nullptr ? name.get() : type.name();
+    // Of ashlar::nn::Residual<ashlar::nn::Linear>, namespaces go everywhere.
+    for (size_t end = text.find("::"); end != std::string::npos; end = text.find("::")) {
+      const size_t before = text.find_last_of("<, (", end);
+      const size_t begin = before == std::string::npos ? 0 : before + 1;
+      text.erase(begin, end + 2 - begin);
+    }
+    return text;
+  });
+}
+
 NamedVars Module::named_parameters() const {
   return within_memory("Module::named_parameters", [&] { return unique_vars(*this, true); });
 }
@@ -267,22 +282,6 @@ void Module::unshare() {
   within_memory("Module::clone", [&] {
     Unshare unshare;
     members(unshare);
-  });
-}
-
-std::string Module::kind() const {
-  return within_memory("Module::kind", [&] {
-    int status = 0;
-    const std::unique_ptr<char, decltype(&std::free)> name(
-        abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), &std::free);
-    std::string text = name != nullptr ? name.get() : typeid(*this).name();
-    // Of ashlar::nn::Residual<ashlar::nn::Linear>, namespaces go everywhere.
-    for (size_t end = text.find("::"); end != std::string::npos; end = text.find("::")) {
-      const size_t before = text.find_last_of("<, (", end);
-      const size_t begin = before == std::string::npos ? 0 : before + 1;
-      text.erase(begin, end + 2 - begin);
-    }
-    return text;
   });
 }
 

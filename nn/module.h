@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,9 @@ class Members {
   /// Returns what is to stand in its place: itself, or a copy.
   virtual std::shared_ptr<Module> shared_child(std::string_view name, std::shared_ptr<Module> module) = 0;
 };
+
+/// A class's name without namespaces: "Residual<Linear>".
+std::string class_name(const std::type_info& type);
 
 /// The base of all modules, with what needs no more than their members' names. What a module computes is its own
 /// `forward`, with whatever arguments it takes: there is none here.
@@ -85,7 +89,7 @@ class Module {
   bool training() const { return training_; }
 
   /// The class's name without its namespace: "Linear".
-  std::string kind() const;
+  std::string kind() const { return class_name(typeid(*this)); }
   /// What summary() says of this module beside shapes: "p = 0.5".
   virtual std::string details() const { return {}; }
   /// A line for each module: name, class, shapes of parameters and buffers, number of elements; then the sums.

@@ -2,7 +2,7 @@
 # update-tables.sh [--check]: writes docs/support.md and docs/status.md from the conformance runs: those of this machine
 # (build/conformance, made by ctest) and those brought back from other machines (docs/results, with notes on them), as far
 # as they still hold for the kernels that build/ has now. With --check it writes nothing and fails when docs/support.md, or
-# what docs/status.md says of the runs brought back, is anything else.
+# what docs/status.md says of the runs brought back, is anything else. Without it docs/operators.md is written as well.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=build/bin/ashlar-conformance
@@ -63,4 +63,5 @@ if [[ ${1:-} == --check ]]; then
   fi
 else
   cp "$made/support.md" "$made/status.md" docs/
+  scripts/operators.py build/generators/ashlar_ops/include/ashlar
 fi

@@ -1,49 +1,98 @@
 #include "nn/modules/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "ashlar/var_arithmetic.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
+namespace {
+
+constexpr double kFar = -1e30;  // finite: a row of it alone has weights, which are hidden then
+
+/// 0 where a boolean mask holds, else -∞.
+Var as_added(const Var& mask) {
+  const auto number = [&](float value) { return Tensor::full({}, value, DType::f32, mask.device()); };
+  return ashlar::where(mask.value(), number(0), number(-std::numeric_limits<float>::infinity()));
+}
+
+Var hiding_what_either_hides(const Var& a, const Var& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  const bool a_is_boolean = a.dtype() == DType::boolean, b_is_boolean = b.dtype() == DType::boolean;
+  if (a_is_boolean && b_is_boolean) return ashlar::logical_and(a.value(), b.value());
+  return ad::add(a_is_boolean ? as_added(a) : a, b_is_boolean ? as_added(b) : b);
+}
+
+}  // namespace
 
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options)
     : embed_(embed_dim),
       heads_(num_heads),
+      key_width_(options.kdim == 0 ? embed_dim : options.kdim),
+      value_width_(options.vdim == 0 ? embed_dim : options.vdim),
       batch_first_(options.batch_first),
       out_proj_(std::max<int64_t>(embed_dim, 1), std::max<int64_t>(embed_dim, 1),
                 {.bias = options.bias, .device = options.device, .dtype = options.dtype, .random = options.random}) {
-  if (embed_dim <= 0 || num_heads <= 0 || embed_dim % num_heads != 0) {
+  if (embed_dim <= 0 || num_heads <= 0 || embed_dim % num_heads != 0 || key_width_ <= 0 || value_width_ <= 0) {
     throw ValueError("MultiheadAttention",
-                     std::to_string(embed_dim) + " dimensions, " + std::to_string(num_heads) + " heads",
+                     std::to_string(embed_dim) + " dimensions (keys " + std::to_string(key_width_) + ", values " +
+                         std::to_string(value_width_) + "), " + std::to_string(num_heads) + " heads",
                      "positive numbers, dimensions a multiple of heads", "Give each head the same width");
   }
   const Placement placement = placement_of(options);
-  const float bound = std::sqrt(6.0F / static_cast<float>(4 * embed_dim));
-  in_proj_weight_ = Var(initial_uniform({3 * embed_dim, embed_dim}, -bound, bound, placement), true);
+  const auto xavier = [&](int64_t rows, int64_t columns) {
+    const float bound = std::sqrt(6.0F / static_cast<float>(rows + columns));
+    return Var(initial_uniform({rows, columns}, -bound, bound, placement), true);
+  };
+  if (key_width_ == embed_ && value_width_ == embed_) {
+    in_proj_weight_ = xavier(3 * embed_, embed_);
+  } else {
+    q_proj_weight_ = xavier(embed_, embed_);
+    k_proj_weight_ = xavier(embed_, key_width_);
+    v_proj_weight_ = xavier(embed_, value_width_);
+  }
+  if (options.dropout != 0) {
+    dropout_ =
+        std::make_shared<Dropout>(options.dropout, DropoutOptions{.device = options.device, .random = options.random});
+  }
   if (!options.bias) return;
-  in_proj_bias_ = Var(initial_full({3 * embed_dim}, 0, placement), true);
+  in_proj_bias_ = Var(initial_full({3 * embed_}, 0, placement), true);
   out_proj_.bias().value().fill_(0);
+}
+
+void MultiheadAttention::members(Members& members) {
+  members.parameter("in_proj_weight", in_proj_weight_);
+  members.parameter("q_proj_weight", q_proj_weight_);
+  members.parameter("k_proj_weight", k_proj_weight_);
+  members.parameter("v_proj_weight", v_proj_weight_);
+  members.parameter("in_proj_bias", in_proj_bias_);
+  members.child("out_proj", out_proj_);
+  members.child("dropout", dropout_);
 }
 
 std::string MultiheadAttention::details() const {
   return std::to_string(embed_) + ", " + std::to_string(heads_) + " heads";
 }
 
-void MultiheadAttention::check(const Var& x) const {
-  if (x.rank() == 3 && x.size(2) == embed_) return;
+void MultiheadAttention::check(const Var& x, int64_t width) const {
+  if (x.rank() == 3 && x.size(2) == width) return;
   throw ShapeError("MultiheadAttention", x.value().str(),
-                   std::string(batch_first_ ? "[batch, steps, " : "[steps, batch, ") + std::to_string(embed_) + "]",
+                   std::string(batch_first_ ? "[batch, steps, " : "[steps, batch, ") + std::to_string(width) + "]",
                    "Use unsqueeze() for a single sequence, or say batch_first");
 }
 
-/// x times rows of in_proj_weight, plus as many elements of in_proj_bias.
-Var MultiheadAttention::projected(const Var& x, int64_t first, int64_t count) const {
-  const auto own = [&](const Var& parameter) {
-    return count == 3 || !parameter.defined() ? parameter
-                                              : parameter.slice(0, first * embed_, (first + count) * embed_);
+/// x times its rows of in_proj_weight, or its own weight, plus its elements of in_proj_bias.
+Var MultiheadAttention::projected(const Var& x, Part part) const {
+  const auto own = [&](const Var& all) {
+    return all.defined() ? all.slice(0, part * embed_, (part + 1) * embed_) : all;
   };
-  return ad::matmul(x, own(in_proj_weight_), {.transpose_b = true}, own(in_proj_bias_));
+  const Var& separate = part == kQuery ? q_proj_weight_ : part == kKey ? k_proj_weight_ : v_proj_weight_;
+  const Var weight = separate.defined() ? separate : own(in_proj_weight_);
+  return ad::matmul(x, weight, {.transpose_b = true}, own(in_proj_bias_));
 }
 
 /// [steps, batch, embed] as [batch, heads, steps, width], where it lies.
@@ -52,49 +101,67 @@ Var MultiheadAttention::heads_of(const Var& x) const {
   return split.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{1, 2, 0, 3});
 }
 
-Var MultiheadAttention::attended(const Var& q, const Var& k, const Var& v, const AttentionMask& mask) const {
-  const Var y =
-      ad::scaled_dot_product_attention(heads_of(q), heads_of(k), heads_of(v), mask.attn_mask, mask.is_causal).y;
+/// The mask with its key_mask in attn_mask.
+AttentionMask MultiheadAttention::joined(const AttentionMask& mask, const Var& q, const Var& k) const {
+  if (!mask.key_mask.defined()) return mask;
+  const Var& keys = mask.key_mask;
+  const int batch_axis = batch_first_ ? 0 : 1;
+  if (keys.shape() != Shape{q.size(batch_axis), k.size(1 - batch_axis)}) {
+    throw ShapeError("MultiheadAttention", "key_mask " + keys.value().str() + " for keys " + k.value().str(),
+                     "[batch, keys]", "Use attn_mask for masks of other shapes");
+  }
+  const Var spread = keys.reshape({keys.size(0), 1, 1, keys.size(1)});
+  return {.attn_mask = hiding_what_either_hides(mask.attn_mask, spread), .is_causal = mask.is_causal};
+}
+
+/// softmax(q kᵀ / √width + mask), 0 for a query that sees no key
+Var MultiheadAttention::weights_of(const Var& q, const Var& k, const AttentionMask& mask) const {
+  const double scale = 1 / std::sqrt(static_cast<double>(embed_ / heads_));
+  const Var scores = ad::affine(ad::matmul(heads_of(q), heads_of(k), {.transpose_b = true}), scale, 0);
+  Var hiding = mask.attn_mask;
+  if (mask.is_causal) {
+    const Tensor ones = Tensor::ones({scores.size(2), scores.size(3)}, DType::boolean, scores.device());
+    hiding = hiding_what_either_hides(hiding, Var(ashlar::tril(ones)));
+  }
+  if (!hiding.defined()) return ad::softmax(scores);
+  const Var added = hiding.dtype() == DType::boolean ? as_added(hiding) : hiding;
+  const Var all = ad::add(scores, added);
+  const Tensor hidden =
+      ashlar::eq(all.value(), Tensor::full({}, -std::numeric_limits<float>::infinity(), all.dtype(), all.device()));
+  return ad::masked_fill(ad::softmax(ad::masked_fill(all, hidden, kFar)), hidden, 0);
+}
+
+Var MultiheadAttention::attended(const Var& q, const Var& k, const Var& v, const AttentionMask& given) const {
+  const AttentionMask mask = joined(given, q, k);
+  Var y;
+  if (dropout_ != nullptr && dropout_->training()) {
+    y = ad::matmul(dropout_->forward(weights_of(q, k, mask)), heads_of(v));
+  } else {
+    y = ad::scaled_dot_product_attention(heads_of(q), heads_of(k), heads_of(v), mask.attn_mask, mask.is_causal).y;
+  }
   return out_proj_(y.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3}).reshape(q.shape()));
 }
 
+Var MultiheadAttention::weights(const Var& query, const Var& key, const AttentionMask& mask) const {
+  check(query, embed_);
+  check(key, key_width_);
+  const Var q = projected(query, kQuery), k = projected(key, kKey);
+  return weights_of(q, k, joined(mask, q, k));
+}
+
 Var MultiheadAttention::forward(const Var& query, const Var& key, const Var& value, const AttentionMask& mask) const {
-  for (const Var* x : {&query, &key, &value}) check(*x);
-  return attended(projected(query, 0, 1), projected(key, 1, 1), projected(value, 2, 1), mask);
+  check(query, embed_);
+  check(key, key_width_);
+  check(value, value_width_);
+  return attended(projected(query, kQuery), projected(key, kKey), projected(value, kValue), mask);
 }
 
 Var MultiheadAttention::forward(const Var& x, const AttentionMask& mask) const {
-  check(x);
-  const Var all = projected(x, 0, 3);
+  if (!in_proj_weight_.defined()) return forward(x, x, x, mask);
+  check(x, embed_);
+  const Var all = ad::matmul(x, in_proj_weight_, {.transpose_b = true}, in_proj_bias_);
   const auto part = [&](int64_t i) { return all.slice(2, i * embed_, (i + 1) * embed_); };
   return attended(part(0), part(1), part(2), mask);
-}
-
-TransformerEncoderLayer::TransformerEncoderLayer(int64_t d_model, int64_t nhead,
-                                                 const TransformerEncoderLayerOptions& o)
-    : self_attn_(d_model, nhead,
-                 {.batch_first = o.batch_first, .device = o.device, .dtype = o.dtype, .random = o.random}),
-      linear1_(d_model, o.dim_feedforward, {.device = o.device, .dtype = o.dtype, .random = o.random}),
-      dropout_(o.dropout, {.device = o.device, .random = o.random}),
-      linear2_(o.dim_feedforward, d_model, {.device = o.device, .dtype = o.dtype, .random = o.random}),
-      norm1_(Shape{d_model}, {.eps = o.layer_norm_eps, .device = o.device, .dtype = o.dtype}),
-      norm2_(Shape{d_model}, {.eps = o.layer_norm_eps, .device = o.device, .dtype = o.dtype}),
-      dropout1_(o.dropout, {.device = o.device, .random = o.random}),
-      dropout2_(o.dropout, {.device = o.device, .random = o.random}),
-      gelu_(o.gelu),
-      norm_first_(o.norm_first) {}
-
-Var TransformerEncoderLayer::forward(const Var& x, const AttentionMask& mask) const {
-  const auto attend = [&](const Var& h) { return dropout1_(self_attn_.forward(h, mask)); };
-  const auto feed = [&](const Var& h) {
-    return dropout2_(linear2_(dropout_(linear1_.forward(h, gelu_ ? Activation::gelu : Activation::relu))));
-  };
-  if (norm_first_) {
-    const Var h = ad::add(x, attend(norm1_(x)));
-    return ad::add(h, feed(norm2_(h)));
-  }
-  const Var h = norm1_(ad::add(x, attend(x)));
-  return norm2_(ad::add(h, feed(h)));
 }
 
 }  // namespace ashlar::nn

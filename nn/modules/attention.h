@@ -1,17 +1,19 @@
-// Attention and the encoder's layer of a transformer.
+// Attention of several heads.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "nn/modules/dropout.h"
 #include "nn/modules/linear.h"
-#include "nn/modules/normalization.h"
 
 namespace ashlar::nn {
 
 struct MultiheadAttentionOptions {
   bool bias = true;
   bool batch_first = false;
+  int64_t kdim = 0, vdim = 0;  ///< width of keys and values; 0: embed_dim
+  double dropout = 0;          ///< of the weights, in training: these then lie in memory
   Device device = {};
   DType dtype = DType::f32;
   Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
@@ -21,84 +23,47 @@ struct MultiheadAttentionOptions {
 struct AttentionMask {
   Var attn_mask = {};  ///< broadcasts to [batch, heads, queries, keys]; boolean (true: takes part), or added
   bool is_causal = false;
+  /// [batch, keys], boolean (true: takes part; the opposite of PyTorch's key_padding_mask), or added.
+  Var key_mask = {};
 };
 
 /// Attention of several heads (Vaswani et al. 2017; torch.nn.MultiheadAttention) as one fused kernel between two
-/// products; the weights never lie in memory and aren't returned. Parameters "in_proj_weight" [3 embed, embed]
-/// (Xavier), "in_proj_bias" [3 embed] (0) and "out_proj". Unlike PyTorch's, boolean masks are true where a key takes
-/// part, as in scaled_dot_product_attention.
+/// products; the weights lie in memory only where dropout wants them. Parameters "in_proj_weight" [3 embed, embed], or
+/// "q_proj_weight", "k_proj_weight" and "v_proj_weight" where keys or values have another width (Xavier),
+/// "in_proj_bias" [3 embed] (0) and "out_proj". Unlike PyTorch's, boolean masks are true where a key takes part, as in
+/// scaled_dot_product_attention; a query that sees no key gets 0 instead of NaN.
 class MultiheadAttention : public ModuleOf<MultiheadAttention> {
  public:
   /// Throws ValueError unless both are positive and embed_dim is a multiple of num_heads.
   MultiheadAttention(int64_t embed_dim, int64_t num_heads, const MultiheadAttentionOptions& options = {});
 
-  /// query [queries, batch, embed], key and value [keys, batch, embed] (batch first with batch_first) to query's shape.
-  /// Throws ShapeError.
+  /// query [queries, batch, embed], key [keys, batch, kdim] and value [keys, batch, vdim] (batch first with
+  /// batch_first) to query's shape. Throws ShapeError.
   Var forward(const Var& query, const Var& key, const Var& value, const AttentionMask& mask = {}) const;
   /// Of x with itself: one product makes queries, keys and values.
   Var forward(const Var& x, const AttentionMask& mask = {}) const;
+  /// The weights, [batch, heads, queries, keys], without dropout: what torch.nn.MultiheadAttention returns second
+  /// (there the mean over heads).
+  Var weights(const Var& query, const Var& key, const AttentionMask& mask = {}) const;
   std::string details() const override;
 
  protected:
-  void members(Members& members) override {
-    members.parameter("in_proj_weight", in_proj_weight_);
-    members.parameter("in_proj_bias", in_proj_bias_);
-    members.child("out_proj", out_proj_);
-  }
+  void members(Members& members) override;
 
  private:
-  Var projected(const Var& x, int64_t first, int64_t count) const;
+  enum Part : uint8_t { kQuery, kKey, kValue };
+  Var projected(const Var& x, Part part) const;
   Var heads_of(const Var& x) const;
+  AttentionMask joined(const AttentionMask& mask, const Var& q, const Var& k) const;
+  Var weights_of(const Var& q, const Var& k, const AttentionMask& mask) const;
   Var attended(const Var& q, const Var& k, const Var& v, const AttentionMask& mask) const;
-  void check(const Var& x) const;
+  void check(const Var& x, int64_t width) const;
 
-  int64_t embed_, heads_;
+  int64_t embed_, heads_, key_width_, value_width_;
   bool batch_first_;
-  Var in_proj_weight_, in_proj_bias_;
+  Var in_proj_weight_, q_proj_weight_, k_proj_weight_, v_proj_weight_, in_proj_bias_;
   Linear out_proj_;
-};
-
-struct TransformerEncoderLayerOptions {
-  int64_t dim_feedforward = 2048;
-  double dropout = 0.1;
-  bool gelu = false;  ///< in place of relu
-  double layer_norm_eps = 1e-5;
-  bool batch_first = false;
-  bool norm_first = false;
-  Device device = {};
-  DType dtype = DType::f32;
-  Random* random = nullptr;
-};
-
-/// x + attention, normalised, then + feed-forward, normalised (Vaswani et al. 2017; torch.nn.TransformerEncoderLayer);
-/// with norm_first both before (Xiong et al. 2020). Children "self_attn", "linear1", "linear2", "norm1", "norm2".
-/// Dropout stands behind the attention, the activation and the feed-forward layer, not on the attention's weights.
-class TransformerEncoderLayer : public ModuleOf<TransformerEncoderLayer> {
- public:
-  TransformerEncoderLayer(int64_t d_model, int64_t nhead, const TransformerEncoderLayerOptions& options = {});
-  /// x [steps, batch, d_model], or batch first, to the same shape.
-  Var forward(const Var& x, const AttentionMask& mask = {}) const;
-
- protected:
-  void members(Members& members) override {
-    members.child("self_attn", self_attn_);
-    members.child("linear1", linear1_);
-    members.child("dropout", dropout_);
-    members.child("linear2", linear2_);
-    members.child("norm1", norm1_);
-    members.child("norm2", norm2_);
-    members.child("dropout1", dropout1_);
-    members.child("dropout2", dropout2_);
-  }
-
- private:
-  MultiheadAttention self_attn_;
-  Linear linear1_;
-  Dropout dropout_;
-  Linear linear2_;
-  LayerNorm norm1_, norm2_;
-  Dropout dropout1_, dropout2_;
-  bool gelu_, norm_first_;
+  std::shared_ptr<Dropout> dropout_;  ///< none where it is 0
 };
 
 }  // namespace ashlar::nn

@@ -1,6 +1,5 @@
 #include "nn/modules/bilinear.h"
 
-#include <cmath>
 #include <string>
 
 #include "ashlar/ad.h"
@@ -15,10 +14,7 @@ Bilinear::Bilinear(int64_t in1, int64_t in2, int64_t out, const LinearOptions& o
         std::to_string(in1) + " and " + std::to_string(in2) + " inputs, " + std::to_string(out) + " outputs",
         "positive numbers of all", "Pass the last dimensions of x1 and x2");
   }
-  const float bound = 1.0F / std::sqrt(static_cast<float>(in1));
-  const Placement placement = placement_of(options);
-  weight_ = Var(initial_uniform({out, in1, in2}, -bound, bound, placement), true);
-  if (options.bias) bias_ = Var(initial_uniform({out}, -bound, bound, placement), true);
+  draw({out, in1, in2}, out, in1, options);
 }
 
 Var Bilinear::forward(const Var& x1, const Var& x2, Activation activation) const {

@@ -1,7 +1,9 @@
 // Dropout.
 #pragma once
 
-#include "nn/initial.h"
+#include <string>
+
+#include "nn/init.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
@@ -16,18 +18,19 @@ struct DropoutOptions {
   Random* random = nullptr;  ///< seeds this module's own stream of numbers; none: the process's (manual_seed())
 };
 
-/// In training each element becomes 0 with probability p, and the others are multiplied by 1 / (1 - p) (Srivastava et
-/// al. 2014, and torch.nn.Dropout); in evaluation x itself.
+/// In training elements become 0 with probability p, and the others are multiplied by 1 / (1 - p); in evaluation x
+/// itself. kOfChannels: all elements of a channel do, of each image by itself.
 ///
 /// The numbers are Philox's, counted in a buffer "random" i64[2] on the module's device: the same on every device,
 /// others at every call and at every replay of a graph. It goes into checkpoints, not into files of weights. The
 /// gradient makes the mask once more instead of keeping it. clone() goes on with the same numbers.
-class Dropout : public ModuleOf<Dropout> {
+template <class Derived, bool kOfChannels>
+class DropoutModule : public ModuleOf<Derived> {
  public:
   /// Throws ValueError unless 0 ≤ p ≤ 1.
-  explicit Dropout(double p = 0.5, const DropoutOptions& options = {});
+  explicit DropoutModule(double p = 0.5, const DropoutOptions& options = {});
 
-  /// Throws DeviceError when x isn't where the module is.
+  /// Throws DeviceError when x isn't where the module is, of channels ShapeError unless x is [n, c, …].
   Var forward(const Var& x) const;
   std::string details() const override;
 
@@ -37,6 +40,18 @@ class Dropout : public ModuleOf<Dropout> {
  private:
   double p_;
   Var random_;
+};
+
+/// Of each element (Srivastava et al. 2014, and torch.nn.Dropout).
+class Dropout : public DropoutModule<Dropout, false> {
+  using DropoutModule::DropoutModule;
+};
+/// Of channels of sequences and of images (Tompson et al. 2015, and torch.nn.Dropout2d).
+class Dropout1d : public DropoutModule<Dropout1d, true> {
+  using DropoutModule::DropoutModule;
+};
+class Dropout2d : public DropoutModule<Dropout2d, true> {
+  using DropoutModule::DropoutModule;
 };
 
 }  // namespace ashlar::nn

@@ -1,5 +1,7 @@
-// Several dimensions as one.
+// Several dimensions as one, and one as several.
 #pragma once
+
+#include <string>
 
 #include "nn/module.h"
 
@@ -15,6 +17,21 @@ class Flatten : public ModuleOf<Flatten> {
 
  private:
   int64_t first_, last_;
+};
+
+/// A dimension of x as several, as in torch.nn.Unflatten.
+class Unflatten : public ModuleOf<Unflatten> {
+ public:
+  /// One of the sizes may be -1: what the others leave.
+  Unflatten(int64_t axis, const Shape& sizes) : axis_(axis), sizes_(sizes) {}
+
+  /// Throws IndexError on a dimension that x doesn't have, ShapeError when the sizes have another product.
+  Var forward(const Var& x) const;
+  std::string details() const override;
+
+ private:
+  int64_t axis_;
+  Shape sizes_;
 };
 
 }  // namespace ashlar::nn

@@ -1,6 +1,5 @@
 #include "nn/modules/linear.h"
 
-#include <cmath>
 #include <string>
 
 #include "ashlar/ad.h"
@@ -13,10 +12,13 @@ Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
     throw ValueError("Linear", std::to_string(in) + " inputs and " + std::to_string(out) + " outputs",
                      "positive numbers of both", "Pass the last dimension of x as `in`");
   }
-  const float bound = 1.0F / std::sqrt(static_cast<float>(in));
-  const Placement placement = placement_of(options);
-  weight_ = Var(initial_uniform({out, in}, -bound, bound, placement), true);
-  if (options.bias) bias_ = Var(initial_uniform({out}, -bound, bound, placement), true);
+  draw({out, in}, out, in, options);
+}
+
+Linear::Linear(const Var& weight, const Var& bias) : WeightAndBias(weight, bias) {
+  if (weight.rank() == 2 && (!bias.defined() || bias.shape() == Shape{weight.size(0)})) return;
+  throw ShapeError("Linear", weight.value().str() + (bias.defined() ? " and " + bias.value().str() : ""),
+                   "a weight [out, in] and a bias [out]", "Transpose or reshape them");
 }
 
 Var Linear::forward(const Var& x, Activation activation) const {

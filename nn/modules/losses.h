@@ -1,118 +1,96 @@
 // Losses as modules without parameters: the functions of nn/loss.h with their options, named as torch.nn names them.
 #pragma once
 
+#include <concepts>
+#include <tuple>
+
 #include "nn/loss.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
 
-class MSELoss : public ModuleOf<MSELoss> {
+/// A function of predictions and targets as a module, with settings that it is made with.
+template <class Derived, auto kFunction, class... Settings>
+class Loss : public ModuleOf<Derived> {
  public:
-  explicit MSELoss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  Var forward(const Var& input, const Var& target) const { return mse_loss(input, target, reduction_); }
+  explicit Loss(const Settings&... settings) : settings_(settings...) {}
 
- private:
-  Reduction reduction_;
-};
-
-class L1Loss : public ModuleOf<L1Loss> {
- public:
-  explicit L1Loss(Reduction reduction = Reduction::mean) : reduction_(reduction) {}
-  Var forward(const Var& input, const Var& target) const { return l1_loss(input, target, reduction_); }
-
- private:
-  Reduction reduction_;
-};
-
-class SmoothL1Loss : public ModuleOf<SmoothL1Loss> {
- public:
-  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1) : reduction_(reduction), beta_(beta) {}
-  Var forward(const Var& input, const Var& target) const { return smooth_l1_loss(input, target, reduction_, beta_); }
-
- private:
-  Reduction reduction_;
-  double beta_;
-};
-
-class HuberLoss : public ModuleOf<HuberLoss> {
- public:
-  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1) : reduction_(reduction), delta_(delta) {}
-  Var forward(const Var& input, const Var& target) const { return huber_loss(input, target, reduction_, delta_); }
-
- private:
-  Reduction reduction_;
-  double delta_;
-};
-
-class BCELoss : public ModuleOf<BCELoss> {
- public:
-  explicit BCELoss(const BinaryCrossEntropyOptions& options = {}) : options_(options) {}
-  Var forward(const Var& input, const Var& target) const { return binary_cross_entropy(input, target, options_); }
-
- private:
-  BinaryCrossEntropyOptions options_;
-};
-
-class BCEWithLogitsLoss : public ModuleOf<BCEWithLogitsLoss> {
- public:
-  explicit BCEWithLogitsLoss(const BinaryCrossEntropyOptions& options = {}) : options_(options) {}
-  Var forward(const Var& input, const Var& target) const {
-    return binary_cross_entropy_with_logits(input, target, options_);
+  template <class... Inputs>
+  requires(std::invocable<decltype(kFunction), const Inputs&..., const Settings&...>) Var
+      forward(const Inputs&... inputs)
+  const {
+    return std::apply([&](const Settings&... setting) { return kFunction(inputs..., setting...); }, settings_);
   }
 
  private:
-  BinaryCrossEntropyOptions options_;
+  std::tuple<Settings...> settings_;
 };
 
-class KLDivLoss : public ModuleOf<KLDivLoss> {
+class MSELoss : public Loss<MSELoss, mse_loss, Reduction> {
  public:
-  explicit KLDivLoss(const KlDivOptions& options = {}) : options_(options) {}
-  Var forward(const Var& input, const Var& target) const { return kl_div(input, target, options_); }
-
- private:
-  KlDivOptions options_;
+  explicit MSELoss(Reduction reduction = Reduction::mean) : Loss(reduction) {}
 };
 
-class CrossEntropyLoss : public ModuleOf<CrossEntropyLoss> {
+class L1Loss : public Loss<L1Loss, l1_loss, Reduction> {
  public:
-  explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : options_(options) {}
-  Var forward(const Var& logits, const Var& target) const { return cross_entropy(logits, target, options_); }
-
- private:
-  CrossEntropyOptions options_;
+  explicit L1Loss(Reduction reduction = Reduction::mean) : Loss(reduction) {}
 };
 
-class NLLLoss : public ModuleOf<NLLLoss> {
+class SmoothL1Loss : public Loss<SmoothL1Loss, smooth_l1_loss, Reduction, double> {
  public:
-  explicit NLLLoss(const CrossEntropyOptions& options = {}) : options_(options) {}
-  Var forward(const Var& input, const Tensor& labels) const { return nll_loss(input, labels, options_); }
-
- private:
-  CrossEntropyOptions options_;
+  explicit SmoothL1Loss(Reduction reduction = Reduction::mean, double beta = 1) : Loss(reduction, beta) {}
 };
 
-class CosineEmbeddingLoss : public ModuleOf<CosineEmbeddingLoss> {
+class HuberLoss : public Loss<HuberLoss, huber_loss, Reduction, double> {
  public:
-  explicit CosineEmbeddingLoss(double margin = 0, Reduction reduction = Reduction::mean)
-      : margin_(margin), reduction_(reduction) {}
-  Var forward(const Var& a, const Var& b, const Tensor& target) const {
-    return cosine_embedding_loss(a, b, target, margin_, reduction_);
-  }
-
- private:
-  double margin_;
-  Reduction reduction_;
+  explicit HuberLoss(Reduction reduction = Reduction::mean, double delta = 1) : Loss(reduction, delta) {}
 };
 
-class TripletMarginLoss : public ModuleOf<TripletMarginLoss> {
+class BCELoss : public Loss<BCELoss, binary_cross_entropy, BinaryCrossEntropyOptions> {
  public:
-  explicit TripletMarginLoss(const TripletOptions& options = {}) : options_(options) {}
-  Var forward(const Var& anchor, const Var& positive, const Var& negative) const {
-    return triplet_margin_loss(anchor, positive, negative, options_);
-  }
+  explicit BCELoss(const BinaryCrossEntropyOptions& options = {}) : Loss(options) {}
+};
 
- private:
-  TripletOptions options_;
+class BCEWithLogitsLoss : public Loss<BCEWithLogitsLoss, binary_cross_entropy_with_logits, BinaryCrossEntropyOptions> {
+ public:
+  explicit BCEWithLogitsLoss(const BinaryCrossEntropyOptions& options = {}) : Loss(options) {}
+};
+
+class KLDivLoss : public Loss<KLDivLoss, kl_div, KlDivOptions> {
+ public:
+  explicit KLDivLoss(const KlDivOptions& options = {}) : Loss(options) {}
+};
+
+using CrossEntropyOfOptions = Var (*)(const Var& logits, const Var& target, const CrossEntropyOptions& options);
+class CrossEntropyLoss
+    : public Loss<CrossEntropyLoss, static_cast<CrossEntropyOfOptions>(cross_entropy), CrossEntropyOptions> {
+ public:
+  explicit CrossEntropyLoss(const CrossEntropyOptions& options = {}) : Loss(options) {}
+};
+
+class NLLLoss : public Loss<NLLLoss, nll_loss, CrossEntropyOptions> {
+ public:
+  explicit NLLLoss(const CrossEntropyOptions& options = {}) : Loss(options) {}
+};
+
+class CosineEmbeddingLoss : public Loss<CosineEmbeddingLoss, cosine_embedding_loss, double, Reduction> {
+ public:
+  explicit CosineEmbeddingLoss(double margin = 0, Reduction reduction = Reduction::mean) : Loss(margin, reduction) {}
+};
+
+class HingeEmbeddingLoss : public Loss<HingeEmbeddingLoss, hinge_embedding_loss, double, Reduction> {
+ public:
+  explicit HingeEmbeddingLoss(double margin = 1, Reduction reduction = Reduction::mean) : Loss(margin, reduction) {}
+};
+
+class MarginRankingLoss : public Loss<MarginRankingLoss, margin_ranking_loss, double, Reduction> {
+ public:
+  explicit MarginRankingLoss(double margin = 0, Reduction reduction = Reduction::mean) : Loss(margin, reduction) {}
+};
+
+class TripletMarginLoss : public Loss<TripletMarginLoss, triplet_margin_loss, TripletOptions> {
+ public:
+  explicit TripletMarginLoss(const TripletOptions& options = {}) : Loss(options) {}
 };
 
 }  // namespace ashlar::nn

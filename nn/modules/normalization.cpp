@@ -50,9 +50,7 @@ double epsilon_of(DType dtype) {
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
     : shape_(normalized_shape), eps_(options.eps) {
   check_sizes("LayerNorm", shape_);
-  if (!options.elementwise_affine) return;
-  weight_ = Var(initial_full(shape_, 1, placement_of(options)), true);
-  if (options.bias) bias_ = Var(initial_full(shape_, 0, placement_of(options)), true);
+  if (options.elementwise_affine) begin_as_identity(shape_, options.bias, placement_of(options));
 }
 
 Var LayerNorm::forward(const Var& x) const {
@@ -65,7 +63,7 @@ std::string LayerNorm::details() const { return shape_.str(); }
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RmsNormOptions& options)
     : shape_(normalized_shape), eps_(options.eps) {
   check_sizes("RMSNorm", shape_);
-  if (options.elementwise_affine) weight_ = Var(initial_full(shape_, 1, placement_of(options)), true);
+  if (options.elementwise_affine) begin_as_identity(shape_, false, placement_of(options));
 }
 
 Var RMSNorm::forward(const Var& x) const {

@@ -3,8 +3,7 @@
 
 #include <optional>
 
-#include "nn/initial.h"
-#include "nn/module.h"
+#include "nn/modules/weight_and_bias.h"
 
 namespace ashlar::nn {
 
@@ -19,7 +18,7 @@ struct LayerNormOptions {
 
 /// (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, which are `normalized_shape` (Ba, Kiros
 /// and Hinton 2016, and torch.nn.LayerNorm). Parameters "weight" (ones at first) and "bias" (zeros) of that shape.
-class LayerNorm : public ModuleOf<LayerNorm> {
+class LayerNorm : public WeightAndBias<LayerNorm> {
  public:
   /// Throws ValueError on an empty shape or a size that isn't positive.
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
@@ -28,16 +27,9 @@ class LayerNorm : public ModuleOf<LayerNorm> {
   Var forward(const Var& x) const;
   std::string details() const override;
 
- protected:
-  void members(Members& members) override {
-    members.parameter("weight", weight_);
-    members.parameter("bias", bias_);
-  }
-
  private:
   Shape shape_;
   double eps_;
-  Var weight_, bias_;
 };
 
 struct RmsNormOptions {
@@ -50,7 +42,7 @@ struct RmsNormOptions {
 
 /// x / sqrt(mean of x² + eps) · weight over the last dimensions (Zhang and Sennrich 2019, and torch.nn.RMSNorm).
 /// Parameter "weight", ones at first.
-class RMSNorm : public ModuleOf<RMSNorm> {
+class RMSNorm : public WeightAndBias<RMSNorm> {
  public:
   /// Throws ValueError on an empty shape or a size that isn't positive.
   explicit RMSNorm(const Shape& normalized_shape, const RmsNormOptions& options = {});
@@ -59,13 +51,9 @@ class RMSNorm : public ModuleOf<RMSNorm> {
   Var forward(const Var& x) const;
   std::string details() const override;
 
- protected:
-  void members(Members& members) override { members.parameter("weight", weight_); }
-
  private:
   Shape shape_;
   std::optional<double> eps_;
-  Var weight_;
 };
 
 }  // namespace ashlar::nn

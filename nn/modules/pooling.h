@@ -1,26 +1,24 @@
-// Layers without parameters that slide a window over images, or pad them.
+// Layers that slide a window over the last axes. Sizes are one number for all of these, or one for each: {height,
+// width}.
 #pragma once
 
 #include <string>
-#include <utility>
 
-#include "ashlar/ad.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
 
-/// The maximum of each window, as in torch.nn.MaxPool2d. Sizes are one number for both axes, or {height, width}.
-class MaxPool2d : public ModuleOf<MaxPool2d> {
+/// The maximum of each window over the last kAxes axes, as in torch.nn.MaxPool2d; equal ones: the first has the
+/// gradient.
+template <class Derived, int kAxes>
+class MaxPool : public ModuleOf<Derived> {
  public:
   /// Without a stride windows lie beside each other.
-  explicit MaxPool2d(Shape kernel_size, Shape stride = {}, Shape padding = {0}, Shape dilation = {1},
-                     bool ceil_mode = false)
-      : kernel_(kernel_size), stride_(stride), padding_(padding), dilation_(dilation), ceil_mode_(ceil_mode) {}
+  explicit MaxPool(const Shape& kernel_size, const Shape& stride = {}, const Shape& padding = {0},
+                   const Shape& dilation = {1}, bool ceil_mode = false);
 
-  /// x [n, c, h, w] or [c, h, w]
-  Var forward(const Var& x) const {
-    return ad::max_pool2d_with_indices(x, kernel_, stride_, padding_, dilation_, ceil_mode_).y;
-  }
+  /// x [n, c, sizes…] or [c, sizes…]
+  Var forward(const Var& x) const;
   std::string details() const override { return "kernel " + kernel_.str(); }
 
  private:
@@ -28,23 +26,27 @@ class MaxPool2d : public ModuleOf<MaxPool2d> {
   bool ceil_mode_;
 };
 
+class MaxPool1d : public MaxPool<MaxPool1d, 1> {
+  using MaxPool::MaxPool;
+};
+class MaxPool2d : public MaxPool<MaxPool2d, 2> {
+  using MaxPool::MaxPool;
+};
+/// The maximum over depths of those over images.
+class MaxPool3d : public MaxPool<MaxPool3d, 3> {
+  using MaxPool::MaxPool;
+};
+
 /// The average of each window, as in torch.nn.AvgPool2d.
-class AvgPool2d : public ModuleOf<AvgPool2d> {
+template <class Derived, int kAxes>
+class AvgPool : public ModuleOf<Derived> {
  public:
   /// Without a stride windows lie beside each other. `divisor_override` 0: the number of elements.
-  explicit AvgPool2d(Shape kernel_size, Shape stride = {}, Shape padding = {0}, bool ceil_mode = false,
-                     bool count_include_pad = true, int64_t divisor_override = 0)
-      : kernel_(kernel_size),
-        stride_(stride),
-        padding_(padding),
-        ceil_mode_(ceil_mode),
-        count_include_pad_(count_include_pad),
-        divisor_(divisor_override) {}
+  explicit AvgPool(const Shape& kernel_size, const Shape& stride = {}, const Shape& padding = {0},
+                   bool ceil_mode = false, bool count_include_pad = true, int64_t divisor_override = 0);
 
-  /// x [n, c, h, w] or [c, h, w]
-  Var forward(const Var& x) const {
-    return ad::avg_pool2d(x, kernel_, stride_, padding_, ceil_mode_, count_include_pad_, divisor_);
-  }
+  /// x [n, c, sizes…] or [c, sizes…]
+  Var forward(const Var& x) const;
   std::string details() const override { return "kernel " + kernel_.str(); }
 
  private:
@@ -53,28 +55,40 @@ class AvgPool2d : public ModuleOf<AvgPool2d> {
   int64_t divisor_;
 };
 
-/// Averages over windows that together cover the image, as in torch.nn.AdaptiveAvgPool2d.
-class AdaptiveAvgPool2d : public ModuleOf<AdaptiveAvgPool2d> {
+class AvgPool1d : public AvgPool<AvgPool1d, 1> {
+  using AvgPool::AvgPool;
+};
+class AvgPool2d : public AvgPool<AvgPool2d, 2> {
+  using AvgPool::AvgPool;
+};
+class AvgPool3d : public AvgPool<AvgPool3d, 3> {
+  using AvgPool::AvgPool;
+};
+
+/// Averages, or maxima, over windows that together cover x, as in torch.nn.AdaptiveAvgPool2d and AdaptiveMaxPool2d.
+template <class Derived, int kAxes, bool kIsMax>
+class AdaptivePool : public ModuleOf<Derived> {
  public:
-  explicit AdaptiveAvgPool2d(Shape output_size) : size_(output_size) {}
-  /// x [n, c, h, w] or [c, h, w]
-  Var forward(const Var& x) const { return ad::adaptive_avg_pool2d(x, size_); }
+  explicit AdaptivePool(const Shape& output_size);
+  /// x [n, c, sizes…] or [c, sizes…]
+  Var forward(const Var& x) const;
   std::string details() const override { return "to " + size_.str(); }
 
  private:
   Shape size_;
 };
 
-/// Zeros around images, as in torch.nn.ZeroPad2d: one number, or {left, right, top, bottom}.
-class ZeroPad2d : public ModuleOf<ZeroPad2d> {
- public:
-  explicit ZeroPad2d(Shape padding)
-      : padding_(padding.rank() == 1 ? Shape{padding[0], padding[0], padding[0], padding[0]} : padding) {}
-  Var forward(const Var& x) const { return ad::pad(x, padding_); }
-  std::string details() const override { return padding_.str(); }
-
- private:
-  Shape padding_;
+class AdaptiveAvgPool1d : public AdaptivePool<AdaptiveAvgPool1d, 1, false> {
+  using AdaptivePool::AdaptivePool;
+};
+class AdaptiveAvgPool2d : public AdaptivePool<AdaptiveAvgPool2d, 2, false> {
+  using AdaptivePool::AdaptivePool;
+};
+class AdaptiveMaxPool1d : public AdaptivePool<AdaptiveMaxPool1d, 1, true> {
+  using AdaptivePool::AdaptivePool;
+};
+class AdaptiveMaxPool2d : public AdaptivePool<AdaptiveMaxPool2d, 2, true> {
+  using AdaptivePool::AdaptivePool;
 };
 
 }  // namespace ashlar::nn

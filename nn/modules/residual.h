@@ -15,9 +15,9 @@ class Residual : public ModuleOf<Residual<M>> {
   explicit Residual(M inner) : inner_(std::move(inner)) {}
 
   template <class... More>
-  Var forward(const Var& x, const More&... more) const {
-    return ad::add(x, inner_.forward(x, more...));
-  }
+  requires(requires(const M& inner, const Var& x, const More&... more) { inner.forward(x, more...); }) Var
+      forward(const Var& x, const More&... more)
+  const { return ad::add(x, inner_.forward(x, more...)); }
   const M& inner() const { return inner_; }
 
  protected:

@@ -10,6 +10,7 @@
 #include "nn/modules/convolution.h"
 #include "nn/modules/flatten.h"
 #include "nn/modules/linear.h"
+#include "nn/modules/padding.h"
 #include "nn/modules/pooling.h"
 #include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"

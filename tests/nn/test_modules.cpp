@@ -4,18 +4,22 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
 #include "autograd/backward.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/bilinear.h"
 #include "nn/modules/channel_norm.h"
 #include "nn/modules/dropout.h"
+#include "nn/modules/embedding.h"
 #include "nn/modules/flatten.h"
 #include "nn/modules/linear.h"
 #include "nn/modules/module_list.h"
 #include "nn/modules/normalization.h"
 #include "nn/modules/residual.h"
 #include "nn/modules/sequential.h"
+#include "nn/modules/upsample.h"
 #include "nn/safetensors.h"
 #include "runtime/device/counters.h"
 #include "runtime/graph/graph.h"
@@ -158,6 +162,25 @@ TEST(Modules, WhatIsSharedInsideIsSharedInTheClone) {
   EXPECT_EQ(twin.parameter_count(), 6);
   twin.parameters()[0].value().fill_(0);
   EXPECT_EQ(twin.state_dict()[2].second.to_vector<float>(), std::vector<float>(4, 0));
+}
+
+// An embedding's weight as a language model's last layer.
+TEST(Modules, WeightsMayBeTied) {
+  const Embedding embedding(5, 3);
+  const Linear head(embedding.weight());
+  const Tensor index = Tensor::from<int64_t>({2, 4}, {2});
+  backward(ad::sum(head(embedding(index))));
+  // Σ_v e_i w_v: of every row the sum of what was looked up, and of those the sum of all rows.
+  const Tensor& w = embedding.weight().value();
+  const Tensor looked_up = ashlar::sum(ashlar::index_select(w, index), {0}), all = ashlar::sum(w, {0});
+  const std::vector<float> gradient = head.weight().grad().to_vector<float>();
+  for (int64_t row = 0; row < 5; row++) {
+    for (int64_t c = 0; c < 3; c++) {
+      const double wanted = looked_up.select(0, c).item() + (row == 2 || row == 4 ? all.select(0, c).item() : 0);
+      EXPECT_NEAR(gradient[static_cast<size_t>(row * 3 + c)], wanted, 1e-5);
+    }
+  }
+  EXPECT_THROW(Linear(embedding.weight(), Tensor::zeros({3})), ShapeError);
 }
 
 TEST(Modules, SummaryShowsNamesShapesAndCounts) {
@@ -497,6 +520,44 @@ TEST_P(ModulesOnDevice, ReplayedDropoutGoesOnWithNewNumbers) {
     EXPECT_EQ(values, gradients);
     EXPECT_EQ(values, step(twin).to_vector<float>()) << "as eager calls do";
   }
+}
+
+TEST_P(ModulesOnDevice, UpsampledImagesCanBeCaptured) {
+  const Var x(Tensor::ones({1, 2, 3, 4}, DType::f32, device()), true);
+  const Upsample linear({.scale_factor = {1.7}, .mode = Interpolation::linear});
+  Tensor y, dx;
+  const auto step = [&] {
+    x.clear_grad();
+    const Var up = linear(x);
+    backward(ad::sum(up));
+    y = up.value();
+    dx = x.grad();
+  };
+  step();  // what a device makes at first use
+  Graph graph = capture(device(), step);
+  x.value().fill_(3);
+  graph.replay();
+  EXPECT_EQ(y.to_vector<float>(), std::vector<float>(2 * 5 * 6, 3));
+  EXPECT_NEAR(ashlar::sum(dx).item(), 2 * 5 * 6, 1e-4);
+  EXPECT_THROW(interpolate(x, {}), ValueError);
+  EXPECT_THROW(interpolate(x, {.size = {3, 3, 3}}), ValueError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = {0.1}}), ValueError);
+  EXPECT_THROW(interpolate(x, {.scale_factor = {2}, .align_corners = true}), ValueError);
+}
+
+TEST_P(ModulesOnDevice, DropoutOfChannelsDropsWholeOnes) {
+  Random random(3);
+  const Dropout2d layer(0.5, {.device = device(), .random = &random});
+  const std::vector<float> y = layer(Tensor::ones({8, 16, 2, 3}, DType::f32, device())).value().to_vector<float>();
+  int dropped = 0;
+  for (size_t channel = 0; channel < 8 * 16; channel++) {
+    const float first = y[channel * 6];
+    EXPECT_TRUE(first == 0 || first == 2);
+    for (size_t i = 1; i < 6; i++) EXPECT_EQ(y[channel * 6 + i], first);
+    dropped += first == 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(dropped, 64, 30);  // more than five standard deviations
+  EXPECT_THROW(layer(Tensor::ones({4}, DType::f32, device())), ShapeError);
 }
 
 TEST(Modules, FlattenJoinsDimensions) {

@@ -6,8 +6,8 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/backward.h"
-#include "nn/modules/attention.h"
 #include "nn/modules/recurrent.h"
+#include "nn/modules/transformer.h"
 #include "nn/optim/sgd.h"
 #include "runtime/support/error.h"
 
@@ -104,6 +104,79 @@ TEST(SequenceModules, Learn) {
   const auto square = [](const Var& y) { return ad::mean(ad::mul(y, y)); };
   EXPECT_LT(learned(encoder.parameters(), 0.05, [&] { return square(encoder(x)); }), 0.9);
   EXPECT_LT(learned(gru.parameters(), 0.5, [&] { return square(gru(x).output); }), 0.9);
+}
+
+// A mask of keys hides them from every query of its sequence; with attn_mask, what either hides is hidden.
+TEST(SequenceModules, MasksOfKeysHideThem) {
+  Random random(5);
+  const MultiheadAttention attention(8, 2, {.batch_first = true, .random = &random});
+  const Var x(Tensor::randn({2, 4, 8}, random));
+  const Tensor keys = Tensor::from<bool>({true, true, false, true, true, true, true, true}, {2, 4});
+  const AttentionMask mask{.is_causal = true, .key_mask = keys};
+  Tensor changed = x.value().clone();
+  changed.select(0, 0).select(0, 2).fill_(3);
+  const auto others = [&](const Tensor& x) {
+    const Tensor y = attention.forward(x, mask).value();
+    return ashlar::cat({y.select(0, 0).slice(0, 0, 2), y.select(0, 0).slice(0, 3), y.select(0, 1)});
+  };
+  EXPECT_LT(largest_difference(others(x.value()), others(changed)), 1e-6);
+  const Tensor weights = attention.weights(x, x, mask).value();
+  EXPECT_EQ(weights.shape(), (Shape{2, 2, 4, 4}));
+  EXPECT_EQ(ashlar::max(weights.select(0, 0).select(-1, 2).contiguous()).item(), 0);
+  EXPECT_LT(largest_difference(ashlar::sum(weights, {-1}), Tensor::ones({2, 2, 4})), 1e-6);
+  // A query that sees nothing gets nothing, not NaN, by either way of computing.
+  const AttentionMask none{.attn_mask = Tensor::zeros({4, 4}, DType::boolean)};
+  EXPECT_EQ(ashlar::max(ashlar::abs(attention.weights(x, x, none).value())).item(), 0);
+  EXPECT_TRUE(std::isfinite(ashlar::max(attention.forward(x, none).value()).item()));
+  EXPECT_THROW(attention.forward(x, {.key_mask = Tensor::ones({2, 3}, DType::boolean)}), ShapeError);
+}
+
+// In training dropout changes numbers from call to call; the mean of many calls is what evaluation gives.
+TEST(SequenceModules, DropoutStandsInsideInTraining) {
+  Random random(6);
+  MultiheadAttention attention(8, 2, {.batch_first = true, .dropout = 0.3, .random = &random});
+  GRU gru(8, 8, {.num_layers = 2, .dropout = 0.3, .random = &random});
+  const Var x(Tensor::randn({2, 5, 8}, random));
+  EXPECT_GT(largest_difference(attention(x).value(), attention(x).value()), 1e-3);
+  EXPECT_GT(largest_difference(gru(x).output.value(), gru(x).output.value()), 1e-3);
+  Tensor sum = Tensor::zeros({2, 5, 8});
+  for (int i = 0; i < 400; i++) sum = ashlar::add(sum, attention(x).value());
+  attention.eval();
+  gru.eval();
+  const Tensor expected = attention(x).value();
+  EXPECT_LT(largest_difference(ashlar::affine(sum, 1.0 / 400, 0), expected), 0.1);
+  EXPECT_EQ(largest_difference(expected, attention(x).value()), 0);
+  EXPECT_EQ(largest_difference(gru(x).output.value(), gru(x).output.value()), 0);
+  EXPECT_EQ(gru.state_dict().size(), 8U) << "files have PyTorch's names alone";
+  EXPECT_THROW(GRU(3, 4, {.dropout = 1.5}), ValueError);
+}
+
+TEST(SequenceModules, CellsAreStepsOfTheirLayers) {
+  Random random(7);
+  const LSTM layer(3, 4, {.random = &random});
+  const LSTMCell cell(3, 4);
+  NamedTensors state = layer.state_dict();
+  for (auto& [name, tensor] : state) name = name.substr(0, name.rfind('_'));
+  cell.load_state_dict(state);
+  const Var x(Tensor::randn({3, 2, 3}, random));
+  LSTMCell::Result now;
+  for (int64_t t = 0; t < 3; t++) now = cell(x.select(0, t), now.h, now.c);
+  const LSTM::Result all = layer(x);
+  EXPECT_LT(largest_difference(now.h.value(), all.h_n.value().select(0, 0)), 1e-6);
+  EXPECT_LT(largest_difference(now.c.value(), all.c_n.value().select(0, 0)), 1e-6);
+  EXPECT_THROW(cell(x), ShapeError);
+  EXPECT_THROW(GRUCell(0, 4), ValueError);
+  // More steps than cat() takes at once.
+  EXPECT_EQ(RNN(3, 4)(Var(Tensor::zeros({130, 1, 3}))).output.shape(), (Shape{130, 1, 4}));
+}
+
+TEST(SequenceModules, TransformersStackLayers) {
+  const TransformerEncoder encoder(2, 4, 2, {.dim_feedforward = 6});
+  EXPECT_EQ(names_of(encoder.named_parameters())[0], "layers.0.self_attn.in_proj_weight");
+  EXPECT_NE(encoder.parameters()[0].value().to_vector<float>(),
+            encoder.layers()[1].parameters()[0].value().to_vector<float>())
+      << "each layer begins with numbers of its own";
+  EXPECT_THROW(TransformerDecoder(0, 4, 2), ValueError);
 }
 
 }  // namespace

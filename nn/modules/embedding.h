@@ -1,0 +1,71 @@
+// Rows of a table by their numbers.
+#pragma once
+
+#include <string>
+
+#include "nn/init.h"
+#include "nn/module.h"
+
+namespace ashlar::nn {
+
+struct EmbeddingOptions {
+  int64_t padding_idx = -1;  ///< the row of this number is 0 at first and gets no gradient; -1: none
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
+};
+
+/// y[…] = weight[index[…]]. Parameter "weight" [num_embeddings, embedding_dim], standard normal at first, as in
+/// torch.nn.Embedding. The gradient is added up in the same order every time.
+class Embedding : public ModuleOf<Embedding> {
+ public:
+  /// Throws ValueError unless both sizes are positive and padding_idx is a row.
+  Embedding(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingOptions& options = {});
+
+  /// index i64 […] to […, embedding_dim]. A number that isn't a row's is an IndexError on the CPU and NaN on a GPU.
+  Var forward(const Tensor& index) const;
+  const Var& weight() const { return weight_; }
+  std::string details() const override;
+
+ protected:
+  void members(Members& members) override { members.parameter("weight", weight_); }
+
+ private:
+  int64_t padding_idx_;
+  Var weight_;
+};
+
+enum class BagMode : uint8_t { sum, mean, max };
+
+struct EmbeddingBagOptions {
+  BagMode mode = BagMode::mean;
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
+};
+
+/// Sums, means or maxima of rows, as in torch.nn.EmbeddingBag, without an order of additions that changes. The rows lie
+/// in memory before they are added. Parameter "weight" as Embedding's.
+class EmbeddingBag : public ModuleOf<EmbeddingBag> {
+ public:
+  /// Throws ValueError unless both sizes are positive.
+  EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingBagOptions& options = {});
+
+  /// Bags of one size: index i64 [bags, rows of each] to [bags, embedding_dim]. Throws ShapeError.
+  Var forward(const Tensor& index) const;
+  /// Bags of any sizes, none too (which give 0): bag b is index[offsets[b]] to index[offsets[b + 1]], the last one up
+  /// to the end; offsets i64 [bags] rise from 0. With mode sum rows may be multiplied by per_sample_weights, of index's
+  /// shape. Throws ShapeError, and ValueError for maxima and for weights with another mode.
+  Var forward(const Tensor& index, const Tensor& offsets, const Var& per_sample_weights = {}) const;
+  const Var& weight() const { return weight_; }
+  std::string details() const override;
+
+ protected:
+  void members(Members& members) override { members.parameter("weight", weight_); }
+
+ private:
+  BagMode mode_;
+  Var weight_;
+};
+
+}  // namespace ashlar::nn

@@ -1,0 +1,497 @@
+// Every module against PyTorch's numbers: tests/nn/torch/modules.safetensors.gz, which tests/nn/torch/modules.py makes
+// of tests/nn/torch/cases.py. Weights are loaded by PyTorch's names; outputs, gradients of inputs and of parameters,
+// and buffers after a call are compared.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "ashlar/ad.h"
+#include "ashlar/ops.h"
+#include "autograd/backward.h"
+#include "nn/data/gunzip.h"
+#include "nn/modules/activations.h"
+#include "nn/modules/bilinear.h"
+#include "nn/modules/channel_norm.h"
+#include "nn/modules/convolution.h"
+#include "nn/modules/embedding.h"
+#include "nn/modules/flatten.h"
+#include "nn/modules/images.h"
+#include "nn/modules/losses.h"
+#include "nn/modules/module_list.h"
+#include "nn/modules/normalization.h"
+#include "nn/modules/padding.h"
+#include "nn/modules/pooling.h"
+#include "nn/modules/recurrent.h"
+#include "nn/modules/residual.h"
+#include "nn/modules/sequential.h"
+#include "nn/modules/transformer.h"
+#include "nn/modules/upsample.h"
+#include "nn/safetensors.h"
+#include "tests/nn/temporary_folder.h"
+#include "tests/tensor/devices.h"
+
+namespace ashlar::nn {
+namespace {
+
+constexpr double kTolerance = 1e-5, kSmall = 0.1;  // of the largest element, or of this
+
+using Vars = std::vector<Var>;
+
+/// Our module of a case, and a call of it.
+struct Candidate {
+  std::shared_ptr<Module> module;
+  std::function<Vars(const Vars& inputs)> call;
+};
+
+using Cases = std::map<std::string, std::function<Candidate()>>;
+
+Vars results(const Var& y) { return {y}; }
+Vars results(const RNN::Result& y) { return {y.output, y.h_n}; }
+Vars results(const LSTM::Result& y) { return {y.output, y.h_n, y.c_n}; }
+Vars results(const LSTMCell::Result& y) { return {y.h, y.c}; }
+
+/// forward() of as many inputs as there are, integers as Tensors where it wants these.
+template <class M, class... Inputs>
+Vars called(const M& module, const Vars& inputs, const Inputs&... taken) {
+  if (inputs.size() == sizeof...(taken)) {
+    if constexpr (requires { module.forward(taken...); }) return results(module.forward(taken...));
+  } else if constexpr (sizeof...(taken) < 3) {
+    const Var& next = inputs[sizeof...(taken)];
+    return is_floating(next.dtype()) ? called(module, inputs, taken..., next)
+                                     : called(module, inputs, taken..., next.value());
+  }
+  throw std::logic_error("forward() doesn't take these inputs");
+}
+
+template <class M>
+Candidate of(M made) {
+  auto module = std::make_shared<M>(std::move(made));
+  return {module, [module](const Vars& x) { return called(*module, x); }};
+}
+
+template <class M, class Call>
+Candidate of(M made, Call call) {
+  auto module = std::make_shared<M>(std::move(made));
+  return {module, [module, call](const Vars& x) { return results(call(*module, x)); }};
+}
+
+AttentionMask causal() { return {.is_causal = true}; }
+
+template <class M>
+void add_norm(Cases& cases, const std::string& name) {
+  const auto make = [] {
+    if constexpr (std::constructible_from<M, int64_t, InstanceNormOptions>) {
+      return of(M(3, InstanceNormOptions{.affine = true, .track_running_stats = true}));
+    } else {
+      return of(M(3));
+    }
+  };
+  cases[name] = cases[name + ".eval"] = make;
+}
+
+template <class Layer, class Cell, class Options, class CellOptions>
+void add_recurrent(Cases& cases, const std::string& name) {
+  cases[name] = [] { return of(Layer(3, 4)); };
+  cases[name + ".deep"] = [] {
+    return of(Layer(3, 4, Options{.num_layers = 2, .batch_first = true, .bidirectional = true}));
+  };
+  cases[name + ".without_bias"] = [] { return of(Layer(3, 4, Options{.num_layers = 2, .bias = false})); };
+  cases[name + "Cell"] = [] { return of(Cell(3, 4)); };
+  cases[name + "Cell.without_bias"] = [] { return of(Cell(3, 4, CellOptions{.bias = false})); };
+}
+
+void add_linear_and_convolutions(Cases& cases) {
+  cases["Linear"] = [] { return of(Linear(5, 3)); };
+  cases["Linear.without_bias"] = [] { return of(Linear(5, 3, {.bias = false})); };
+  cases["Bilinear"] = [] { return of(Bilinear(3, 4, 2)); };
+  cases["Embedding"] = [] { return of(Embedding(7, 3)); };
+  cases["Embedding.padding_idx"] = [] { return of(Embedding(7, 3, {.padding_idx = 2})); };
+  cases["EmbeddingBag"] =
+      cases["EmbeddingBag.weighted"] = [] { return of(EmbeddingBag(7, 3, {.mode = BagMode::sum})); };
+  cases["EmbeddingBag.mean"] = [] { return of(EmbeddingBag(7, 3)); };
+  cases["EmbeddingBag.max"] = [] { return of(EmbeddingBag(7, 3, {.mode = BagMode::max})); };
+
+  cases["Conv1d"] = [] { return of(Conv1d(4, 6, 3, {.stride = 2, .padding = 1, .dilation = 2, .groups = 2})); };
+  cases["Conv1d.circular"] = [] { return of(Conv1d(2, 3, 3, {.padding = 1, .padding_mode = PaddingMode::circular})); };
+  cases["Conv2d"] = [] { return of(Conv2d(3, 4, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}})); };
+  cases["Conv2d.groups"] = [] {
+    return of(Conv2d(4, 6, 3, {.padding = 2, .dilation = 2, .groups = 2, .bias = false}));
+  };
+  cases["Conv2d.depthwise"] = [] { return of(Conv2d(4, 4, 3, {.padding = 1, .groups = 4})); };
+  const auto padded = [](PaddingMode mode) {
+    return [mode] { return of(Conv2d(2, 3, 3, {.padding = {1, 2}, .padding_mode = mode})); };
+  };
+  cases["Conv2d.reflect"] = padded(PaddingMode::reflect);
+  cases["Conv2d.replicate"] = padded(PaddingMode::replicate);
+  cases["Conv2d.circular"] = padded(PaddingMode::circular);
+  cases["Conv3d"] = [] { return of(Conv3d(2, 3, {2, 3, 3}, {.stride = {2, 1, 2}, .padding = {1, 1, 0}})); };
+  cases["Conv3d.groups"] = [] { return of(Conv3d(4, 2, 2, {.dilation = 2, .groups = 2, .bias = false})); };
+  cases["Conv3d.circular"] = [] {
+    return of(Conv3d(2, 2, 3, {.padding = {1, 1, 2}, .padding_mode = PaddingMode::circular}));
+  };
+  cases["ConvTranspose1d"] = [] {
+    return of(ConvTranspose1d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}));
+  };
+  cases["ConvTranspose2d"] = [] {
+    return of(ConvTranspose2d(3, 4, {3, 2}, {.stride = 2, .padding = 1, .output_padding = 1}));
+  };
+  cases["ConvTranspose2d.groups"] = [] {
+    return of(ConvTranspose2d(4, 2, 3, {.groups = 2, .bias = false, .dilation = 2}));
+  };
+  cases["ConvTranspose3d"] = [] {
+    return of(ConvTranspose3d(4, 2, {3, 2, 3}, {.stride = 2, .padding = 1, .output_padding = {1, 0, 1}, .groups = 2}));
+  };
+}
+
+void add_norms(Cases& cases) {
+  cases["LayerNorm"] = [] { return of(LayerNorm({3, 5})); };
+  cases["LayerNorm.plain"] = [] { return of(LayerNorm(6, {.eps = 1e-3, .elementwise_affine = false})); };
+  cases["RMSNorm"] = [] { return of(RMSNorm(6)); };
+  cases["RMSNorm.eps"] = [] { return of(RMSNorm({2, 3}, {.eps = 0.1})); };
+  cases["GroupNorm"] = [] { return of(GroupNorm(2, 6)); };
+  add_norm<BatchNorm1d>(cases, "BatchNorm1d");
+  add_norm<BatchNorm2d>(cases, "BatchNorm2d");
+  add_norm<BatchNorm3d>(cases, "BatchNorm3d");
+  add_norm<InstanceNorm1d>(cases, "InstanceNorm1d");
+  add_norm<InstanceNorm2d>(cases, "InstanceNorm2d");
+  add_norm<InstanceNorm3d>(cases, "InstanceNorm3d");
+  cases["BatchNorm1d.rows"] = [] { return of(BatchNorm1d(5, {.momentum = std::nullopt})); };
+  cases["BatchNorm2d.untracked"] = [] { return of(BatchNorm2d(3, {.track_running_stats = false})); };
+  cases["InstanceNorm2d.plain"] = [] { return of(InstanceNorm2d(3)); };
+}
+
+void add_sequences(Cases& cases) {
+  using Attention = MultiheadAttention;
+  cases["MultiheadAttention"] = [] { return of(Attention(4, 2)); };
+  cases["MultiheadAttention.itself"] = [] { return of(Attention(4, 2, {.bias = false, .batch_first = true})); };
+  cases["MultiheadAttention.widths"] = [] { return of(Attention(4, 2, {.batch_first = true, .kdim = 5, .vdim = 6})); };
+  cases["MultiheadAttention.causal"] = [] {
+    return of(Attention(4, 2, {.batch_first = true}),
+              [](const Attention& m, const Vars& x) { return m(x[0], causal()); });
+  };
+  // PyTorch returns the weights, too, as their mean over heads.
+  cases["MultiheadAttention.masks"] = [] {
+    Candidate candidate = of(Attention(4, 2, {.batch_first = true}));
+    const auto& m = static_cast<const Attention&>(*candidate.module);
+    candidate.call = [&m, keep = candidate.module](const Vars& x) {
+      const AttentionMask mask{.attn_mask = x[2], .key_mask = x[3]};
+      return Vars{m(x[0], x[1], x[1], mask), ad::mean(m.weights(x[0], x[1], mask), {1})};
+    };
+    return candidate;
+  };
+  cases["MultiheadAttention.keys"] = [] {
+    return of(Attention(4, 2), [](const Attention& m, const Vars& x) { return m.forward(x[0], {.key_mask = x[1]}); });
+  };
+  add_recurrent<RNN, RNNCell, RecurrentOptions, RecurrentCellOptions>(cases, "RNN");
+  add_recurrent<GRU, GRUCell, RecurrentOptions, RecurrentCellOptions>(cases, "GRU");
+  add_recurrent<LSTM, LSTMCell, RecurrentOptions, RecurrentCellOptions>(cases, "LSTM");
+  cases["RNN.relu"] = [] { return of(RNN(3, 4, {.bidirectional = true, .nonlinearity = RecurrentActivation::relu})); };
+  cases["RNNCell.relu"] = [] { return of(RNNCell(3, 4, {.nonlinearity = RecurrentActivation::relu})); };
+
+  using Options = TransformerLayerOptions;
+  constexpr Options post{.dim_feedforward = 6, .dropout = 0},
+      pre{.dim_feedforward = 6, .dropout = 0, .norm_first = true};
+  constexpr Options modern{.dim_feedforward = 6, .dropout = 0, .gelu = true, .batch_first = true, .norm_first = true};
+  cases["TransformerEncoderLayer"] = [=] { return of(TransformerEncoderLayer(4, 2, post)); };
+  cases["TransformerEncoderLayer.norm_first"] = [=] {
+    return of(TransformerEncoderLayer(4, 2, modern), [](const auto& m, const Vars& x) { return m(x[0], causal()); });
+  };
+  cases["TransformerDecoderLayer"] = [=] {
+    return of(TransformerDecoderLayer(4, 2, post),
+              [](const auto& m, const Vars& x) { return m(x[0], x[1], causal()); });
+  };
+  cases["TransformerDecoderLayer.norm_first"] = [=] { return of(TransformerDecoderLayer(4, 2, modern)); };
+  cases["TransformerEncoder"] = [=] { return of(TransformerEncoder(2, 4, 2, post)); };
+  cases["TransformerEncoder.norm"] = [=] { return of(TransformerEncoder(2, 4, 2, pre, true)); };
+  cases["TransformerDecoder"] = [=] { return of(TransformerDecoder(2, 4, 2, post, true)); };
+  cases["Transformer"] = [] {
+    const TransformerOptions options{.num_encoder_layers = 1,
+                                     .num_decoder_layers = 2,
+                                     .layer = {.dim_feedforward = 6, .dropout = 0, .batch_first = true}};
+    return of(Transformer(4, 2, options),
+              [](const auto& m, const Vars& x) { return m(x[0], x[1], AttentionMask{}, causal()); });
+  };
+}
+
+template <class... Modules>
+void add_plain(Cases& cases) {
+  ((cases[class_name(typeid(Modules))] = [] { return of(Modules()); }), ...);
+}
+
+void add_activations(Cases& cases) {
+  add_plain<ReLU, GELU, GELUTanh, SiLU, Mish, Tanh, Sigmoid, ReLU6, SELU, Hardswish, Hardsigmoid, LogSigmoid, Softsign,
+            Tanhshrink, Identity, LeakyReLU, ELU, CELU, Hardshrink, Softshrink, Softplus, Hardtanh, PReLU, GLU,
+            LogSoftmax, Softmin>(cases);
+  cases["LeakyReLU.slope"] = [] { return of(LeakyReLU(0.3)); };
+  cases["ELU.alpha"] = [] { return of(ELU(0.7)); };
+  cases["CELU.alpha"] = [] { return of(CELU(0.7)); };
+  cases["Softplus.beta"] = [] { return of(Softplus(2, 1)); };
+  cases["Hardtanh.range"] = [] { return of(Hardtanh(-0.5, 0.25)); };
+  cases["PReLU.channels"] = [] { return of(PReLU(4)); };
+  cases["GLU.axis"] = [] { return of(GLU(1)); };
+  cases["Softmax"] = [] { return of(Softmax(1)); };
+}
+
+void add_windows(Cases& cases) {
+  cases["MaxPool1d"] = [] { return of(MaxPool1d(3, 2, 1)); };
+  cases["MaxPool2d"] = [] { return of(MaxPool2d({3, 2}, 2, {1, 0}, 1, true)); };
+  cases["MaxPool2d.dilated"] = [] { return of(MaxPool2d(2, 1, 0, 2)); };
+  cases["MaxPool3d"] = [] { return of(MaxPool3d({2, 3, 2}, {2, 1, 2}, {1, 1, 0})); };
+  cases["AvgPool1d"] = [] { return of(AvgPool1d(3, 2, 1)); };
+  cases["AvgPool2d"] = [] { return of(AvgPool2d({3, 2}, 2, {1, 0}, false, false)); };
+  cases["AvgPool2d.divisor"] = [] { return of(AvgPool2d(2, {}, 0, true, true, 3)); };
+  cases["AvgPool3d"] = [] { return of(AvgPool3d({2, 3, 2}, {2, 1, 2}, {1, 1, 0}, false, false)); };
+  cases["AdaptiveAvgPool1d"] = [] { return of(AdaptiveAvgPool1d(3)); };
+  cases["AdaptiveAvgPool2d"] = [] { return of(AdaptiveAvgPool2d({3, 2})); };
+  cases["AdaptiveMaxPool1d"] = [] { return of(AdaptiveMaxPool1d(3)); };
+  cases["AdaptiveMaxPool2d"] = [] { return of(AdaptiveMaxPool2d({3, 2})); };
+  cases["ZeroPad2d"] = [] { return of(ZeroPad2d({1, 2, 0, 3})); };
+  cases["ConstantPad1d"] = [] { return of(ConstantPad1d({1, 2}, 2)); };
+  cases["ConstantPad2d"] = [] { return of(ConstantPad2d({1, 2, 0, 3}, 2)); };
+  cases["ConstantPad3d"] = [] { return of(ConstantPad3d({1, 2, 0, 3, 1, 0}, 2)); };
+  cases["ReflectionPad1d"] = [] { return of(ReflectionPad1d(2)); };
+  cases["ReflectionPad2d"] = [] { return of(ReflectionPad2d(2)); };
+  cases["ReflectionPad3d"] = [] { return of(ReflectionPad3d(2)); };
+  cases["ReplicationPad1d"] = [] { return of(ReplicationPad1d({1, 2})); };
+  cases["ReplicationPad2d"] = [] { return of(ReplicationPad2d({1, 2, 0, 3})); };
+  cases["ReplicationPad3d"] = [] { return of(ReplicationPad3d({1, 2, 0, 3, 1, 0})); };
+  cases["CircularPad1d"] = [] { return of(CircularPad1d({1, 2})); };
+  cases["CircularPad2d"] = [] { return of(CircularPad2d({1, 2, 1, 0})); };
+  cases["CircularPad3d"] = [] { return of(CircularPad3d({1, 2, 1, 0, 0, 1})); };
+  cases["PixelShuffle"] = [] { return of(PixelShuffle(2)); };
+  cases["PixelUnshuffle"] = [] { return of(PixelUnshuffle(2)); };
+  cases["Unfold"] = [] { return of(Unfold({2, 3}, 2, 1, {2, 1})); };
+  cases["Fold"] = [] { return of(Fold({4, 5}, {2, 3}, 1, 1)); };
+  cases["Flatten"] = [] { return of(Flatten()); };
+  cases["Unflatten"] = [] { return of(Unflatten(1, {2, 3})); };
+  const auto upsample = [](const InterpolateOptions& options) { return [=] { return of(Upsample(options)); }; };
+  const auto linear = Interpolation::linear;
+  cases["Upsample"] = upsample({.scale_factor = {2}});
+  cases["Upsample.size"] = upsample({.size = {5, 7}});
+  cases["Upsample.less"] = upsample({.scale_factor = {0.6}});
+  cases["Upsample.linear"] = upsample({.scale_factor = {2.5}, .mode = linear});
+  cases["Upsample.bilinear"] = upsample({.scale_factor = {2, 2}, .mode = linear});
+  cases["Upsample.corners"] = upsample({.size = {5, 7}, .mode = linear, .align_corners = true});
+  cases["Upsample.trilinear"] = upsample({.size = {4, 3, 5}, .mode = linear});
+}
+
+void add_containers_and_losses(Cases& cases) {
+  add_plain<Dropout, Dropout1d, Dropout2d>(cases);
+  cases["Sequential"] = [] { return of(Sequential(Linear(5, 4), ReLU(), Linear(4, 3), GELU())); };
+  cases["Sequential.images"] = [] {
+    return of(Sequential(Conv2d(1, 2, 3), BatchNorm2d(2), ReLU(), MaxPool2d(2), Flatten(), Linear(8, 3)));
+  };
+  cases["Residual"] = [] { return of(Residual(Sequential(Linear(4, 4), Tanh()))); };
+  cases["ModuleList"] = [] {
+    ModuleList<Linear> list;
+    list.emplace(3, 4);
+    list.emplace(4, 3);
+    return of(std::move(list), [](const ModuleList<Linear>& m, const Vars& x) { return m[1](m[0](x[0])); });
+  };
+
+  add_plain<MSELoss, L1Loss, SmoothL1Loss, HuberLoss, BCELoss, BCEWithLogitsLoss, CrossEntropyLoss, NLLLoss,
+            TripletMarginLoss>(cases);
+  cases["MSELoss.sum"] = [] { return of(MSELoss(Reduction::sum)); };
+  cases["SmoothL1Loss.beta"] = [] { return of(SmoothL1Loss(Reduction::none, 0.5)); };
+  cases["HuberLoss.delta"] = [] { return of(HuberLoss(Reduction::mean, 0.5)); };
+  cases["KLDivLoss"] = [] { return of(KLDivLoss({.batchmean = true})); };
+  cases["CrossEntropyLoss.smoothing"] = [] {
+    return of(CrossEntropyLoss({.ignore_index = 2, .label_smoothing = 0.1}));
+  };
+  cases["CrossEntropyLoss.soft"] = [] { return of(CrossEntropyLoss({.reduction = Reduction::sum})); };
+  cases["CosineEmbeddingLoss"] = [] { return of(CosineEmbeddingLoss(0.2)); };
+  cases["HingeEmbeddingLoss"] = [] { return of(HingeEmbeddingLoss(0.8)); };
+  cases["MarginRankingLoss"] = [] { return of(MarginRankingLoss(0.2)); };
+}
+
+Cases all_cases() {
+  Cases cases;
+  add_linear_and_convolutions(cases);
+  add_norms(cases);
+  add_sequences(cases);
+  add_activations(cases);
+  add_windows(cases);
+  add_containers_and_losses(cases);
+  return cases;
+}
+
+/// The file's tensors by case and kind: "Linear" → "state" → ("weight", …).
+using Kinds = std::map<std::string, NamedTensors>;
+const std::map<std::string, Kinds>& torch_cases() {
+  static const std::map<std::string, Kinds> all = [] {
+    std::map<std::string, Kinds> cases;
+    const std::filesystem::path file =
+        std::filesystem::path(ASHLAR_SOURCE_DIR) / "tests/nn/torch/modules.safetensors.gz";
+    const std::vector<uint8_t> packed = testing::read_bytes(file);
+    std::vector<uint8_t> bytes;
+    GunzipStream(packed, file.string()).read(SIZE_MAX, bytes);
+    for (auto& [name, tensor] : parse_safetensors(bytes, file.string()).tensors) {
+      const size_t first = name.find('/'), second = name.find('/', first + 1);
+      cases[name.substr(0, first)][name.substr(first + 1, second - first - 1)].emplace_back(name.substr(second + 1),
+                                                                                            std::move(tensor));
+    }
+    return cases;
+  }();
+  return all;
+}
+
+const NamedTensors& kind_of(const Kinds& kinds, const std::string& kind) {
+  static const NamedTensors none;
+  const auto at = kinds.find(kind);
+  return at == kinds.end() ? none : at->second;
+}
+
+void expect_close(const Tensor& got, const Tensor& wanted, const std::string& what) {
+  ASSERT_TRUE(got.defined()) << what << " is missing";
+  ASSERT_EQ(got.shape(), wanted.shape()) << what;
+  const std::vector<double> a = got.to_doubles(), b = wanted.to_doubles();
+  double largest = 0, distance = 0;
+  for (size_t i = 0; i < a.size(); i++) {
+    largest = std::max(largest, std::abs(b[i]));
+    distance = std::isnan(a[i]) ? INFINITY : std::max(distance, std::abs(a[i] - b[i]));
+  }
+  EXPECT_LE(distance, kTolerance * std::max(largest, kSmall)) << what << ", of at most " << largest;
+}
+
+/// The same numbers as weights_like() of modules.py.
+Tensor weights_like(const Tensor& y) {
+  constexpr std::array kWeights{0.5F, 0.25F, -0.25F, -0.5F, 1.0F, -0.75F, 0.125F, 0.75F, -1.0F, 0.375F, -0.125F};
+  std::vector<float> values(static_cast<size_t>(y.numel()));
+  for (size_t i = 0; i < values.size(); i++) values[i] = kWeights[i % kWeights.size()];
+  return Tensor::from(values, y.shape(), y.device());
+}
+
+Vars inputs_of(const Kinds& kinds, Device device) {
+  Vars inputs;
+  for (const auto& [name, tensor] : kind_of(kinds, "input")) {
+    EXPECT_EQ(name, std::to_string(inputs.size()));
+    inputs.emplace_back(tensor.to(device), is_floating(tensor.dtype()));
+  }
+  return inputs;
+}
+
+bool is_evaluated(const std::string& name) {
+  return name.ends_with(".eval") || name.ends_with(".untracked") || name.starts_with("Dropout");
+}
+
+class AgainstTorchOnDevice : public testing::OnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, AgainstTorchOnDevice, ::testing::ValuesIn(testing::usable_devices()),
+                         testing::device_name);
+
+TEST_P(AgainstTorchOnDevice, OutputsAndGradientsAgree) {
+  const auto ours = all_cases();
+  for (const auto& [name, kinds] : torch_cases()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(ours.contains(name)) << "no module for this case of modules.py";
+    const Candidate candidate = ours.at(name)();
+    ASSERT_NO_THROW(candidate.module->load_state_dict(kind_of(kinds, "state")));
+    candidate.module->to(device());
+    if (is_evaluated(name)) candidate.module->eval();
+    const Vars inputs = inputs_of(kinds, device());
+    const Vars outputs = candidate.call(inputs);
+    const NamedTensors& wanted = kind_of(kinds, "output");
+    ASSERT_EQ(outputs.size(), wanted.size());
+    Var total;
+    for (size_t i = 0; i < outputs.size(); i++) {
+      expect_close(outputs[i].value(), wanted[i].second, "output " + wanted[i].first);
+      const Var part = ad::sum(ad::mul(outputs[i], Var(weights_like(outputs[i].value()))));
+      total = total.defined() ? ad::add(total, part) : part;
+    }
+    if (total.requires_grad()) backward(total);
+    const auto gradient = [](const Var& x) { return x.grad().defined() ? x.grad() : Tensor::zeros_like(x.value()); };
+    for (const auto& [at, tensor] : kind_of(kinds, "dinput")) {
+      expect_close(gradient(inputs[std::stoul(at)]), tensor, "gradient of input " + at);
+    }
+    std::map<std::string, Var> parameters;
+    for (const auto& [key, parameter] : candidate.module->named_parameters()) parameters[key] = parameter;
+    EXPECT_EQ(parameters.size(), kind_of(kinds, "grad").size());
+    for (const auto& [key, tensor] : kind_of(kinds, "grad")) expect_close(gradient(parameters[key]), tensor, "d" + key);
+    std::map<std::string, Tensor> now;
+    for (const auto& [key, tensor] : candidate.module->state_dict()) now[key] = tensor;
+    for (const auto& [key, tensor] : kind_of(kinds, "after")) expect_close(now[key], tensor, key + " afterwards");
+  }
+}
+
+// Every class of nn/modules that is a module has a case, and no case of ours is one that PyTorch didn't see.
+TEST(AgainstTorch, EveryModuleIsChecked) {
+  std::set<std::string> checked;
+  for (const auto& [name, make] : all_cases()) {
+    EXPECT_TRUE(torch_cases().contains(name)) << name << " isn't in modules.safetensors.gz: run modules.py --write";
+    checked.insert(name.substr(0, name.find('.')));
+  }
+  checked.insert("InstanceNorm");  // InstanceNorm1d to 3d without a check of the rank
+  const std::regex declaration(R"(\nclass (\w+)\s*:\s*public (\w+)<([^>]*)>)");
+  int seen = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(ASHLAR_SOURCE_DIR) / "nn/modules")) {
+    if (entry.path().extension() != ".h") continue;
+    std::ifstream in(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) {
+      if ((*it)[3].str().starts_with("Derived")) continue;  // what others derive from
+      EXPECT_TRUE(checked.contains((*it)[1])) << (*it)[1] << " has no case in tests/nn/torch/cases.py";
+      seen++;
+    }
+  }
+  EXPECT_GT(seen, 80);
+}
+
+// What a module is made of is told once, so that copies, moves, casts and summaries reach all of it.
+TEST(AgainstTorch, EveryModuleIsCopiedCastAndPrinted) {
+  for (const auto& [name, make] : all_cases()) {
+    SCOPED_TRACE(name);
+    const Candidate candidate = make();
+    const std::shared_ptr<Module> twin = candidate.module->clone();
+    const NamedTensors own = candidate.module->state_dict(Saved::with_checkpoints);
+    const NamedTensors copied = twin->state_dict(Saved::with_checkpoints);
+    ASSERT_EQ(own.size(), copied.size());
+    for (size_t i = 0; i < own.size(); i++) {
+      EXPECT_EQ(own[i].first, copied[i].first);
+      EXPECT_EQ(own[i].second.to_doubles(), copied[i].second.to_doubles());
+      EXPECT_NE(own[i].second.storage(), copied[i].second.storage()) << own[i].first;
+    }
+    twin->to(DType::f16);
+    for (const auto& [key, tensor] : twin->state_dict()) EXPECT_NE(tensor.dtype(), DType::f32) << key;
+    for (const auto& [key, tensor] : candidate.module->state_dict()) EXPECT_NE(tensor.dtype(), DType::f16) << key;
+    const std::string summary = candidate.module->summary();
+    EXPECT_EQ(summary.find("(all)"), 0U);
+    EXPECT_NE(summary.find(name.substr(0, name.find('.'))), std::string::npos);
+    EXPECT_NE(summary.find(std::to_string(candidate.module->parameter_count()) + " parameters"), std::string::npos);
+  }
+}
+
+// Weights of our own first values, and what comes of them, for `modules.py --check PROGRAM`, which loads them into
+// PyTorch's modules; without that every name and shape is compared with PyTorch's.
+TEST(AgainstTorch, WeightsGoBack) {
+  std::vector<std::pair<std::string, Tensor>> all;
+  for (const auto& [name, make] : all_cases()) {
+    SCOPED_TRACE(name);
+    if (!torch_cases().contains(name)) continue;
+    const Kinds& kinds = torch_cases().at(name);
+    const Candidate candidate = make();
+    std::map<std::string, Shape> names;
+    for (const auto& [key, tensor] : candidate.module->state_dict()) {
+      names[key] = tensor.shape();
+      all.emplace_back(name + "/state/" + key, tensor.clone());
+    }
+    std::map<std::string, Shape> wanted;
+    for (const auto& [key, tensor] : kind_of(kinds, "state")) wanted[key] = tensor.shape();
+    EXPECT_EQ(names, wanted);
+    if (is_evaluated(name)) candidate.module->eval();
+    const Vars outputs = candidate.call(inputs_of(kinds, Device{}));
+    for (size_t i = 0; i < outputs.size(); i++)
+      all.emplace_back(name + "/output/" + std::to_string(i), outputs[i].value());
+  }
+  if (const char* file = std::getenv("ASHLAR_SAVE_WEIGHTS")) write_safetensors(file, all);
+}
+
+}  // namespace
+}  // namespace ashlar::nn

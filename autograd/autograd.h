@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/backward.h"
+#include "autograd/composition.h"
 #include "autograd/grad.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"

@@ -4,6 +4,7 @@
 #include "autograd/anomaly_mode.h"
 #include "autograd/backward.h"
 #include "autograd/checkpoint.h"
+#include "autograd/composition.h"
 #include "autograd/grad.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"

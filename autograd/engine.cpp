@@ -7,7 +7,7 @@
 namespace ashlar::detail {
 
 // Depth first, with an explicit stack: graphs may be deep.
-Order::Order(std::span<const Var> roots) {
+Order::Order(std::span<const Var> roots, std::span<const Var> ends) {
   struct Visit {
     std::shared_ptr<Node> node;
     size_t next_edge = 0;
@@ -16,7 +16,9 @@ Order::Order(std::span<const Var> roots) {
   const auto discover = [&](const std::shared_ptr<Node>& node) {
     if (node == nullptr || !slots_.emplace(node.get(), slot_count_).second) return;
     slot_count_ += static_cast<uint32_t>(node->output_count());
-    stack.push_back({node});
+    const bool is_end =
+        std::ranges::any_of(ends, [&](const Var& end) { return end.defined() && end.state()->node == node; });
+    stack.push_back({node, is_end ? node->edges().size() : 0});
   };
   for (const Var& root : roots) {
     discover(root.state()->node);

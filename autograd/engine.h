@@ -24,8 +24,8 @@ inline Var sum_of(const Var& a, const Var& b) { return ad::add(a, b); }
 /// structure only, so that sums of gradients are added in the same order every time.
 class Order {
  public:
-  /// `roots` may hold leaves.
-  explicit Order(std::span<const Var> roots);
+  /// `roots` may hold leaves. What the operations that made `ends` were computed from is left out.
+  explicit Order(std::span<const Var> roots, std::span<const Var> ends = {});
 
   /// Reset one by one by the walk, which frees them.
   std::vector<std::shared_ptr<Node>> nodes;

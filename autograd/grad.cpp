@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "autograd/composition.h"
 #include "autograd/engine.h"
 #include "autograd/grad_mode.h"
 #include "runtime/memory/host_memory.h"
@@ -38,6 +39,7 @@ class ToInputs {
   bool runs(const Node& node) const { return leads_[order_.slot(&node)]; }
   bool wants(const Node::Edge& edge) const {
     if (edge.node == nullptr) return edge.leaf != nullptr && wants(*edge.leaf);
+    if (!order_.has(edge.node.get())) return false;  // beyond an end
     return leads_[order_.slot(edge.node.get())] || computed_.contains(order_.slot(edge.node.get(), edge.output));
   }
   bool wants(const detail::VarState& leaf) const { return leaves_.contains(&leaf); }
@@ -116,8 +118,9 @@ void seed_of(const Var& output, const Var& given, Var& seed) {
 
 template <class T>
 std::vector<Var> differentiate(const std::vector<Var>& outputs, const std::vector<Var>& inputs,
-                               const std::vector<Var>& grad_outputs, bool retain_graph, bool allow_unused) {
-  detail::Order order{std::span<const Var>(outputs)};
+                               const std::vector<Var>& grad_outputs, bool retain_graph, bool allow_unused,
+                               std::span<const Var> ends = {}) {
+  detail::Order order(outputs, ends);
   ToInputs<T> sink(order, inputs);
   sink.require_alive();
   detail::Gradients<T> gradients(order.slot_count());
@@ -165,6 +168,36 @@ std::vector<Var> grad(const std::vector<Var>& outputs, const std::vector<Var>& i
   return differentiate<Tensor>(outputs, inputs, grad_outputs, retain_graph, options.allow_unused);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kName);
+}
+
+std::vector<Var> gradients_of_composition(const Composition& forward, const std::vector<Var>& inputs,
+                                          const std::vector<Var>& grad_outputs, Needs needs) try {
+  const EnableGrad recorded;
+  // Where the composition begins: walks over it end here, and don't see what the inputs were computed from.
+  std::vector<Var> begins = inputs, wanted, outputs, seeds;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) continue;
+    begins[i] =
+        record("input", {inputs[i]}, inputs[i].value(), [](const auto& pass) { return pass.gradients(pass.dy()); });
+    if (needs(static_cast<int>(i))) wanted.push_back(begins[i]);
+  }
+  const std::vector<Var> computed = forward(begins);
+  for (size_t i = 0; i < computed.size() && i < grad_outputs.size(); i++) {
+    if (!grad_outputs[i].defined() || !computed[i].requires_grad()) continue;
+    outputs.push_back(computed[i]);
+    seeds.push_back(grad_outputs[i]);
+  }
+  std::vector<Var> gradients(inputs.size());
+  if (outputs.empty() || wanted.empty()) return gradients;
+  std::vector<Var> found =
+      differentiate<Var>(outputs, wanted, seeds, /*retain_graph=*/true, /*allow_unused=*/true, begins);
+  for (size_t i = 0, next = 0; i < inputs.size(); i++) {
+    const bool is_wanted = inputs[i].defined() && inputs[i].requires_grad() && needs(static_cast<int>(i));
+    if (is_wanted) gradients[i] = std::move(found[next++]);
+  }
+  return gradients;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("gradients_of_composition");
 }
 
 }  // namespace ashlar

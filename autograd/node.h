@@ -95,6 +95,7 @@ class Pass {
     if (!dy.defined()) dy = zeros(output);
     return dy;
   }
+  int output_count() const { return static_cast<int>(dys_.size()); }
   bool has(int output) const { return dys_[static_cast<size_t>(output)].defined(); }
   bool needs(int input) const { return needs_(input); }
   Needs needs() const { return needs_; }

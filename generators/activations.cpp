@@ -14,26 +14,30 @@ const bool plain =
            const Value held = min(max(x, -1e6), 1e6), square = held * held;
            const Dual s = sigmoid(Dual(held * (1.5957691216057308 + 0.0713548162726009 * square), 1.0));
            return s.v + held * s.d * (1.5957691216057308 + 0.2140644488178027 * square);
-         }}) &&
+         },
+         "gelu_tanh_second(p, x)"}) &&
     // (tanh(w) + x (1 - tanh²(w)) s(x), w = softplus(x)
     add_unary<f32, f16, bf16>({"mish", "x tanh(ln(1 + e^x))", [](Value x) -> Value { return mish(x); },
                                [](Value x) -> Value {
                                  const Dual t = tanh(Dual(softplus(x), sigmoid(x)));
                                  return t.v + min(max(x, -1e6), 1e6) * t.d;
-                               }}) &&
+                               },
+                               "mish_second(p, x)"}) &&
     add_unary<f32, f16, bf16>(
         {"hardswish", "x min(max(x + 3, 0), 6) / 6", [](Value x) -> Value { return hardswish(x); },
-         [](Value x) -> Value { return select(x <= -3.0, 0.0, select(x >= 3.0, 1.0, x * (1.0 / 3) + 0.5)); }}) &&
+         [](Value x) -> Value { return select(x <= -3.0, 0.0, select(x >= 3.0, 1.0, x * (1.0 / 3) + 0.5)); },
+         "hardswish_second(p, x)"}) &&
     add_unary<f32>({"hardsigmoid", "min(max(x + 3, 0), 6) / 6", [](Value x) -> Value { return hardsigmoid(x); },
                     [](Value x) -> Value { return select(x > -3.0 && x < 3.0, 1.0 / 6, 0.0); }, kZeroGradient}) &&
     add_unary<f32>({"relu6", "min(max(x, 0), 6)", [](Value x) -> Value { return relu6(x); },
                     [](Value x) -> Value { return select(x <= 0.0 || x >= 6.0, 0.0, 1.0); }, kZeroGradient}) &&
     add_unary<f32>({"selu", "1.0507 x, below 0 1.0507 · 1.6733 (e^x - 1)", [](Value x) -> Value { return selu(x); },
-                    [](Value x) -> Value { return kSeluScale * select(x > 0.0, 1.0, kSeluAlpha * exp(x)); }}) &&
+                    [](Value x) -> Value { return kSeluScale * select(x > 0.0, 1.0, kSeluAlpha * exp(x)); },
+                    "selu_second(p, x)"}) &&
     add_unary<f32>({"logsigmoid", "ln(1 / (1 + e^-x))", [](Value x) -> Value { return logsigmoid(x); },
                     [](Value x) -> Value { return sigmoid(-x); }, "neg(sigmoid_grad(p, x))"}) &&
     add_unary<f32>({"softsign", "x / (1 + |x|)", [](Value x) -> Value { return softsign(x); },
-                    [](Value x) -> Value { return square(1.0 / (1.0 + abs(x))); }}) &&
+                    [](Value x) -> Value { return square(1.0 / (1.0 + abs(x))); }, "softsign_second(p, x)"}) &&
     add_unary<f32>({"tanhshrink", "x - tanh x", [](Value x) -> Value { return tanhshrink(x); },
                     [](Value x) -> Value { return square(tanh(x)); }, "neg(tanh_second(p, x))"});
 
@@ -42,7 +46,7 @@ const bool plain =
 struct LeakyRelu {
   static constexpr const char *name = "leaky_relu", *parameters = "negative_slope",
                               *formula = "x, below 0 negative_slope x";
-  static constexpr bool is_piecewise_linear = true;
+  static constexpr const char* second = kZeroGradient;
   struct Options {
     Scalar<float> negative_slope{"negative_slope", 0.01f};
   };
@@ -52,7 +56,7 @@ struct LeakyRelu {
 
 struct Elu {
   static constexpr const char *name = "elu", *parameters = "alpha", *formula = "x, below 0 alpha (e^x - 1)";
-  static constexpr bool is_piecewise_linear = false;
+  static constexpr const char* second = "elu_second(p, x, alpha)";
   struct Options {
     Scalar<float> alpha{"alpha", 1.0f};
   };
@@ -62,7 +66,7 @@ struct Elu {
 
 struct Celu {
   static constexpr const char *name = "celu", *parameters = "alpha", *formula = "x, below 0 alpha (e^(x/alpha) - 1)";
-  static constexpr bool is_piecewise_linear = false;
+  static constexpr const char* second = "celu_second(p, x, alpha)";
   struct Options {
     Scalar<float> alpha{"alpha", 1.0f};
   };
@@ -73,7 +77,7 @@ struct Celu {
 struct Hardtanh {
   static constexpr const char *name = "hardtanh", *parameters = "min_val, max_val",
                               *formula = "min(max(x, min_val), max_val)";
-  static constexpr bool is_piecewise_linear = true;
+  static constexpr const char* second = kZeroGradient;
   struct Options {
     Scalar<float> min_val{"min_val", -1.0f}, max_val{"max_val", 1.0f};
   };
@@ -83,7 +87,7 @@ struct Hardtanh {
 
 struct Hardshrink {
   static constexpr const char *name = "hardshrink", *parameters = "lambd", *formula = "x, 0 where |x| ≤ lambd";
-  static constexpr bool is_piecewise_linear = true;
+  static constexpr const char* second = kZeroGradient;
   struct Options {
     Scalar<float> lambd{"lambd", 0.5f};
   };
@@ -94,7 +98,7 @@ struct Hardshrink {
 struct Softshrink {
   static constexpr const char *name = "softshrink", *parameters = "lambd",
                               *formula = "x - lambd above lambd, x + lambd below -lambd, else 0";
-  static constexpr bool is_piecewise_linear = true;
+  static constexpr const char* second = kZeroGradient;
   struct Options {
     Scalar<float> lambd{"lambd", 0.5f};
   };
@@ -105,7 +109,7 @@ struct Softshrink {
 struct Softplus {
   static constexpr const char *name = "softplus", *parameters = "beta, threshold",
                               *formula = "ln(1 + e^(beta x)) / beta, x where beta x > threshold";
-  static constexpr bool is_piecewise_linear = false;
+  static constexpr const char* second = "softplus_second(p, x, beta, threshold)";
   struct Options {
     Scalar<float> beta{"beta", 1.0f}, threshold{"threshold", 20.0f};
   };

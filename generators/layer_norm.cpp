@@ -18,8 +18,10 @@ struct LayerNorm : Kernel<LayerNorm<T>> {
   LayerNorm() {
     this->formula("layer_norm(x)[r,c] = (x[r,c] - mean[r]) rstd[r] weight[c] + bias[c], rstd = 1 / √(variance + eps)");
     this->flops("8.0 * shapes[0].numel()");
-    this->form(Form::rows).of_none(OfNone::zero).gradient("x", "layer_norm_grad(dy, x, mean, rstd, weight, axis)");
-    this->gradient("weight", "norm_weight_grad(dy, x, mean, rstd, axis)").gradient("bias", "sum_to_axis(dy, axis)");
+    this->form(Form::rows).of_none(OfNone::zero);
+    this->gradient("x", "layer_norm_input_grad(dy, x, mean, rstd, weight, eps, axis)");
+    this->gradient("weight", "layer_norm_weight_grad(dy, x, mean, rstd, eps, axis)");
+    this->gradient("bias", "sum_to_axis(dy, axis)");
   }
   void algorithm() {
     const Axis k = columns.reduce();

@@ -96,7 +96,7 @@ const bool special = add_unary<f32>({"erf", "2/√π ∫₀ˣ e^-t² dt", [](Val
                      add_unary<f32>({"lgamma", "ln |Γ(x)|", [](Value x) -> Value { return lgamma(x); },
                                      [](Value x) -> Value { return digamma(x); }, "digamma_grad(p, x)"}) &&
                      add_unary<f32>({"digamma", "ψ(x) = d/dx ln Γ(x)", [](Value x) -> Value { return digamma(x); },
-                                     [](Value x) -> Value { return trigamma(x); }});
+                                     [](Value x) -> Value { return trigamma(x); }, "digamma_second(p, x)"});
 
 const bool rounded =
     add_unary<f32, f64, i64>({"floor", "the largest whole number ≤ x", whole<floor>}) &&
@@ -107,7 +107,7 @@ const bool rounded =
 
 struct Clamp {
   static constexpr const char *name = "clamp", *parameters = "min, max", *formula = "min(max(x, min), max)";
-  static constexpr bool is_piecewise_linear = true;
+  static constexpr const char* second = kZeroGradient;
   struct Options {
     Scalar<float> min{"min"}, max{"max"};
   };

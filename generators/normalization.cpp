@@ -194,7 +194,7 @@ const bool operators_registered =
          .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "batch_norm_grad(dy, x, mean, rstd, weight, training)", {}}}}) &&
+         .gradients = {{kAllInputs, "batch_norm_grad(dy, x, mean, rstd, weight, training, eps)", {}}}}) &&
     register_operator(
         {.name = "group_norm",
          .formula = "group_norm(x)[n,c,s] = (x[n,c,s] - mean[n,g]) rstd[n,g] weight[c] + bias[c], c in group g of "
@@ -206,7 +206,7 @@ const bool operators_registered =
          .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "group_norm_grad(dy, x, mean, rstd, weight, num_groups)", {}}}}) &&
+         .gradients = {{kAllInputs, "group_norm_grad(dy, x, mean, rstd, weight, num_groups, eps)", {}}}}) &&
     register_operator(
         {.name = "instance_norm",
          .formula =
@@ -219,6 +219,6 @@ const bool operators_registered =
          .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats)", {}}}});
+         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats, eps)", {}}}});
 
 }  // namespace ashlar::dsl

@@ -152,7 +152,7 @@ const bool registered =
          .options = {kReverse},
          .outputs = {{"y"}},
          .calls = {"gru_step", "matmul", "copy"},
-         .gradients = {{kAllInputs, "gru_sequence_grad(dy, x, h, weight_hh, bias_hh, y, reverse)"}}}) &&
+         .gradients = {{kAllInputs, "gru_grad(dy, x, h, weight_hh, bias_hh, y, reverse, needs)"}}}) &&
     register_operator({.name = "gru_sequence_grad",
                        .formula = "the gradients of gru_sequence: dx, dh, dweight_hh, dbias_hh",
                        .dtypes = kRecurrent,
@@ -170,7 +170,7 @@ const bool registered =
          .outputs = {{"y"}, {"cells"}},
          .calls = {"lstm_step", "matmul", "copy"},
          .gradients = {{kAllInputs,
-                        "lstm_sequence_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, reverse)"}}}) &&
+                        "lstm_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, reverse, needs)"}}}) &&
     register_operator(
         {.name = "lstm_sequence_grad",
          .formula = "the gradients of lstm_sequence: dx, dh, dc, dweight_hh, dbias_hh",

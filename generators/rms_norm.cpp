@@ -19,8 +19,8 @@ struct RmsNorm : Kernel<RmsNorm<T>> {
   RmsNorm() {
     this->formula("rms_norm(x)[r,c] = x[r,c] rstd[r] weight[c], rstd[r] = 1 / √(Σ_k x[r,k]² / n + eps)");
     this->form(Form::rows).of_none(OfNone::zero).flops("5.0 * shapes[0].numel()");
-    this->gradient("x", "rms_norm_grad(dy, x, rstd, weight, axis)");
-    this->gradient("weight", "norm_weight_grad(dy, x, Tensor(), rstd, axis)");
+    this->gradient("x", "rms_norm_input_grad(dy, x, rstd, weight, eps, axis)");
+    this->gradient("weight", "rms_norm_weight_grad(dy, x, rstd, eps, axis)");
   }
   void algorithm() {
     const Axis k = columns.reduce();

@@ -16,6 +16,14 @@ struct UnaryOperator {
   bool is_rare = false;  ///< has no instances of 16 bits, and on the CPU none for AVX-512
 };
 
+/// A second derivative with what p is in the gradient of dy f'(x).
+inline std::string with_upstream(std::string expression) {
+  for (size_t at; (at = expression.find("(p,")) != std::string::npos;) {
+    expression.replace(at, 3, "(mul(ddx, dy),");
+  }
+  return expression;
+}
+
 // y[i] = f(x[i])
 template <ElementType T>
 class Unary : public Kernel<Unary<T>> {
@@ -52,20 +60,12 @@ class UnaryGradient : public Kernel<UnaryGradient<T>> {
     if (op.is_rare) this->widest_on_cpu(CodeTarget::cpu_avx2);
     this->formula(op.name + "_grad(dy, x)[i] = dy[i] (d/dx " + op.name + ")(x[i])").form(Form::pointwise);
     this->gradient("dy", op.name + "_grad(ddx, x)");
-    if (op.second.empty()) return;
-    this->gradient("x", op.second == kZeroGradient ? kZeroGradient : with_upstream(op.second));
+    if (!op.second.empty()) this->gradient("x", with_upstream(op.second));
   }
   void algorithm() { dx(i) = dy(i) * operator_.derivative(x(i)); }
   void schedule(auto target) { elementwise(target, dx.func(), i, {}, &tunables); }
 
  private:
-  // What p is in the gradient of dy f'(x).
-  static std::string with_upstream(std::string expression) {
-    for (size_t at; (at = expression.find("(p,")) != std::string::npos;) {
-      expression.replace(at, 3, "(mul(ddx, dy),");
-    }
-    return expression;
-  }
   UnaryOperator operator_;
   Var i{"i"};
 };
@@ -94,7 +94,8 @@ bool add_differentiated(const std::string& name, const std::string& formula, con
                           [](Value x) -> Value { return F{}(Dual(x, 1.0)).d; }, second});
 }
 
-/// A function with parameters: F has them as Scalars in a struct Options, and f and its derivative over them.
+/// A function with parameters: F has them as Scalars in a struct Options, f and its derivative over them, and p f''(x)
+/// as UnaryOperator::second.
 template <class F>
 struct WithOptions {
   // y[i] = f(x[i])
@@ -131,7 +132,7 @@ struct WithOptions {
       const std::string name = F::name, parameters = F::parameters;
       this->formula(name + "_grad(dy, x, " + parameters + ")[i] = dy[i] (d/dx " + name + ")(x[i])");
       this->form(Form::pointwise).gradient("dy", name + "_grad(ddx, x, " + parameters + ")");
-      if (F::is_piecewise_linear) this->gradient("x", kZeroGradient);
+      this->gradient("x", with_upstream(F::second));
     }
     void algorithm() { dx(i) = dy(i) * F::derivative(x(i), options); }
     void schedule(auto target) { elementwise(target, dx.func(), i, {}, &tunables); }

@@ -6,15 +6,13 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 
 namespace ashlar::recipes {
 
 using namespace ashlar::ad;
 
 namespace {
-
-const Tensor& value_of(const Tensor& x) { return x; }
-const Tensor& value_of(const Var& x) { return x.value(); }
 
 /// [batch, heads, rows, …] of whatever rank the caller's tensors have, heads by those of key: [batch, heads of key,
 /// heads that share one, rows, …].

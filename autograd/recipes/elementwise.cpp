@@ -8,15 +8,13 @@
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 
 namespace ashlar::recipes {
 
 using namespace ashlar::ad;
 
 namespace {
-
-const Tensor& value_of(const Tensor& x) { return x; }
-const Tensor& value_of(const Var& x) { return x.value(); }
 
 /// 0 beside x
 template <class T>

@@ -3,6 +3,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
@@ -10,9 +11,6 @@ namespace ashlar::recipes {
 using namespace ashlar::ad;
 
 namespace {
-
-const Tensor& value_of(const Tensor& x) { return x; }
-const Tensor& value_of(const Var& x) { return x.value(); }
 
 /// Of one element in memory.
 template <class T>
@@ -29,8 +27,8 @@ T scatter_into_zeros(const T& dy, const Tensor& index, const Shape& shape, int64
 }
 
 template <class T>
-T sort_grad(const T& dvalues, const T& indices, const Shape& shape, int64_t axis) {
-  return scatter_into_zeros(dvalues, value_of(indices), shape, axis);
+T sort_grad(const T& dvalues, const Tensor& indices, const Shape& shape, int64_t axis) {
+  return scatter_into_zeros(dvalues, indices, shape, axis);
 }
 
 template <class T>
@@ -67,7 +65,7 @@ T without_row(const T& x, int64_t row) {
 template Tensor scatter_into_zeros(const Tensor&, const Tensor&, const Shape&, int64_t);
 template Var scatter_into_zeros(const Var&, const Tensor&, const Shape&, int64_t);
 template Tensor sort_grad(const Tensor&, const Tensor&, const Shape&, int64_t);
-template Var sort_grad(const Var&, const Var&, const Shape&, int64_t);
+template Var sort_grad(const Var&, const Tensor&, const Shape&, int64_t);
 template Tensor take_along_grad(const Tensor&, const Tensor&, const Shape&, int64_t);
 template Var take_along_grad(const Var&, const Tensor&, const Shape&, int64_t);
 template Tensor index_add_to_zeros(const Tensor&, const Tensor&, const Shape&, int64_t);

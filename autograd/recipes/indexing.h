@@ -12,7 +12,7 @@ T scatter_into_zeros(const T& dy, const Tensor& index, const Shape& shape, int64
 
 /// values, indices = sort(x, axis) or topk(x, k, axis): the same of these indices.
 template <class T>
-T sort_grad(const T& dvalues, const T& indices, const Shape& shape, int64_t axis);
+T sort_grad(const T& dvalues, const Tensor& indices, const Shape& shape, int64_t axis);
 
 /// y = take_along(x, index, axis): the same, summed over the axes along which x was broadcast.
 template <class T>

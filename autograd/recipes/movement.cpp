@@ -3,6 +3,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
@@ -10,9 +11,6 @@ namespace ashlar::recipes {
 using namespace ashlar::ad;
 
 namespace {
-
-const Tensor& value_of(const Tensor& x) { return x; }
-const Tensor& value_of(const Var& x) { return x.value(); }
 
 /// Σ over the copies along `axis`, `count` of `size` elements each.
 template <class T>

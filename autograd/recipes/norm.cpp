@@ -1,16 +1,17 @@
 #include "autograd/recipes/norm.h"
 
+#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/reduce.h"
+#include "autograd/recipes/values.h"
 #include "operators/norm_passes.h"
 
 namespace ashlar::recipes {
 
-Tensor norm_weight_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, int64_t axis) {
-  return sum(norm_weight_sums(dy, x, rstd, mean, axis), {0, 1}).to(x.dtype());
-}
+using namespace ashlar::ad;
 
-Tensor sum_to_axis(const Tensor& dy, int64_t axis) {
+template <class T>
+T sum_to_axis(const T& dy, int64_t axis) {
   if (dy.rank() <= 1) return dy.reshape({dy.numel()});
   Shape others;
   for (int i = 0; i < dy.rank(); i++) {
@@ -21,9 +22,99 @@ Tensor sum_to_axis(const Tensor& dy, int64_t axis) {
 
 namespace {
 
-/// {dx, dweight, dbias} where the mean is one of each channel (`groups` 0), or of each group of each image.
+// ---- composed
+
+/// What a normalisation makes of x before its weight, over which axes it took means, and of what.
+struct Normalised {
+  Var z, rstd;
+  Shape axes;
+  bool is_centred;
+};
+
+Normalised normalised(const Var& x, const Shape& axes, bool is_centred, double eps) {
+  const Var centred = is_centred ? sub(x, mean(x, axes, true)) : x;
+  const Var scale = rsqrt(affine(mean(mul(centred, centred), axes, true), 1, eps));
+  return {mul(centred, scale), scale, axes, is_centred};
+}
+
+/// dx of g = dL/dz
+Var through(const Normalised& n, const Var& g) {
+  const Var sloped = sub(g, mul(n.z, mean(mul(g, n.z), n.axes, true)));
+  return mul(n.rstd, n.is_centred ? sub(sloped, mean(g, n.axes, true)) : sloped);
+}
+
+/// dx and dweight of a normalisation of rows along `axis`, in f32.
+struct OfRows {
+  Var dy, z, dx;
+
+  OfRows(const Var& upstream, const Var& x, const Var& weight, bool is_centred, double eps, int64_t axis) {
+    const Shape wide = x.rank() == 0 ? Shape{1} : x.shape();
+    const int along = normalize_reduced_axis("layer_norm", axis, wide.rank());
+    Shape column = Shape::filled(wide.rank(), 1);
+    column[along] = wide[along];
+    dy = upstream.to(DType::f32).reshape(wide);
+    const Normalised rows = normalised(x.to(DType::f32).reshape(wide), {along}, is_centred, eps);
+    z = rows.z;
+    dx = through(rows, weight.defined() ? mul(dy, weight.to(DType::f32).reshape(column)) : dy);
+    dx = dx.reshape(x.shape()).to(x.dtype());
+  }
+  Var dweight(int64_t axis, DType dtype) const { return sum_to_axis(mul(dy, z), axis).to(dtype); }
+};
+
+Var no_gradient(const Var& x) { return Var(Tensor::zeros_like(x.value())); }
+Var no_gradient(const Shape& shape, const Var& x) { return Var(Tensor::zeros(shape, x.dtype(), x.device())); }
+
+}  // namespace
+
+template <>
+Tensor layer_norm_input_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                             const Tensor& weight, double, int64_t axis) {
+  return layer_norm_grad(dy, x, mean, rstd, weight, axis);
+}
+template <>
+Var layer_norm_input_grad(const Var& dy, const Var& x, const Var&, const Var&, const Var& weight, double eps,
+                          int64_t axis) {
+  return x.numel() == 0 ? no_gradient(x) : OfRows(dy, x, weight, true, eps, axis).dx;
+}
+
+template <>
+Tensor layer_norm_weight_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, double,
+                              int64_t axis) {
+  return sum(norm_weight_sums(dy, x, rstd, mean, axis), {0, 1}).to(x.dtype());
+}
+template <>
+Var layer_norm_weight_grad(const Var& dy, const Var& x, const Var&, const Var&, double eps, int64_t axis) {
+  if (x.numel() == 0) return no_gradient({x.rank() == 0 ? 1 : x.size(axis)}, x);
+  return OfRows(dy, x, Var(), true, eps, axis).dweight(axis, x.dtype());
+}
+
+template <>
+Tensor rms_norm_input_grad(const Tensor& dy, const Tensor& x, const Tensor& rstd, const Tensor& weight, double,
+                           int64_t axis) {
+  return rms_norm_grad(dy, x, rstd, weight, axis);
+}
+template <>
+Var rms_norm_input_grad(const Var& dy, const Var& x, const Var&, const Var& weight, double eps, int64_t axis) {
+  return x.numel() == 0 ? no_gradient(x) : OfRows(dy, x, weight, false, eps, axis).dx;
+}
+
+template <>
+Tensor rms_norm_weight_grad(const Tensor& dy, const Tensor& x, const Tensor& rstd, double eps, int64_t axis) {
+  return layer_norm_weight_grad(dy, x, Tensor(), rstd, eps, axis);
+}
+template <>
+Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, int64_t axis) {
+  if (x.numel() == 0) return no_gradient({x.rank() == 0 ? 1 : x.size(axis)}, x);
+  return OfRows(dy, x, Var(), false, eps, axis).dweight(axis, x.dtype());
+}
+
+namespace {
+
+// ---- of channels
+
+/// {dx, dweight, dbias} where the mean is one of each channel (`groups` 0), or of each group of each image. Of Tensors.
 std::vector<Tensor> normalised_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                    const Tensor& weight, int64_t groups, bool of_constants) {
+                                    const Tensor& weight, int64_t groups, bool of_constants, double) {
   const int64_t batch = x.size(0), channels = x.size(1);
   if (x.numel() == 0) {
     const Tensor none = Tensor::zeros({channels}, x.dtype(), x.device());
@@ -67,34 +158,77 @@ std::vector<Tensor> normalised_grad(const Tensor& dy, const Tensor& x, const Ten
   return {dx.reshape(x.shape()).to(x.dtype()), over_batch(sums.dot), over_batch(sums.slope)};
 }
 
+/// The same of Vars, composed.
+std::vector<Var> normalised_grad(const Var& dy, const Var& x, const Var& mean, const Var& rstd, const Var& weight,
+                                 int64_t groups, bool of_constants, double eps) {
+  const int64_t batch = x.size(0), channels = x.size(1);
+  if (x.numel() == 0) return {no_gradient(x), no_gradient({channels}, x), no_gradient({channels}, x)};
+  const bool by_group = groups > 0;
+  const int64_t in_group = by_group ? channels / groups : channels, outer = by_group ? groups : 1;
+  const Shape shape{batch, outer, in_group, x.numel() / (batch * channels)};
+  const Var dys = dy.to(DType::f32).reshape(shape), xs = x.to(DType::f32).reshape(shape);
+  const Var g = weight.defined() ? mul(dys, weight.to(DType::f32).reshape({1, outer, in_group, 1})) : dys;
+  Var dx, z;
+  if (of_constants) {
+    const auto constant = [&](const Var& t) { return Var(t.value().reshape({1, 1, channels, 1})); };
+    const Var scale = constant(rstd);
+    z = mul(sub(xs, constant(mean)), scale);
+    dx = mul(g, scale);
+  } else {
+    const Normalised all = normalised(xs, by_group ? Shape{2, 3} : Shape{0, 3}, true, eps);
+    z = all.z;
+    dx = through(all, g);
+  }
+  const auto of_channels = [&](const Var& t) { return sum(t, {0, 3}).reshape({channels}).to(x.dtype()); };
+  return {dx.reshape(x.shape()).to(x.dtype()), of_channels(mul(dys, z)), of_channels(dys)};
+}
+
 /// The same for an operator with running statistics between x and the weight.
-std::vector<Tensor> with_running(const std::vector<Tensor>& gradients) {
-  return {gradients[0], Tensor(), Tensor(), gradients[1], gradients[2]};
+template <class T>
+std::vector<T> with_running(const std::vector<T>& gradients) {
+  return {gradients[0], T(), T(), gradients[1], gradients[2]};
 }
 
 }  // namespace
 
-std::vector<Tensor> batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                    const Tensor& weight, bool training) {
-  return with_running(normalised_grad(dy, x, mean, rstd, weight, 0, !training));
+template <class T>
+std::vector<T> batch_norm_grad(const T& dy, const T& x, const T& mean, const T& rstd, const T& weight, bool training,
+                               double eps) {
+  return with_running(normalised_grad(dy, x, mean, rstd, weight, 0, !training, eps));
 }
 
-std::vector<Tensor> group_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                    const Tensor& weight, int64_t groups) {
-  return normalised_grad(dy, x, mean, rstd, weight, groups, false);
+template <class T>
+std::vector<T> group_norm_grad(const T& dy, const T& x, const T& mean, const T& rstd, const T& weight, int64_t groups,
+                               double eps) {
+  return normalised_grad(dy, x, mean, rstd, weight, groups, false, eps);
 }
 
-std::vector<Tensor> instance_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                       const Tensor& weight, bool use_input_stats) {
+template <class T>
+std::vector<T> instance_norm_grad(const T& dy, const T& x, const T& mean, const T& rstd, const T& weight,
+                                  bool use_input_stats, double eps) {
   const int64_t groups = use_input_stats ? x.size(1) : 0;
-  return with_running(normalised_grad(dy, x, mean, rstd, weight, groups, !use_input_stats));
+  return with_running(normalised_grad(dy, x, mean, rstd, weight, groups, !use_input_stats, eps));
 }
 
-Tensor var_mean_grad(const Tensor& dvar, const Tensor& dmean, const Tensor& x, const Shape& axes, bool keepdim,
-                     double correction) {
-  const Tensor values = x.to(DType::f32);
-  const Tensor of_variance = var_grad(dvar.to(DType::f32), values, axes, keepdim, correction);
+template <class T>
+T var_mean_grad(const T& dvar, const T& dmean, const T& x, const Shape& axes, bool keepdim, double correction) {
+  const T values = x.to(DType::f32);
+  const T of_variance = var_grad(dvar.to(DType::f32), values, axes, keepdim, correction);
   return add(of_variance, mean_grad(dmean.to(DType::f32), axes, keepdim, x.shape())).to(x.dtype());
 }
+
+template Tensor sum_to_axis(const Tensor&, int64_t);
+template Var sum_to_axis(const Var&, int64_t);
+template std::vector<Tensor> batch_norm_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                             bool, double);
+template std::vector<Var> batch_norm_grad(const Var&, const Var&, const Var&, const Var&, const Var&, bool, double);
+template std::vector<Tensor> group_norm_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                             int64_t, double);
+template std::vector<Var> group_norm_grad(const Var&, const Var&, const Var&, const Var&, const Var&, int64_t, double);
+template std::vector<Tensor> instance_norm_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                const Tensor&, bool, double);
+template std::vector<Var> instance_norm_grad(const Var&, const Var&, const Var&, const Var&, const Var&, bool, double);
+template Tensor var_mean_grad(const Tensor&, const Tensor&, const Tensor&, const Shape&, bool, double);
+template Var var_mean_grad(const Var&, const Var&, const Var&, const Shape&, bool, double);
 
 }  // namespace ashlar::recipes

@@ -7,6 +7,7 @@
 #include "autograd/recipes/indexing.h"
 #include "autograd/recipes/matmul.h"
 #include "autograd/recipes/norm.h"
+#include "autograd/recipes/recurrent.h"
 #include "autograd/recipes/reduce.h"
 #include "autograd/recipes/second_derivatives.h"
 #include "autograd/recipes/softmax.h"

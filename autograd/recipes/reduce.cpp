@@ -5,8 +5,12 @@
 #include <cmath>
 
 #include "ashlar/ad.h"
+#include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
+#include "ashlar/var_arithmetic.h"
+#include "autograd/composition.h"
 #include "autograd/recipes/extremum.h"
+#include "autograd/recipes/values.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
@@ -65,51 +69,64 @@ T mean_grad(const T& dy, const Shape& axes, bool keepdim, const Shape& shape) {
 namespace {
 
 /// 16-bit tensors in f32, in which the products of a gradient aren't rounded before they cancel.
-Tensor in_arithmetic(const Tensor& x) {
+template <class T>
+T in_arithmetic(const T& x) {
   return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? x.to(DType::f32) : x;
 }
 
-Tensor number(double value, const Tensor& like) { return Tensor::full({}, value, like.dtype(), like.device()); }
+Tensor backwards(const Tensor& x, int64_t axis) { return x.flip(axis); }
+Var backwards(const Var& x, int64_t axis) { return flip(x, {axis}); }
 
 }  // namespace
 
-Tensor var_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim, double correction) {
+template <class T>
+T var_grad(const T& dy, const T& x, const Shape& axes, bool keepdim, double correction) {
   const auto count = static_cast<double>(reduced_count(x.shape(), axes));
-  const Tensor values = in_arithmetic(x);
-  const Tensor mean = mul(sum(values, axes, true), number(1 / count, values));
-  const Tensor scaled = mul(in_arithmetic(dy), number(2 / std::max(count - correction, 0.0), values));
+  const T values = in_arithmetic(x);
+  const T mean = mul(sum(values, axes, true), number(1 / count, values));
+  const T scaled = mul(in_arithmetic(dy), number(2 / std::max(count - correction, 0.0), values));
   return mul(unreduce(scaled, axes, keepdim, x.shape()), sub(values, mean)).to(x.dtype());
 }
 
-Tensor std_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim,
-                double correction) {
-  const Tensor deviation = in_arithmetic(y), zero = number(0, deviation);
-  const Tensor half = div(in_arithmetic(dy), mul(deviation, number(2, deviation)));
-  const Tensor upstream = where(eq(deviation, zero), zero, half);
+template <class T>
+T std_grad(const T& dy, const T& x, const T& y, const Shape& axes, bool keepdim, double correction) {
+  const T deviation = in_arithmetic(y), zero = number(0, deviation);
+  const T half = div(in_arithmetic(dy), mul(deviation, number(2, deviation)));
+  const T upstream = where(eq(value_of(deviation), value_of(zero)), zero, half);
   return var_grad(upstream, in_arithmetic(x), axes, keepdim, correction).to(x.dtype());
 }
 
-Tensor norm_grad(const Tensor& dy, const Tensor& x, const Tensor& y, double p, const Shape& axes, bool keepdim) {
-  if (p == 0) return Tensor::zeros_like(x);
-  const Tensor values = in_arithmetic(x), zero = number(0, values), upstream = in_arithmetic(dy);
-  const auto over_x = [&](const Tensor& t) { return unreduce(t, axes, keepdim, x.shape()); };
+template <class T>
+T norm_grad(const T& dy, const T& x, const T& y, double p, const Shape& axes, bool keepdim) {
+  if (p == 0) return T(Tensor::zeros_like(value_of(x)));
+  const T values = in_arithmetic(x), zero = number(0, values), upstream = in_arithmetic(dy);
+  const auto over_x = [&](const T& t) { return unreduce(t, axes, keepdim, x.shape()); };
   if (p == 1) return mul(over_x(upstream), sign(values)).to(x.dtype());
   if (std::isinf(p)) {
     return mul(sign(values), max_grad(upstream, abs(values), in_arithmetic(y), axes, keepdim)).to(x.dtype());
   }
-  const Tensor total = over_x(in_arithmetic(y));
-  const Tensor ratio = div(abs(values), total);
-  const Tensor power = p == 2 ? ratio : pow(ratio, number(p - 1, values));
-  const Tensor slope = mul(over_x(upstream), mul(sign(values), power));
-  return where(eq(p < 1 ? values : total, zero), zero, slope).to(x.dtype());
+  // A norm of 0 is one of zeros, of which the quotient by anything else is 0, and has derivatives.
+  const T norm = in_arithmetic(y), one = number(1, values);
+  const T total = over_x(where(eq(value_of(norm), value_of(zero)), one, norm));
+  if (p == 2) return mul(over_x(upstream), div(values, total)).to(x.dtype());
+  const T power = pow(div(abs(values), total), number(p - 1, values));
+  const T slope = mul(over_x(upstream), mul(sign(values), power));
+  return (p < 1 ? where(eq(value_of(values), value_of(zero)), zero, slope) : slope).to(x.dtype());
 }
 
-Tensor logsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, const Shape& axes, bool keepdim) {
-  const Tensor total = unreduce(in_arithmetic(y), axes, keepdim, x.shape());
-  const Tensor share = exp(sub(in_arithmetic(x), total));
+template <class T>
+T logsumexp_grad(const T& dy, const T& x, const T& y, const Shape& axes, bool keepdim) {
+  const T total = unreduce(in_arithmetic(y), axes, keepdim, x.shape());
+  const T share = exp(sub(in_arithmetic(x), total));
   return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), share).to(x.dtype());
 }
 
+template <class T>
+T cumsum_grad(const T& dy, int64_t axis) {
+  return dy.rank() == 0 ? dy : backwards(cumsum(backwards(dy, axis), axis), axis);
+}
+
+template <>
 Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keepdim) {
   const Tensor values = in_arithmetic(x);
   const Tensor is_zero = equal(values, number(0, values));
@@ -120,10 +137,7 @@ Tensor prod_grad(const Tensor& dy, const Tensor& x, const Shape& axes, bool keep
   return mul(unreduce(in_arithmetic(dy), axes, keepdim, x.shape()), mul(counts, others)).to(x.dtype());
 }
 
-Tensor cumsum_grad(const Tensor& dy, int64_t axis) {
-  return dy.rank() == 0 ? dy : cumsum(dy.flip(axis), axis).flip(axis);
-}
-
+template <>
 Tensor cumprod_grad(const Tensor& dy, const Tensor& x, int64_t axis) {
   if (x.rank() == 0) return dy;
   const Tensor values = in_arithmetic(x), upstream = in_arithmetic(dy), zero = number(0, values),
@@ -137,11 +151,72 @@ Tensor cumprod_grad(const Tensor& dy, const Tensor& x, int64_t axis) {
   return where(is_before, before, where(is_first, at_first, zero)).to(x.dtype());
 }
 
+namespace {
+
+Var ones(Shape shape, int axis, int64_t size, const Var& like) {
+  shape[axis] = size;
+  return Var(Tensor::ones(shape, like.dtype(), like.device()));
+}
+
+/// Π along `axis`, which is left with one element.
+Var product(Var x, int axis) {
+  while (x.size(axis) > 1) {
+    const int64_t half = x.size(axis) / 2;
+    const Var pairs = mul(x.slice(axis, 0, half), x.slice(axis, half, 2 * half));
+    x = x.size(axis) % 2 == 0 ? pairs : cat({pairs, x.slice(axis, 2 * half)}, axis);
+  }
+  return x;
+}
+
+/// Running products: after each round each element is that of twice as many (Hillis & Steele 1986).
+Var running_product(Var x, int axis) {
+  const int64_t size = x.size(axis);
+  for (int64_t step = 1; step < size; step *= 2) {
+    x = mul(x, cat({ones(x.shape(), axis, step, x), x.slice(axis, 0, size - step)}, axis));
+  }
+  return x;
+}
+
+}  // namespace
+
+template <>
+Var prod_grad(const Var& dy, const Var& x, const Shape& axes, bool) {
+  const auto reduced = reduced_axes("prod", x.shape(), axes);
+  const auto forward = [&](const std::vector<Var>& inputs) {
+    Var y = in_arithmetic(inputs[0]);
+    for (int i = 0; i < x.rank(); i++) {
+      if (reduced[static_cast<size_t>(i)]) y = x.size(i) == 0 ? ones(y.shape(), i, 1, y) : product(y, i);
+    }
+    return std::vector<Var>{y.reshape(dy.shape()).to(x.dtype())};
+  };
+  return gradients_of_composition(forward, {x}, {dy}, Needs(1))[0];
+}
+
+template <>
+Var cumprod_grad(const Var& dy, const Var& x, int64_t axis) {
+  if (x.rank() == 0) return dy;
+  const int along = normalize_axis("cumprod", axis, x.rank());
+  const auto forward = [&](const std::vector<Var>& inputs) {
+    return std::vector<Var>{running_product(in_arithmetic(inputs[0]), along).to(x.dtype())};
+  };
+  return gradients_of_composition(forward, {x}, {dy}, Needs(1))[0];
+}
+
 template Tensor unreduce(const Tensor&, const Shape&, bool, const Shape&);
 template Var unreduce(const Var&, const Shape&, bool, const Shape&);
 template Tensor sum_grad(const Tensor&, const Shape&, bool, const Shape&);
 template Var sum_grad(const Var&, const Shape&, bool, const Shape&);
 template Tensor mean_grad(const Tensor&, const Shape&, bool, const Shape&);
 template Var mean_grad(const Var&, const Shape&, bool, const Shape&);
+template Tensor var_grad(const Tensor&, const Tensor&, const Shape&, bool, double);
+template Var var_grad(const Var&, const Var&, const Shape&, bool, double);
+template Tensor std_grad(const Tensor&, const Tensor&, const Tensor&, const Shape&, bool, double);
+template Var std_grad(const Var&, const Var&, const Var&, const Shape&, bool, double);
+template Tensor norm_grad(const Tensor&, const Tensor&, const Tensor&, double, const Shape&, bool);
+template Var norm_grad(const Var&, const Var&, const Var&, double, const Shape&, bool);
+template Tensor logsumexp_grad(const Tensor&, const Tensor&, const Tensor&, const Shape&, bool);
+template Var logsumexp_grad(const Var&, const Var&, const Var&, const Shape&, bool);
+template Tensor cumsum_grad(const Tensor&, int64_t);
+template Var cumsum_grad(const Var&, int64_t);
 
 }  // namespace ashlar::recipes

@@ -6,6 +6,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "ashlar/var_arithmetic.h"
 #include "autograd/autograd.h"
 #include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
@@ -244,7 +245,37 @@ TEST(Grad, TheLibrarysFunctionsAreDifferentiableThrice) {
       {"softmax", [](const Var& x) { return ad::softmax(x); }},
       {"log_softmax", [](const Var& x) { return ad::log_softmax(x); }},
       {"cross_entropy", [&](const Var& x) { return ad::cross_entropy(x, labels); }},
-      {"matmul", [](const Var& x) { return ad::matmul(x, x, {.activation = Activation::gelu}); }}};
+      {"matmul", [](const Var& x) { return ad::matmul(x, x, {.activation = Activation::gelu}); }},
+      {"gelu_tanh", ad::gelu_tanh},
+      {"mish", ad::mish},
+      {"hardswish", ad::hardswish},
+      {"selu", ad::selu},
+      {"softsign", ad::softsign},
+      {"elu", [](const Var& x) { return ad::elu(x, 0.5); }},
+      {"celu", [](const Var& x) { return ad::celu(x, 0.5); }},
+      {"softplus", [](const Var& x) { return ad::softplus(x, 2, 20); }},
+      {"lgamma", ad::lgamma},
+      {"digamma", ad::digamma},
+      {"var", [](const Var& x) { return ad::var(x, {1}); }},
+      {"std", [](const Var& x) { return ad::std(x, {1}); }},
+      {"norm", [](const Var& x) { return ad::norm(x, 3, {1}); }},
+      {"logsumexp", [](const Var& x) { return ad::logsumexp(x, {1}); }},
+      {"prod", [](const Var& x) { return ad::prod(x, {1}); }},
+      {"cumsum", [](const Var& x) { return ad::cumsum(x); }},
+      {"cumprod", [](const Var& x) { return ad::cumprod(x); }},
+      {"sort", [](const Var& x) { return ad::sort(x).values; }},
+      {"layer_norm", [](const Var& x) { return ad::layer_norm(x, {}, {}).y; }},
+      {"rms_norm", [](const Var& x) { return ad::rms_norm(x).y; }},
+      {"batch_norm", [](const Var& x) { return ad::batch_norm(x, {}, {}, {}, {}, true).y; }},
+      {"group_norm", [](const Var& x) { return ad::group_norm(x).y; }},
+      {"attention", [](const Var& x) { return ad::scaled_dot_product_attention(x, x, x).y; }},
+      {"gru_sequence",
+       [](const Var& x) {
+         const Var weight(Tensor::full({3, 1}, 0.5)), bias(Tensor::zeros({3}));
+         const Var steps = ad::cat({x, x, x}, 1).reshape({2, 2, 3});
+         return ad::gru_sequence(steps, x.slice(1, 0, 1), weight, bias);
+       }},
+      {"conv1d", [](const Var& x) { return ad::conv1d(x.unsqueeze(0), x.unsqueeze(0)); }}};
   for (const auto& [name, function] : functions) {
     const Var x(Tensor::from<float>({0.5f, 1, 2, 3}, {2, 2}), true);
     const Var squares = ad::mul(x, x);
@@ -253,6 +284,83 @@ TEST(Grad, TheLibrarysFunctionsAreDifferentiableThrice) {
       ASSERT_NO_THROW(y = ad::sum(grad({y}, {x}, {}, {.create_graph = true})[0])) << name << ", " << order;
     }
   }
+}
+
+// ---- gradients of a composition
+
+/// x² y by a kernel, let us say: its own gradient takes tensors alone, the one that is recorded is composed.
+Var square_times(const Var& x, const Var& y, int* composed = nullptr) {
+  const Tensor value = mul(mul(x.value(), x.value()), y.value());
+  return record("square_times", {x, y}, value,
+                [x_ = save_input(0, x), y_ = save_input(1, y), composed](const auto& pass) {
+                  using T = std::decay_t<decltype(pass.dy())>;
+                  const T x = pass.get(x_), y = pass.get(y_);
+                  if constexpr (std::is_same_v<T, Tensor>) {
+                    return pass.gradients(mul(pass.dy(), mul(affine(x, 2, 0), y)), mul(pass.dy(), mul(x, x)));
+                  } else {
+                    const auto forward = [composed](const std::vector<Var>& inputs) {
+                      if (composed != nullptr) ++*composed;
+                      return std::vector<Var>{ad::mul(ad::mul(inputs[0], inputs[0]), inputs[1])};
+                    };
+                    return gradients_of_composition(forward, {x, y}, {pass.dy()}, pass.needs());
+                  }
+                });
+}
+
+TEST(Composition, StandsForAKernelsGradient) {
+  const Var x = leaf({2, -3}), y = leaf({5, 7});
+  int composed = 0;
+  EXPECT_EQ(values_of(grad({ad::sum(square_times(x, y, &composed))}, {x})[0]), (Floats{20, -42}));
+  EXPECT_EQ(composed, 0) << "first gradients go their own way";
+  const std::vector<Var> first = grad({ad::sum(square_times(x, y, &composed))}, {x, y}, {}, {.create_graph = true});
+  EXPECT_EQ(composed, 1) << "once for all inputs";
+  EXPECT_EQ(values_of(first[0]), (Floats{20, -42}));
+  EXPECT_EQ(values_of(first[1]), (Floats{4, 9}));
+  const std::vector<Var> second = grad({ad::sum(first[0])}, {x, y}, {}, {.create_graph = true});
+  EXPECT_EQ(values_of(second[0]), (Floats{10, 14}));
+  EXPECT_EQ(values_of(second[1]), (Floats{4, -6}));
+  EXPECT_EQ(values_of(grad({ad::sum(second[0])}, {y})[0]), (Floats{2, 2})) << "and on and on";
+}
+
+TEST(Composition, ReachesWhatInputsWereComputedFrom) {
+  const Var x = leaf({2, -3});
+  const Var squares = ad::mul(x, x);
+  const Var first = grad({ad::sum(square_times(squares, x))}, {x}, {}, {.create_graph = true})[0];  // 5 x⁴
+  EXPECT_EQ(values_of(first), (Floats{80, 405}));
+  EXPECT_EQ(values_of(grad({ad::sum(first)}, {x})[0]), (Floats{160, -540}));
+}
+
+// A thousand of them on top of each other: each walks over itself alone.
+TEST(Composition, IsNotWalkedBeyondItsInputs) {
+  constexpr int kDepth = 1000;
+  const Var x = leaf({1}), one(Tensor::ones({1}));
+  Var y = x;
+  int composed = 0;
+  for (int i = 0; i < kDepth; i++) y = ad::affine(square_times(y, one, &composed), 0.5, 0.5);  // 1 is a fixed point
+  const Var first = grad({y}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(composed, kDepth);
+  EXPECT_EQ(values_of(first), (Floats{1}));
+}
+
+TEST(Composition, AsksOnlyForWhatIsNeeded) {
+  const Var x = leaf({2, -3}), y(Tensor::from<float>({5, 7}, {2}));
+  const Var first = grad({ad::sum(square_times(x, y))}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(grad({ad::sum(first)}, {x})[0]), (Floats{10, 14}));
+  const auto forward = [](const std::vector<Var>& inputs) { return std::vector<Var>{ad::mul(inputs[0], inputs[0])}; };
+  const std::vector<Var> unused =
+      gradients_of_composition(forward, {x, leaf({1, 1})}, {Var(Tensor::ones({2}))}, Needs(3));
+  EXPECT_EQ(values_of(unused[0]), (Floats{4, -6}));
+  EXPECT_FALSE(unused[1].defined());
+  EXPECT_FALSE(gradients_of_composition(forward, {x}, {Var()}, Needs(1))[0].defined()) << "nothing came back";
+}
+
+// A norm of zeros and what sums to nothing: the derivatives that there are, and no NaN for a penalty to choke on.
+TEST(Grad, ANormOfZerosHasFiniteSecondGradients) {
+  const Var x(Tensor::from<float>({0, 0, 3, 4}, {2, 2}), true);
+  const Var first = grad({ad::sum(ad::norm(x, 2, {1}))}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(values_of(first), (Floats{0, 0, 0.6f, 0.8f}));
+  const Floats second = values_of(grad({ad::sum(ad::mul(first, first))}, {x})[0]);
+  for (const float slope : second) EXPECT_NEAR(slope, 0, 1e-6);  // |∇norm| is 1 whatever x
 }
 
 TEST(Grad, ComparisonsAreConstants) {

@@ -149,7 +149,8 @@ class SecondGradients {
  public:
   SecondGradients(const Case& item, Device device) : item_(item), device_(device) {}
 
-  std::string check(const GradientCheck& how) {
+  SecondCheck check(const GradientCheck& how) {
+    using Outcome = SecondCheck::Outcome;
     const uint64_t seed = seed_of(item_.kernel + "/" + item_.name);
     for (size_t i = 0; i < item_.inputs.size(); ++i) {
       Made made = make(item_.inputs[i], DType::f32, device_, seed + i);
@@ -159,10 +160,10 @@ class SecondGradients {
       directions_.push_back({hosts_[i].shape,
                              draw({.low = 0.25, .high = 1}, hosts_[i].shape.numel(), DType::f32, ~(seed + i)),
                              DType::f32});
-      if (hosts_[i].shape.numel() > kLargestForSecond) return {};
+      if (hosts_[i].shape.numel() > kLargestForSecond) return {Outcome::too_large, {}};
     }
     const Var y = item_.differentiable(inputs_);
-    if (y.numel() > kLargestForSecond) return {};
+    if (y.numel() > kLargestForSecond) return {Outcome::too_large, {}};
     weights_ = {y.shape(), draw({.low = 0.25, .high = 1}, y.numel(), y.dtype(), ~seed), y.dtype()};
     const Var weights(upload(weights_, device_), true);
 
@@ -185,8 +186,8 @@ class SecondGradients {
       if (second[i].defined()) got = download(second[i].value());
       compare_input(index, got, std::min(how.samples, kSecondSamples), seed, report);
     }
-    if (wrong_ == 0) return {};
-    return std::to_string(wrong_) + " elements of second gradients are wrong:" + report;
+    if (wrong_ == 0) return {Outcome::agrees, {}};
+    return {Outcome::differs, std::to_string(wrong_) + " elements of second gradients are wrong:" + report};
   }
 
  private:
@@ -275,27 +276,30 @@ class SecondGradients {
   int wrong_ = 0;
 };
 
-// What can't be differentiated twice has to say so; whether it could be is its author's business.
-std::string check_second_gradients(const Case& item, Device device, const GradientCheck& how) {
+}  // namespace
+
+SecondCheck check_second_gradient(const Case& item, Device device, const GradientCheck& how) {
   try {
     return SecondGradients(item, device).check(how);
   } catch (const AutogradError& error) {
     const std::string_view message = error.what();
     for (const char* once : {"got gradients of gradients through ", "got a gradient through "}) {
-      if (message.find(once) != std::string_view::npos) return {};
+      if (message.find(once) != std::string_view::npos) {
+        return {SecondCheck::Outcome::refused, std::string(message)};
+      }
     }
     throw;
   }
 }
-
-}  // namespace
 
 std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how) {
   return with_guard_bands([&] {
     std::string report = check_differences(item, dtype, device, how);
     // 16-bit results of several kernels leave differences of differences too few digits.
     if (report.empty() && dtype == DType::f32 && how.twice) {
-      report = check_second_gradients(item, device, how);
+      // What can't be differentiated twice has to say so; whether it could be is its author's business.
+      const SecondCheck second = check_second_gradient(item, device, how);
+      if (second.outcome == SecondCheck::Outcome::differs) report = second.report;
     }
     return report;
   });

@@ -17,11 +17,28 @@ struct GradientCheck {
   bool twice = true;
 };
 
+/// How a case's gradients of gradients compare.
+struct SecondCheck {
+  enum class Outcome : uint8_t {
+    agrees,
+    differs,
+    refused,    ///< an AutogradError says that there are none
+    too_large,  ///< nothing was compared
+  };
+  Outcome outcome;
+  std::string report;  ///< what differs, or the error's message
+};
+
+/// Runs the case's recording function in f32 with weights w and create_graph, and compares the gradients of Σ v · dL/dx
+/// by x and by w, at all elements or a sample of them, with differences of the case's reference in double; where
+/// there's no kink.
+SecondCheck check_second_gradient(const Case& item, Device device, const GradientCheck& how = {});
+
 /// Runs the case's recording function, seeds backward() with random weights w, and compares each differentiated
 /// input's gradient with (L(x + h) − L(x − h)) / 2h, L = Σ w · reference(x), at all elements or a sample of them. At a
 /// kink (relu at 0, a tie of max) every slope between the ones on both sides will do. In f32, for tensors of up to 8192
-/// elements, the gradients of Σ v · dL/dx by x and by w are compared likewise, where there's no kink and the function
-/// can be differentiated twice. Empty when they agree, else a report.
+/// elements, gradients of gradients are compared likewise, where the function can be differentiated twice. Empty when
+/// they agree, else a report.
 std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how = {});
 
 }  // namespace ashlar::conformance

@@ -1,0 +1,117 @@
+// Gradients of gradients of every operator that has a recording function: on the conformance run's cases, against
+// differences of their references in double. An operator is differentiated twice by a case of its own or on the way of
+// another's (mish_grad by mish), or it stands below with the reason why it isn't.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autograd/grad.h"
+#include "autograd/node.h"
+#include "autograd/recorded.h"
+#include "tests/conformance/cases/cases.h"
+#include "tests/conformance/gradient.h"
+#include "tests/conformance/inputs.h"
+
+namespace ashlar {
+namespace {
+
+using conformance::Case;
+using conformance::SecondCheck;
+
+struct Without {
+  const char* reason;
+  std::vector<std::string> operators;
+};
+
+const std::vector<Without>& without_second_derivatives() {
+  static const std::vector<Without> lists{
+      {"truth values, whole numbers and counts have no derivatives",
+       {"isnan", "isinf", "isfinite", "logical_not", "eq", "ne", "lt", "le", "logical_and", "logical_or", "logical_xor",
+        "any", "all", "argmax", "argmin", "count_nonzero", "nonzero", "argsort", "histc"}},
+      {"constant between jumps: recorded as such", {"floor", "ceil", "round", "trunc", "sign", "equal", "bernoulli"}},
+      {"a gradient in one kernel, of Tensors: under create_graph the operator's gradient is composed instead",
+       {"attention_query_grad", "attention_key_grad", "attention_value_grad", "gru_sequence_grad", "lstm_sequence_grad",
+        "layer_norm_grad", "rms_norm_grad", "norm_weight_sums", "swiglu_grad", "geglu_grad"}},
+      {"a pass of an operator that has them",
+       {"var_parts", "var_last", "logsumexp_parts", "logsumexp_last", "compensated_sum_parts", "compensated_sum_last"}},
+  };
+  return lists;
+}
+
+constexpr int64_t kLargest = 700;  // elements: what is larger, the conformance run checks
+
+bool has_small_gradient(const Case& item) {
+  const auto has_f32 = [](const std::vector<DType>& dtypes) {
+    return std::ranges::find(dtypes, DType::f32) != dtypes.end();
+  };
+  int64_t elements = 0;
+  for (const conformance::Input& input : item.inputs) elements += input.shape.numel();
+  return item.differentiable && has_f32(item.dtypes) && has_f32(item.gradient_dtypes) && elements <= kLargest;
+}
+
+/// The operations that the gradients of the case's gradients go through.
+void collect_operations(const Case& item, std::set<std::string>& operations) {
+  std::vector<Var> inputs, wanted;
+  for (size_t i = 0; i < item.inputs.size(); i++) {
+    const bool is_wanted = std::ranges::find(item.differentiated, static_cast<int>(i)) != item.differentiated.end();
+    inputs.emplace_back(conformance::make(item.inputs[i], DType::f32, Device::cpu(), i).tensor, is_wanted);
+    if (is_wanted) wanted.push_back(inputs.back());
+  }
+  const Var y = item.differentiable(inputs);
+  const Var seed(Tensor::ones(y.shape(), y.dtype()), true);
+  std::vector<const Node*> pending;
+  std::set<const Node*> seen;
+  const auto discover = [&](const Node* node) {
+    if (node != nullptr && seen.insert(node).second) pending.push_back(node);
+  };
+  const std::vector<Var> first = grad({y}, wanted, {seed}, {.create_graph = true, .allow_unused = true});
+  for (const Var& slope : first) {
+    if (slope.defined()) discover(slope.state()->node.get());
+  }
+  while (!pending.empty()) {
+    const Node* node = pending.back();
+    pending.pop_back();
+    operations.insert(node->operation());
+    for (const Node::Edge& edge : node->edges()) discover(edge.node.get());
+  }
+}
+
+TEST(SecondGradients, OfEveryOperatorOrAReason) {
+  conformance::add_all_cases();
+  std::set<std::string> twice;
+  for (const Case& item : conformance::cases()) {
+    if (!has_small_gradient(item)) continue;
+    SCOPED_TRACE(item.kernel + "/" + item.name);
+    const SecondCheck check = conformance::check_second_gradient(item, Device::cpu());
+    EXPECT_EQ(check.report, "");
+    if (check.outcome != SecondCheck::Outcome::agrees) continue;
+    twice.insert(item.kernel);
+    collect_operations(item, twice);
+  }
+  std::map<std::string, const char*> reasons;
+  for (const Without& list : without_second_derivatives()) {
+    for (const std::string& name : list.operators) {
+      EXPECT_TRUE(reasons.emplace(name, list.reason).second) << name << " stands in the lists twice";
+    }
+  }
+  size_t recorded = 0;
+  for (const RecordedOperator& one : all_recorded()) {
+    const std::string name = one.kernel->name;
+    recorded++;
+    EXPECT_NE(twice.contains(name), reasons.contains(name))
+        << name
+        << (twice.contains(name) ? " has second derivatives and stands in the lists of those without: take it out"
+                                 : " is differentiated twice by no case: give it one (tests/conformance/cases), "
+                                   "and a gradient that Vars can be given, or a reason above");
+    reasons.erase(name);
+  }
+  for (const auto& [name, reason] : reasons) ADD_FAILURE() << name << ", without second derivatives, is no operator";
+  EXPECT_GT(recorded, 200u);
+}
+
+}  // namespace
+}  // namespace ashlar

@@ -17,9 +17,9 @@
 
 #include "ashlar/ops.h"
 #include "nn/data/data_loader.h"
-#include "nn/data/mnist.h"
 #include "nn/data/file.h"
 #include "nn/data/loader.h"
+#include "nn/data/mnist.h"
 #include "nn/hybrid/hybrid_trainer.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "nn/data/mnist.h"
 #include "nn/data/loader.h"
+#include "nn/data/mnist.h"
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
 #include "nn/trainer/meter.h"

@@ -136,13 +136,14 @@ TEST(TransformedDataset, ASampleDependsOnSeedEpochAndIndexOnly) {
 }
 
 TEST(TransformedDataset, TransformsDrawOneAfterTheOther) {
-  // Were both to draw the same, either none or all of four flips would come.
+  // Were both flips to draw the same, the second would undo the first.
   const TensorDataset plain({Tensor::arange(2).broadcast_to({64, 2}).contiguous()});
   const TransformedDataset once(plain, {{RandomHorizontalFlip()}});
-  const TransformedDataset twice(once, {{RandomHorizontalFlip(), RandomHorizontalFlip()}});
+  const TransformedDataset twice(plain, {{RandomHorizontalFlip(), RandomHorizontalFlip()}});
+  const TransformedDataset nested(once, {{RandomHorizontalFlip()}});
   std::vector<int64_t> indices(64);
   std::iota(indices.begin(), indices.end(), 0);
-  for (const Dataset* data : {static_cast<const Dataset*>(&once), static_cast<const Dataset*>(&twice)}) {
+  for (const TransformedDataset* data : {&once, &twice, &nested}) {
     const Tensor batch = data->batch(indices, Dataset::Draw(1, 0))[0];
     const auto turned = batch.select(1, 0).sum().item();
     EXPECT_GT(turned, 16);

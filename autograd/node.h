@@ -95,11 +95,11 @@ class Pass {
     if (!dy.defined()) dy = zeros(output);
     return dy;
   }
-  int output_count() const { return static_cast<int>(dys_.size()); }
   bool has(int output) const { return dys_[static_cast<size_t>(output)].defined(); }
   bool needs(int input) const { return needs_(input); }
   Needs needs() const { return needs_; }
   const char* operation() const;
+  int output_count() const { return static_cast<int>(dys_.size()); }
 
   /// A saved tensor: `const Tensor&`, or a Var with the history of the input or output that was saved. Throws
   /// AutogradError when it was written in place since.

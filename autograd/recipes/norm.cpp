@@ -43,22 +43,25 @@ Var through(const Normalised& n, const Var& g) {
   return mul(n.rstd, n.is_centred ? sub(sloped, mean(g, n.axes, true)) : sloped);
 }
 
-/// dx and dweight of a normalisation of rows along `axis`, in f32.
-struct OfRows {
-  Var dy, z, dx;
+/// Rows along `axis`, normalised in f32.
+struct Rows {
+  Var dy;
+  Shape column;  ///< a weight's, beside them
+  Normalised of;
 
-  OfRows(const Var& upstream, const Var& x, const Var& weight, bool is_centred, double eps, int64_t axis) {
+  Rows(const Var& upstream, const Var& x, bool is_centred, double eps, int64_t axis) {
     const Shape wide = x.rank() == 0 ? Shape{1} : x.shape();
     const int along = normalize_reduced_axis("layer_norm", axis, wide.rank());
-    Shape column = Shape::filled(wide.rank(), 1);
+    column = Shape::filled(wide.rank(), 1);
     column[along] = wide[along];
     dy = upstream.to(DType::f32).reshape(wide);
-    const Normalised rows = normalised(x.to(DType::f32).reshape(wide), {along}, is_centred, eps);
-    z = rows.z;
-    dx = through(rows, weight.defined() ? mul(dy, weight.to(DType::f32).reshape(column)) : dy);
-    dx = dx.reshape(x.shape()).to(x.dtype());
+    of = normalised(x.to(DType::f32).reshape(wide), {along}, is_centred, eps);
   }
-  Var dweight(int64_t axis, DType dtype) const { return sum_to_axis(mul(dy, z), axis).to(dtype); }
+  Var dx(const Var& x, const Var& weight) const {
+    const Var g = weight.defined() ? mul(dy, weight.to(DType::f32).reshape(column)) : dy;
+    return through(of, g).reshape(x.shape()).to(x.dtype());
+  }
+  Var dweight(const Var& x, int64_t axis) const { return sum_to_axis(mul(dy, of.z), axis).to(x.dtype()); }
 };
 
 Var no_gradient(const Var& x) { return Var(Tensor::zeros_like(x.value())); }
@@ -74,7 +77,7 @@ Tensor layer_norm_input_grad(const Tensor& dy, const Tensor& x, const Tensor& me
 template <>
 Var layer_norm_input_grad(const Var& dy, const Var& x, const Var&, const Var&, const Var& weight, double eps,
                           int64_t axis) {
-  return x.numel() == 0 ? no_gradient(x) : OfRows(dy, x, weight, true, eps, axis).dx;
+  return x.numel() == 0 ? no_gradient(x) : Rows(dy, x, true, eps, axis).dx(x, weight);
 }
 
 template <>
@@ -85,7 +88,7 @@ Tensor layer_norm_weight_grad(const Tensor& dy, const Tensor& x, const Tensor& m
 template <>
 Var layer_norm_weight_grad(const Var& dy, const Var& x, const Var&, const Var&, double eps, int64_t axis) {
   if (x.numel() == 0) return no_gradient({x.rank() == 0 ? 1 : x.size(axis)}, x);
-  return OfRows(dy, x, Var(), true, eps, axis).dweight(axis, x.dtype());
+  return Rows(dy, x, true, eps, axis).dweight(x, axis);
 }
 
 template <>
@@ -95,7 +98,7 @@ Tensor rms_norm_input_grad(const Tensor& dy, const Tensor& x, const Tensor& rstd
 }
 template <>
 Var rms_norm_input_grad(const Var& dy, const Var& x, const Var&, const Var& weight, double eps, int64_t axis) {
-  return x.numel() == 0 ? no_gradient(x) : OfRows(dy, x, weight, false, eps, axis).dx;
+  return x.numel() == 0 ? no_gradient(x) : Rows(dy, x, false, eps, axis).dx(x, weight);
 }
 
 template <>
@@ -105,7 +108,7 @@ Tensor rms_norm_weight_grad(const Tensor& dy, const Tensor& x, const Tensor& rst
 template <>
 Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, int64_t axis) {
   if (x.numel() == 0) return no_gradient({x.rank() == 0 ? 1 : x.size(axis)}, x);
-  return OfRows(dy, x, Var(), false, eps, axis).dweight(axis, x.dtype());
+  return Rows(dy, x, false, eps, axis).dweight(x, axis);
 }
 
 namespace {

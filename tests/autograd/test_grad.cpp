@@ -1,6 +1,7 @@
 // grad(): gradients as results, gradients of gradients, and operations with several outputs.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "ashlar/var_arithmetic.h"
 #include "autograd/autograd.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/random.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar {
@@ -352,6 +354,26 @@ TEST(Composition, AsksOnlyForWhatIsNeeded) {
   EXPECT_EQ(values_of(unused[0]), (Floats{4, -6}));
   EXPECT_FALSE(unused[1].defined());
   EXPECT_FALSE(gradients_of_composition(forward, {x}, {Var()}, Needs(1))[0].defined()) << "nothing came back";
+}
+
+// More steps than one operation takes Vars.
+TEST(Composition, OfALongSequenceIsTheKernelsGradient) {
+  for (const bool reverse : {false, true}) {
+    Random random(6);
+    const auto leaf_of = [&](const Shape& shape) { return Var(Tensor::randn(shape, random), true); };
+    const Var x = leaf_of({130, 2, 8}), h = leaf_of({2, 2}), c = leaf_of({2, 2});
+    const Var weight = leaf_of({8, 2}), bias = leaf_of({8});
+    const ad::LstmSequenceResult y = ad::lstm_sequence(x, h, c, weight, bias, reverse);
+    const Var loss = ad::add(ad::sum(ad::mul(y.y, y.y)), ad::sum(ad::tanh(y.cells)));
+    const std::vector<Var> inputs{x, h, c, weight, bias};
+    const std::vector<Var> composed = grad({loss}, inputs, {}, {.create_graph = true}), kernels = grad({loss}, inputs);
+    for (size_t i = 0; i < inputs.size(); i++) {
+      const Floats got = values_of(composed[i]), wanted = values_of(kernels[i]);
+      for (size_t j = 0; j < got.size(); j++) {
+        ASSERT_NEAR(got[j], wanted[j], 1e-4 * (1 + std::abs(wanted[j]))) << "input " << i << ", element " << j;
+      }
+    }
+  }
 }
 
 // A norm of zeros and what sums to nothing: the derivatives that there are, and no NaN for a penalty to choke on.

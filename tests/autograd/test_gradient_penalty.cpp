@@ -14,6 +14,7 @@
 #include "nn/modules/recurrent.h"
 #include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
+#include "runtime/graph/graph.h"
 
 namespace ashlar {
 namespace {
@@ -68,6 +69,31 @@ TEST(GradientPenalty, TrainsACriticAndAGenerator) {
   const Var x(lerp(real, made, Tensor::rand({256, 1}, random)), true);
   const Var slope = grad({ad::sum(critic.forward(x))}, {x})[0];
   EXPECT_NEAR(ad::mean(ad::norm(slope, 2, {1})).item(), 1, 0.35);
+}
+
+// Nothing on the way of a composed gradient reads elements on the host or copies from it.
+TEST(GradientPenalty, IsCapturedIntoAGraph) {
+  Random random(4);
+  const Var weight(Tensor::randn({6, 6}, random), true), recurrent(Tensor::randn({6, 2}, random), true);
+  const Tensor points = Tensor::randn({3, 2, 6}, random);
+  const Var bias(Tensor::zeros({6})), state(Tensor::zeros({2, 2})), none;
+  const auto penalty = [&] {
+    const Var x(points, true);
+    Var y = ad::mish(ad::layer_norm(ad::matmul(x, weight), none, none).y);
+    y = ad::batch_norm(y.permute({1, 2, 0}), none, none, none, none, true).y.permute({2, 0, 1});
+    y = ad::gru_sequence(y, state, recurrent, bias);
+    const Var total = ad::sum(ad::cumprod(y, 0)) + ad::sum(ad::logsumexp(y, {0})) + ad::sum(ad::std(y, {0}));
+    const Var slope = grad({total}, {x}, {}, {.create_graph = true})[0];
+    return grad({ad::norm(slope, 2)}, {weight, recurrent});
+  };
+  const std::vector<Var> wanted = penalty();
+  std::vector<Var> got;
+  const Graph graph = capture(Device::cpu(), [&] { got = penalty(); });
+  graph.replay();
+  for (size_t i = 0; i < wanted.size(); i++) {
+    EXPECT_EQ(got[i].value().to_vector<float>(), wanted[i].value().to_vector<float>()) << i;
+  }
+  EXPECT_NE(wanted[0].value().to_vector<float>(), std::vector<float>(36)) << "or nothing was compared";
 }
 
 // Of a recurrent network's loss by its parameters: against differences of the gradient.

@@ -44,31 +44,39 @@ const std::vector<Without>& without_second_derivatives() {
 
 constexpr int64_t kLargest = 700;  // elements: what is larger, the conformance run checks
 
-bool has_small_gradient(const Case& item) {
-  const auto has_f32 = [](const std::vector<DType>& dtypes) {
-    return std::ranges::find(dtypes, DType::f32) != dtypes.end();
+bool has_small_gradient(const Case& item, DType dtype) {
+  const auto has = [dtype](const std::vector<DType>& dtypes) {
+    return std::ranges::find(dtypes, dtype) != dtypes.end();
   };
   int64_t elements = 0;
   for (const conformance::Input& input : item.inputs) elements += input.shape.numel();
-  return item.differentiable && has_f32(item.dtypes) && has_f32(item.gradient_dtypes) && elements <= kLargest;
+  return item.differentiable && has(item.dtypes) && has(item.gradient_dtypes) && elements <= kLargest;
 }
 
-/// The operations that the gradients of the case's gradients go through.
-void collect_operations(const Case& item, std::set<std::string>& operations) {
+struct Recorded {
+  std::vector<Var> inputs, first;  ///< those that are differentiated, and their gradients with create_graph
+};
+
+Recorded recorded(const Case& item, DType dtype) {
   std::vector<Var> inputs, wanted;
   for (size_t i = 0; i < item.inputs.size(); i++) {
     const bool is_wanted = std::ranges::find(item.differentiated, static_cast<int>(i)) != item.differentiated.end();
-    inputs.emplace_back(conformance::make(item.inputs[i], DType::f32, Device::cpu(), i).tensor, is_wanted);
+    inputs.emplace_back(conformance::make(item.inputs[i], dtype, Device::cpu(), i).tensor, is_wanted);
     if (is_wanted) wanted.push_back(inputs.back());
   }
   const Var y = item.differentiable(inputs);
   const Var seed(Tensor::ones(y.shape(), y.dtype()), true);
+  return {wanted, grad({y}, wanted, {seed}, {.create_graph = true, .allow_unused = true})};
+}
+
+/// The operations that the gradients of the case's gradients go through.
+void collect_operations(const Case& item, std::set<std::string>& operations) {
+  const std::vector<Var> first = recorded(item, DType::f32).first;
   std::vector<const Node*> pending;
   std::set<const Node*> seen;
   const auto discover = [&](const Node* node) {
     if (node != nullptr && seen.insert(node).second) pending.push_back(node);
   };
-  const std::vector<Var> first = grad({y}, wanted, {seed}, {.create_graph = true, .allow_unused = true});
   for (const Var& slope : first) {
     if (slope.defined()) discover(slope.state()->node.get());
   }
@@ -80,11 +88,16 @@ void collect_operations(const Case& item, std::set<std::string>& operations) {
   }
 }
 
+const std::vector<Case>& all_cases() {
+  static const bool added = (conformance::add_all_cases(), true);
+  static_cast<void>(added);
+  return conformance::cases();
+}
+
 TEST(SecondGradients, OfEveryOperatorOrAReason) {
-  conformance::add_all_cases();
   std::set<std::string> twice;
-  for (const Case& item : conformance::cases()) {
-    if (!has_small_gradient(item)) continue;
+  for (const Case& item : all_cases()) {
+    if (!has_small_gradient(item, DType::f32)) continue;
     SCOPED_TRACE(item.kernel + "/" + item.name);
     const SecondCheck check = conformance::check_second_gradient(item, Device::cpu());
     EXPECT_EQ(check.report, "");
@@ -111,6 +124,31 @@ TEST(SecondGradients, OfEveryOperatorOrAReason) {
   }
   for (const auto& [name, reason] : reasons) ADD_FAILURE() << name << ", without second derivatives, is no operator";
   EXPECT_GT(recorded, 200u);
+}
+
+// In 16 bits each gradient has its input's dtype, whatever its arithmetic was in.
+TEST(SecondGradients, OfSixteenBitsHaveTheirDtype) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Case& item : all_cases()) {
+      if (!has_small_gradient(item, dtype)) continue;
+      SCOPED_TRACE(item.kernel + "/" + item.name + " in " + std::string(name_of(dtype)));
+      try {
+        const Recorded one = recorded(item, dtype);
+        std::vector<Var> slopes, seeds;
+        for (const Var& slope : one.first) {
+          if (!slope.defined()) continue;
+          slopes.push_back(slope);
+          seeds.emplace_back(Tensor::ones(slope.shape(), slope.dtype()));
+        }
+        const std::vector<Var> second = grad(slopes, one.inputs, seeds, {.allow_unused = true});
+        for (size_t i = 0; i < second.size(); i++) {
+          EXPECT_TRUE(!second[i].defined() || second[i].dtype() == one.inputs[i].dtype()) << second[i].value().str();
+        }
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
+    }
+  }
 }
 
 }  // namespace

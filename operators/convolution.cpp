@@ -18,18 +18,19 @@ namespace ashlar {
 namespace {
 
 const KernelKey kF32{.elements = {DType::f32}};
-// The CPU's vectors reach so far beyond the last output.
+// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more.
 constexpr int64_t kSlack = 128;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 /// x[a, b, h, w] with its border, rows and columns that are read together side by side: [phases, a, b, rows, columns].
 struct Frame {
-  Tensor elements;  ///< all of them, and kSlack more
+  Tensor elements;  ///< all of them, and slack() more
   Pair strides;     ///< of the convolution that reads it
   int64_t a = 0, b = 0, rows = 0, columns = 0;
 
   int64_t plane() const { return rows * columns; }
   int64_t phase_step() const { return a * b * plane(); }
+  int64_t slack(Device device) const { return kSlack + (device.kind == DeviceKind::cpu ? plane() : 0); }
 };
 
 /// The frame that outputs of this size read. `reads_beyond`: zeros behind it will be read, too.
@@ -46,8 +47,9 @@ Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool 
     frame.elements = x.reshape({x.numel()});
     return frame;
   }
-  const Tensor all = Tensor::empty({size + kSlack}, DType::f32, x.device());
-  all.slice(0, size, size + kSlack).fill_(0);
+  const int64_t whole = size + frame.slack(x.device());
+  const Tensor all = Tensor::empty({whole}, DType::f32, x.device());
+  all.slice(0, size, whole).fill_(0);
   const Tensor out = all.slice(0, 0, size).reshape({phases, frame.a, frame.b, frame.rows, frame.columns});
   const std::array inputs{x};
   const std::array<Scalar, 4> scalars{window.stride[0], window.stride[1], window.padding[0], window.padding[1]};
@@ -78,7 +80,7 @@ Tensor convolved(const Frame& frame, const Tensor& offsets, const Tensor& weight
                                       frame.b / groups * frame.plane(),
                                       frame.columns,
                                       outputs[1],
-                                      (outputs[0] - 1) * frame.columns + outputs[1] + kSlack,
+                                      (outputs[0] - 1) * frame.columns + outputs[1] + frame.slack(weight.device()),
                                       int64_t{bias.defined()},
                                       low};
   // Images and groups stand along the third dimension of the grid, which CUDA limits.

@@ -1,6 +1,8 @@
 #include "nn/modules/recurrent.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "ashlar/ad.h"

@@ -323,13 +323,17 @@ Cases all_cases() {
   return cases;
 }
 
+/// The repository: where it was built, or where a program that was carried to another machine is run.
+std::filesystem::path repository() {
+  return std::filesystem::exists(ASHLAR_SOURCE_DIR) ? ASHLAR_SOURCE_DIR : std::filesystem::current_path();
+}
+
 /// The file's tensors by case and kind: "Linear" → "state" → ("weight", …).
 using Kinds = std::map<std::string, NamedTensors>;
 const std::map<std::string, Kinds>& torch_cases() {
   static const std::map<std::string, Kinds> all = [] {
     std::map<std::string, Kinds> cases;
-    const std::filesystem::path file =
-        std::filesystem::path(ASHLAR_SOURCE_DIR) / "tests/nn/torch/modules.safetensors.gz";
+    const std::filesystem::path file = repository() / "tests/nn/torch/modules.safetensors.gz";
     const std::vector<uint8_t> packed = testing::read_bytes(file);
     std::vector<uint8_t> bytes;
     GunzipStream(packed, file.string()).read(SIZE_MAX, bytes);
@@ -430,8 +434,7 @@ TEST(AgainstTorch, EveryModuleIsChecked) {
   checked.insert("InstanceNorm");  // InstanceNorm1d to 3d without a check of the rank
   const std::regex declaration(R"(\nclass (\w+)\s*:\s*public (\w+)<([^>]*)>)");
   int seen = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(ASHLAR_SOURCE_DIR) / "nn/modules")) {
+  for (const auto& entry : std::filesystem::directory_iterator(repository() / "nn/modules")) {
     if (entry.path().extension() != ".h") continue;
     std::ifstream in(entry.path());
     const std::string text{std::istreambuf_iterator<char>(in), {}};

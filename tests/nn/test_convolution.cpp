@@ -99,6 +99,25 @@ TEST_P(ConvolutionOnDevice, PaddingModesReadTheImage) {
   }
 }
 
+// Images of more rows than the CPU works on at once: of ones, an output counts the elements under its window.
+TEST_P(ConvolutionOnDevice, ImagesOfAnyHeightAreWhole) {
+  for (const int64_t side : {29, 32, 33, 56, 97, 300}) {
+    const Var x(Tensor::ones({2, 3, side, side}, DType::f32, device()), true);
+    const Var w(Tensor::ones({4, 3, 3, 3}, DType::f32, device()), true);
+    const Var y = ad::conv2d(x, w, {}, {1}, {1});
+    const std::vector<float> values = y.value().to_vector<float>();
+    const auto under = [side](int64_t at) { return at == 0 || at == side - 1 ? 2 : 3; };
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < y.numel(); i++) {
+      wrong += values[static_cast<size_t>(i)] != static_cast<float>(3 * under(i % side) * under(i / side % side));
+    }
+    EXPECT_EQ(wrong, 0) << side;
+    backward(ad::sum(y));
+    EXPECT_EQ(x.grad().select(0, 1).select(0, 2).select(0, side - 2).select(0, 1).item(), 4 * 9);
+    EXPECT_EQ(w.grad().select(0, 3).select(0, 1).select(0, 0).select(0, 1).item(), 2 * (side - 1) * side);
+  }
+}
+
 TEST(Convolution, NamesAndFirstValuesAreThoseOfPyTorch) {
   Conv2d module(4, 6, 3, {.groups = 2});
   const NamedVars named = module.named_parameters();

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains networks on real data. Each subcommand's --help has its options."};
   app.require_subcommand(1);
   std::function<int()> run;
-  for (const Program* program : {&kXor, &kMlp, &kCnn, &kVae, &kDcgan}) {
+  for (const Program* program : {&kXor, &kMlp, &kCnn, &kVae, &kDcgan, &kCharGru, &kCharTransformer}) {
     CLI::App* command = app.add_subcommand(program->name, program->description);
     command->callback([&run, chosen = program->add(*command)] { run = chosen; });
   }

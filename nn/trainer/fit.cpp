@@ -142,16 +142,17 @@ class Fit {
   }
 
   void show_progress() {
-    std::ostringstream figures;
+    std::ostringstream figures, more;
     figures.precision(4);
+    more.precision(4);
     figures << "loss " << session_.loss().item() / static_cast<double>(std::max<int64_t>(session_.first_batch(), 1));
     if (training_.metrics != nullptr) {
       const std::vector<std::string> names = training_.metrics->names();
       const std::vector<double> values = training_.metrics->read();
-      for (size_t i = 0; i < names.size(); i++) figures << "  " << names[i] << " " << values[i];
+      for (size_t i = 0; i < names.size(); i++) more << "  " << names[i] << " " << values[i];
     }
     figures << "  " << static_cast<int64_t>(session_.samples_per_second()) << " samples/s";
-    progress_->show(static_cast<int>(session_.epochs().size()) + 1, session_.first_batch(), figures.str());
+    progress_->show(static_cast<int>(session_.epochs().size()) + 1, session_.first_batch(), figures.str(), more.str());
   }
 
   /// A point of the loss within the epoch, where it's time.

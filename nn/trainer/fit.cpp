@@ -80,6 +80,8 @@ class Fit {
     DataLoader& data = training_.data;
     session_.start_epoch();
     update_.forget();  // between epochs the model may have changed
+    written_batches_ = session_.first_batch();
+    written_sum_ = session_.loss().defined() ? session_.loss().item() : 0;
     std::vector<Tensor> parts;
     int64_t waiting = 0;  // batches in `parts`
     while (std::optional<std::vector<Tensor>> batch = data.next()) {
@@ -92,6 +94,7 @@ class Fit {
       parts.clear();
       waiting = 0;
       session_.advance();
+      if (events_) write_update();
       if (progress_ && progress_->is_due()) show_progress();
       if (!is_last && !options_.checkpoint.empty() && ++unsaved_ >= options_.checkpoint_every) {
         unsaved_ = 0;
@@ -139,16 +142,29 @@ class Fit {
   }
 
   void show_progress() {
-    std::ostringstream figures;
+    std::ostringstream figures, more;
     figures.precision(4);
+    more.precision(4);
     figures << "loss " << session_.loss().item() / static_cast<double>(std::max<int64_t>(session_.first_batch(), 1));
     if (training_.metrics != nullptr) {
       const std::vector<std::string> names = training_.metrics->names();
       const std::vector<double> values = training_.metrics->read();
-      for (size_t i = 0; i < names.size(); i++) figures << "  " << names[i] << " " << values[i];
+      for (size_t i = 0; i < names.size(); i++) more << "  " << names[i] << " " << values[i];
     }
     figures << "  " << static_cast<int64_t>(session_.samples_per_second()) << " samples/s";
-    progress_->show(static_cast<int>(session_.epochs().size()) + 1, session_.first_batch(), figures.str());
+    progress_->show(static_cast<int>(session_.epochs().size()) + 1, session_.first_batch(), figures.str(), more.str());
+  }
+
+  /// A point of the loss within the epoch, where it's time.
+  void write_update() {
+    if (options_.events_every == 0 || ++unwritten_ < options_.events_every) return;
+    unwritten_ = 0;
+    const double sum = session_.loss().item();
+    const int64_t batches = session_.first_batch();
+    events_->write(training_.optimizer.steps(),
+                   {{"loss/update", (sum - written_sum_) / static_cast<double>(batches - written_batches_)}});
+    written_sum_ = sum;
+    written_batches_ = batches;
   }
 
   /// What is known after an epoch.
@@ -192,16 +208,20 @@ class Fit {
   std::optional<EventFile> events_;
   bool said_why_not_ = false;
   int64_t unsaved_ = 0;  // updates
+  int64_t unwritten_ = 0;
+  double written_sum_ = 0;  // of losses, and over so many batches of the epoch
+  int64_t written_batches_ = 0;
 };
 
 }  // namespace
 
 std::vector<FitEpoch> fit(const Training& training, const FitOptions& options) {
-  if (options.epochs <= 0 || options.accumulate <= 0 || options.checkpoint_every <= 0 || !training.loss) {
+  if (options.epochs <= 0 || options.accumulate <= 0 || options.checkpoint_every <= 0 || options.events_every < 0 ||
+      !training.loss) {
     throw ValueError(kName,
                      "epochs " + std::to_string(options.epochs) + ", accumulate " + std::to_string(options.accumulate) +
-                         ", checkpoint_every " + std::to_string(options.checkpoint_every) +
-                         (training.loss ? "" : ", no loss"),
+                         ", checkpoint_every " + std::to_string(options.checkpoint_every) + ", events_every " +
+                         std::to_string(options.events_every) + (training.loss ? "" : ", no loss"),
                      "positive numbers and a loss", "Start with {.epochs = 10}");
   }
   if (options.progress.value_or(false) && options.log == nullptr) {

@@ -64,7 +64,10 @@ struct FitOptions {
   /// captured.
   std::optional<bool> replay = {};
   std::filesystem::path events = {};  ///< folder for TensorBoard; epochs stand at the optimiser's steps
-  std::filesystem::path plot = {};    ///< SVG of the curves, anew after each epoch
+  /// Updates between points of "loss/update" there, each the mean loss since the last one: waits for the device. 0:
+  /// none.
+  int64_t events_every = 0;
+  std::filesystem::path plot = {};  ///< SVG of the curves, anew after each epoch
   /// A line in `log` of where the epoch is. Default: where `log` is a terminal.
   std::optional<bool> progress = {};
   /// f16 or bf16: forward and backward compute in it, weights and updates are f32 (nn/optim/mixed_precision.h). The

@@ -19,7 +19,7 @@ struct Panel {
 };
 
 /// An SVG (version 1.1) that any browser shows: panels one below the other, each with labelled axes, a grid and the
-/// names of its curves. Panels without a finite point say so. `x_title` stands below the last one.
+/// names of its curves. Panels without a finite point say so. `x_title` stands below each.
 std::string plot_svg(const std::string& title, const std::vector<Panel>& panels, const std::string& x_title);
 
 }  // namespace ashlar::nn

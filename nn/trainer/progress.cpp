@@ -1,5 +1,9 @@
 #include "nn/trainer/progress.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -14,6 +18,15 @@ std::string format(const char* pattern, Arguments... arguments) {
   char text[256];
   std::snprintf(text, sizeof text, pattern, arguments...);
   return text;
+}
+
+/// Columns of the terminal that standard output or error is; many where neither is one.
+size_t terminal_width() {
+  winsize size{};
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  }
+  return 1000;
 }
 
 double seconds(std::chrono::steady_clock::duration span) { return std::chrono::duration<double>(span).count(); }
@@ -50,13 +63,13 @@ void Progress::update(int epoch, int64_t done, const Scores& scores) {
        format("loss %.4f  accuracy %.4f  %.0f samples/s", scores.loss, scores.accuracy, rate(epoch, done)));
 }
 
-void Progress::show(int epoch, int64_t done, const std::string& figures) {
+void Progress::show(int epoch, int64_t done, const std::string& figures, const std::string& more) {
   last_ = Clock::now();
   const auto left = static_cast<double>(samples_per_epoch_ * (epochs_ - epoch + 1) - done);
   const double rate = this->rate(epoch, done);
   const double part = samples_per_epoch_ > 0 ? static_cast<double>(done) / static_cast<double>(samples_per_epoch_) : 1;
   print(format("epoch %d/%d %3.0f%%  ", epoch, epochs_, 100 * part) + figures + "  ETA " +
-            (rate > 0 ? duration_text(left / rate) : "?"),
+            (rate > 0 ? duration_text(left / rate) : "?") + more,
         !live_);
 }
 
@@ -70,7 +83,9 @@ void Progress::finish_epoch(int epoch, const Scores& train, double samples_per_s
         true);
 }
 
-void Progress::print(const std::string& line, bool keep) {
+void Progress::print(std::string line, bool keep) {
+  // A line that is rewritten must not be wrapped.
+  if (live_ && !keep) line.resize(std::min(line.size(), terminal_width() - 1));
   if (live_) out_ << '\r';
   out_ << line;
   if (live_ && line.size() < width_) out_ << std::string(width_ - line.size(), ' ');

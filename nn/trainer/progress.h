@@ -23,7 +23,8 @@ class Progress {
   /// Shows the state `done` samples into `epoch` (from 1).
   void update(int epoch, int64_t done, const Scores& scores);
   /// The same with other figures; `done` may be counted in anything that the constructor's numbers are counted in.
-  void show(int epoch, int64_t done, const std::string& figures);
+  /// `more` stands at the end, which a narrow terminal cuts off.
+  void show(int epoch, int64_t done, const std::string& figures, const std::string& more = {});
   /// A line that stays: the epoch's result. `text` is appended.
   void finish_epoch(int epoch, const Scores& train, double samples_per_second, const std::string& text);
   /// Any line that stays.
@@ -32,7 +33,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   double rate(int epoch, int64_t done) const;
-  void print(const std::string& line, bool keep);
+  void print(std::string line, bool keep);
 
   std::ostream& out_;
   bool live_;

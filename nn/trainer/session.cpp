@@ -134,11 +134,13 @@ void TrainingSession::add_loss(const Tensor& loss) {
 
 void TrainingSession::check_finite() const {
   if (!loss_.defined() || std::isfinite(loss_.item())) return;
-  throw DivergenceError(name_,
-                        "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
-                            std::to_string(first_batch_) + " or before",
-                        "finite numbers",
-                        "Try a smaller learning rate, or set_clipping(); a checkpoint, if any, is from before");
+  throw DivergenceError(
+      name_,
+      "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
+          std::to_string(first_batch_) + " or before",
+      "finite numbers",
+      "Try a smaller learning rate, or set_clipping(); an AnomalyMode names the operation. A checkpoint, if any, "
+      "is from before");
 }
 
 double TrainingSession::samples_per_second() const {

@@ -14,6 +14,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/anomaly_mode.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/dropout.h"
@@ -194,6 +195,28 @@ TEST(FitReplay, SaysWhyAStepCannotBeCaptured) {
   };
   EXPECT_THROW(fit({model, optimizer, loader, loss}, {.replay = true}), GraphError);
   EXPECT_EQ(fit({model, optimizer, loader, loss}, {}).size(), 1U);
+}
+
+/// Under an AnomalyMode nothing is replayed, and the operation is named.
+TEST(FitReplay, AnomaliesAreNamed) {
+  Random random(1);
+  Sequential model(Linear(4, 1, random));
+  SGD optimizer(model.parameters(), {.learning_rate = 0.01});
+  const Tensor x = Tensor::ones({40, 4});
+  x.slice(0, 32).fill_(0);
+  const TensorDataset data({x});
+  DataLoader loader(data, {.batch = 8});
+  const auto loss = [&](const std::vector<Tensor>& batch) {
+    return ad::add(ad::mean(model(batch[0])), ad::log(ad::mean(ad::affine(Var(batch[0]), 1, 0))));
+  };
+  EXPECT_THROW(fit({model, optimizer, loader, loss}, {.replay = true}), DivergenceError);
+  const AnomalyMode mode;
+  try {
+    fit({model, optimizer, loader, loss}, {.replay = true});
+    ADD_FAILURE() << "no anomaly";
+  } catch (const AnomalyError& error) {
+    EXPECT_EQ(error.operation(), "log");
+  }
 }
 
 TEST(FitReports, EpochsHaveMetricsOfTrainingAndValidation) {
@@ -396,6 +419,23 @@ TEST(EventFile, HoldsWhatFitMeasured) {
   EXPECT_EQ(later[1].numbers.find(2)->second, 9U);
   EXPECT_EQ(parse(later[1].strings.find(7)->second).numbers.find(1)->second, 1U);  // SessionLog::START
   EXPECT_EQ(later[2].numbers.find(2)->second, 12U);
+}
+
+TEST(EventFile, HoldsTheLossWithinAnEpoch) {
+  const TemporaryFolder folder;
+  const Results run = classify(Device::cpu(), {.epochs = 2, .events = folder.path(), .events_every = 2});
+  std::vector<std::pair<uint64_t, double>> points;
+  for (const Message& event : read_events(files_in(folder.path())[0])) {
+    if (!event.strings.contains(5)) continue;
+    const Scalars scalars = scalars_of(event);
+    if (scalars.contains("loss/update")) points.emplace_back(event.numbers.find(2)->second, scalars.at("loss/update"));
+  }
+  ASSERT_EQ(points.size(), 4U);  // 4 updates in each of 2 epochs
+  for (size_t epoch = 0; epoch < 2; epoch++) {
+    EXPECT_EQ(points[2 * epoch].first, 4 * epoch + 2);
+    EXPECT_EQ(points[2 * epoch + 1].first, 4 * epoch + 4);
+    EXPECT_NEAR((points[2 * epoch].second + points[2 * epoch + 1].second) / 2, run.epochs[epoch].loss, 1e-6);
+  }
 }
 
 TEST(EventFile, RefusesAFolderThatCannotBe) {

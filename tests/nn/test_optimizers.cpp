@@ -323,6 +323,15 @@ TEST_P(OptimizersOnDevice, MuonMovesByOrthogonalMatrices) {
   for (const double value : values) squares += value * value;
   EXPECT_GT(squares / 16, 0.5 * 0.5);  // mean of squared singular values
   EXPECT_LT(squares / 16, 1.25 * 1.25);
+  // A replayed step is a step.
+  const Var twin(w.value().clone(), true);
+  Muon other({twin}, {.learning_rate = 1, .weight_decay = 0});
+  other.load_state_dict(optimizer.state_dict());
+  twin.set_grad(w.grad().clone());
+  other.step();
+  const Graph graph = capture(device(), [&] { optimizer.step(); });
+  graph.replay();
+  EXPECT_EQ(w.value().to_doubles(), twin.value().to_doubles());
   EXPECT_THROW(Muon({w}, {.momentum = 1}), ValueError);
 }
 

@@ -9,7 +9,7 @@
 #include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
-#include "nn/trainer/metrics.h"
+#include "nn/trainer/metrics_file.h"
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"
 #include "runtime/device/counters.h"

@@ -9,7 +9,7 @@
 #include "nn/data/data_loader.h"
 #include "nn/init.h"
 #include "nn/loss.h"
-#include "nn/modules/attention.h"
+#include "nn/modules/transformer.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/module_list.h"
 #include "nn/modules/normalization.h"

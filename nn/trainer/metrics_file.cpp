@@ -1,4 +1,4 @@
-#include "nn/trainer/metrics.h"
+#include "nn/trainer/metrics_file.h"
 
 #include <limits>
 

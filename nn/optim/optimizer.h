@@ -26,7 +26,7 @@ std::vector<ParameterGroup<Options>> one_group(std::vector<Var> parameters, cons
   groups[0] = {std::move(parameters), options};
   return groups;
 } catch (const std::bad_alloc&) {
-  ashlar::detail::throw_out_of_host_memory("Optimizer");
+  ashlar::detail::throw_out_of_host_memory("Optimizer");  // nn has a namespace of that name, too
 }
 
 /// Bounds of a gradient, as in torch.nn.utils: by norm first, then by value. None at first.

@@ -9,10 +9,10 @@
 #include "nn/data/data_loader.h"
 #include "nn/init.h"
 #include "nn/loss.h"
-#include "nn/modules/transformer.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/module_list.h"
 #include "nn/modules/normalization.h"
+#include "nn/modules/transformer.h"
 #include "runtime/support/error.h"
 #include "tools/train/text.h"
 

@@ -34,7 +34,7 @@
 namespace ashlar::tools::train {
 namespace {
 
-constexpr double kSlope = 0.2;          // of leaky_relu
+constexpr double kSlope = 0.2;             // of leaky_relu
 constexpr int64_t kCheckpointEvery = 200;  // steps
 
 struct Settings : Common {
@@ -64,9 +64,7 @@ class Generator : public nn::ModuleOf<Generator> {
     rest_.add<nn::BatchNorm2d>(settings.channels).add<nn::ReLU>();
     rest_.add<nn::ConvTranspose2d>(settings.channels, 1, Shape{4}, twice).add<nn::Tanh>();
   }
-  Var forward(const Var& code) {
-    return rest_(code_(code).reshape({code.size(0), wide_, height_, width_}));
-  }
+  Var forward(const Var& code) { return rest_(code_(code).reshape({code.size(0), wide_, height_, width_})); }
   /// n images, of codes from this module's own stream of random numbers.
   Var draw(int64_t n) { return forward(Var(normal(random_.value(), 0, 1, {n, latent_}))); }
   int64_t latent() const { return latent_; }
@@ -140,8 +138,7 @@ class Adversaries {
         random_(settings.seed),
         generator_(settings, images.height(), images.width(), random_),
         discriminator_(discriminator(settings, images.height(), images.width(), random_)),
-        loader_(images.training,
-                {.batch = settings.batch, .shuffle = true, .seed = settings.seed, .drop_last = true}) {
+        loader_(images.training, {.batch = settings.batch, .shuffle = true, .seed = settings.seed, .drop_last = true}) {
     for (nn::Module* model : {static_cast<nn::Module*>(&generator_), static_cast<nn::Module*>(&discriminator_)}) {
       initialise(*model, random_);
       model->to(device);
@@ -303,8 +300,8 @@ int train(const Settings& settings) {
   check_sheet(settings.sheet);
   const Images images(settings.data);
   if (images.height() % 4 != 0 || images.width() % 4 != 0 || images.data.train.size() < settings.batch) {
-    throw ValueError("dcgan", images.data.train.images.str() + " as training images, --batch " +
-                                  std::to_string(settings.batch),
+    throw ValueError("dcgan",
+                     images.data.train.images.str() + " as training images, --batch " + std::to_string(settings.batch),
                      "height and width of multiples of 4, and at least a batch of images",
                      "Pad or scale the images, or give a smaller --batch");
   }
@@ -329,7 +326,9 @@ std::function<int()> add(CLI::App& command) {
   command.add_option("--channels", settings->channels, "Of the larger images; the smaller ones have twice as many")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command.add_option("--latent", settings->latent, "Size of the code")->check(CLI::Range(1, 4096))->capture_default_str();
+  command.add_option("--latent", settings->latent, "Size of the code")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   add_learning_rate(command, *settings, "Adam's learning rate, of both networks");
   add_seed(command, *settings, "Of the first weights, the order of images, the codes drawn");
   add_sheet(command, settings->sheet);

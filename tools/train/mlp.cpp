@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <numbers>
@@ -14,9 +15,9 @@
 
 #include "ashlar/ops.h"
 #include "nn/data/data_loader.h"
-#include "nn/data/mnist.h"
 #include "nn/data/file.h"
 #include "nn/data/loader.h"
+#include "nn/data/mnist.h"
 #include "nn/hybrid/hybrid_trainer.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
@@ -24,6 +25,7 @@
 #include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
 #include "nn/optim/sgd.h"
+#include "nn/trainer/checkpoint.h"
 #include "nn/trainer/metrics_file.h"
 #include "nn/trainer/progress.h"
 #include "nn/trainer/trainer.h"
@@ -64,6 +66,7 @@ void add_options(CLI::App& command, Settings& settings) {
       ->capture_default_str();
   add_seed(command, settings, "Of the first weights and of the order of images");
   add_results(command, settings);
+  add_resume(command, settings);
   command
       .add_option("--graph", settings.replay,
                   "Capture a training step once and replay it: on, off, or auto, which is on for CUDA")
@@ -155,12 +158,62 @@ void check_finite(const nn::EpochMetrics& epoch, const Settings& settings) {
   throw ValueError("training", came.str(), "a training that doesn't diverge", "Try a smaller --lr; nothing was saved");
 }
 
+/// What --resume's file keeps after each epoch: the network, the optimiser, and the epochs' metrics.
+class Kept {
+ public:
+  Kept(const std::string& file, const nn::Module& model, nn::Optimizer& optimizer)
+      : file_(file), model_(model), optimizer_(optimizer) {}
+
+  /// The epochs of a training that was interrupted, or none.
+  std::vector<nn::EpochMetrics> restore() {
+    std::error_code ignored;
+    if (file_.empty() || !std::filesystem::exists(file_, ignored)) return {};
+    const nn::Checkpoint checkpoint = nn::Checkpoint::read(file_);
+    const std::vector<double> rows = checkpoint.part("training").at(0).second.to_vector<double>();
+    if (rows.size() % kColumns != 0) {
+      throw ValueError("--resume", file_ + " of another program", "the file of this training", "Give another file");
+    }
+    model_.load_state_dict(checkpoint.part("model"), nn::Saved::with_checkpoints);
+    optimizer_.load_state_dict(checkpoint.part("optimizer"));
+    std::vector<nn::EpochMetrics> epochs;
+    for (auto at = rows.begin(); at != rows.end(); at += kColumns) {
+      const auto scores = [&](int i) { return nn::Scores{at[i], at[i + 1], static_cast<int64_t>(at[i + 2])}; };
+      epochs.push_back({static_cast<int>(at[0]), at[1], scores(2), scores(5), at[8], at[9]});
+    }
+    return epochs;
+  }
+
+  void save(const std::vector<nn::EpochMetrics>& epochs) const {
+    if (file_.empty()) return;
+    std::vector<double> rows;
+    for (const nn::EpochMetrics& epoch : epochs) {
+      rows.insert(rows.end(), {static_cast<double>(epoch.epoch), epoch.learning_rate});
+      for (const nn::Scores& scores : {epoch.train, epoch.test}) {
+        rows.insert(rows.end(), {scores.loss, scores.accuracy, static_cast<double>(scores.samples)});
+      }
+      rows.insert(rows.end(), {epoch.seconds, epoch.samples_per_second});
+    }
+    nn::Checkpoint checkpoint;
+    checkpoint.add("model", model_.state_dict(nn::Saved::with_checkpoints));
+    checkpoint.add("optimizer", optimizer_.state_dict());
+    checkpoint.add("training", {{"epochs", Tensor::from(rows, {static_cast<int64_t>(rows.size())})}});
+    checkpoint.write(file_);
+  }
+
+ private:
+  static constexpr int kColumns = 10;
+  const std::string& file_;
+  const nn::Module& model_;
+  nn::Optimizer& optimizer_;
+};
+
 /// The same network by nn::HybridTrainer: as many steps, some of them foretold.
 int train_hybrid_mlp(const Settings& settings) {
   constexpr int64_t kTestBatch = 1000;
   const Device device = Device::parse(settings.device);
   check_places(settings);
-  if (!settings.checkpoint.empty()) nn::check_writable("--checkpoint", settings.checkpoint);
+  const std::string& checkpoint = settings.checkpoint.empty() ? settings.resume : settings.checkpoint;
+  if (!checkpoint.empty()) nn::check_writable("--checkpoint", checkpoint);
   const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
   const nn::PixelStatistics statistics = nn::pixel_statistics(data.train);
   const nn::TensorDataset training(
@@ -181,7 +234,7 @@ int train_hybrid_mlp(const Settings& settings) {
       *optimizer,
       nn::warm_up_stable_decay(options.steps, std::min<int64_t>(100, options.steps / 10), options.steps * 3 / 10));
   options.average = 0.995;
-  options.checkpoint = settings.checkpoint;
+  options.checkpoint = checkpoint;
   options.metrics = settings.metrics;
   options.log = &std::cout;
   if (settings.replay != "auto") options.replay = settings.replay == "on";
@@ -209,6 +262,7 @@ int train_hybrid_mlp(const Settings& settings) {
 int train_mlp(const Settings& settings) {
   const Device device = Device::parse(settings.device);
   if (!settings.save.empty()) nn::check_writable("--save", settings.save);
+  if (!settings.resume.empty()) nn::check_writable("--resume", settings.resume);
   Metrics metrics(settings.metrics);
   const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
 
@@ -226,8 +280,11 @@ int train_mlp(const Settings& settings) {
 
   nn::Progress progress(std::cout, isatty(STDOUT_FILENO) != 0, settings.epochs, data.train.size());
   const Clock::time_point start = Clock::now();
-  nn::Scores last;
-  for (int epoch = 1; epoch <= settings.epochs; epoch++) {
+  Kept kept(settings.resume, model, *optimizer);
+  std::vector<nn::EpochMetrics> epochs = kept.restore();
+  for (const nn::EpochMetrics& epoch : epochs) metrics.write(epoch);
+  nn::Scores last = epochs.empty() ? nn::Scores() : epochs.back().test;
+  for (int epoch = static_cast<int>(epochs.size()) + 1; epoch <= settings.epochs; epoch++) {
     optimizer->set_learning_rate(learning_rate * cosine(epoch - 1, settings.epochs));
     nn::EpochMetrics result;
     result.epoch = epoch;
@@ -243,6 +300,8 @@ int train_mlp(const Settings& settings) {
     progress.finish_epoch(epoch, result.train, result.samples_per_second,
                           "  test accuracy " + four_digits(result.test.accuracy));
     check_finite(result, settings);
+    epochs.push_back(result);
+    kept.save(epochs);
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   std::cout << "trained in " << four_digits(seconds) << " s, test loss " << four_digits(last.loss) << "\n";

@@ -57,7 +57,11 @@ void check_places(const Common& common) {
 }
 
 nn::FitOptions fit_options(const Common& common, int epochs) {
-  return {.epochs = epochs, .checkpoint = common.resume, .metrics = common.metrics, .log = &std::cout};
+  return {.epochs = epochs,
+          .checkpoint = common.resume,
+          .checkpoint_every = 500,
+          .metrics = common.metrics,
+          .log = &std::cout};
 }
 
 std::string introduction(const char* name, const nn::Module& model, Device device) {

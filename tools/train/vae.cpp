@@ -123,7 +123,9 @@ std::function<int()> add(CLI::App& command) {
   command.add_option("--hidden", settings->hidden, "Size of the hidden layer on both sides")
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
-  command.add_option("--latent", settings->latent, "Size of the code")->check(CLI::Range(1, 4096))->capture_default_str();
+  command.add_option("--latent", settings->latent, "Size of the code")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   add_learning_rate(command, *settings, "Adam's learning rate at the start; it falls to 0 along a cosine");
   add_seed(command, *settings, "Of the first weights, the order of images, the codes drawn");
   add_sheet(command, settings->sheet);

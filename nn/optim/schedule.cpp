@@ -93,7 +93,7 @@ Schedule one_cycle_lr(double max_lr, int64_t total_steps, const OneCycleOptions&
     const double end = static_cast<double>(total_steps) - 1;
     const double now = std::min(static_cast<double>(t), end);
     const auto along = options.linear ? along_line : along_cosine;
-    if (now <= top) return along(first, max_lr, now / top);
+    if (now < top) return along(first, max_lr, now / top);
     return along(max_lr, last, (now - top) / (end - top));
   };
 }

@@ -101,6 +101,15 @@ for program in ("char-gru", "char-transformer"):
     written = output.split("---- generated at temperature 0.8\n")[1].split("\n----\n")[0]
     assert written.startswith("the cat") and len(written) == 57, written
 
+# In 16 bits they learn the same.
+assert figure(run("xor", "--amp", "f16"), "accuracy NUMBER") == 1
+assert figure(run("cnn", "--data", images, "--epochs", 3, "--batch", 50, "--amp", "bf16"), "test accuracy NUMBER") >= 0.75
+output = run("vae", "--data", images, "--epochs", 3, "--sheet", "vae.png", "--amp", "f16")
+assert figure(output, "test ELBO NUMBER nats") > -330, output
+for program, amp in (("char-gru", "f16"), ("char-transformer", "bf16")):
+    output = run(program, *small, "--layers", 1, "--generate", 0, "--amp", amp)
+    assert figure(output, "held-out loss NUMBER nats per character") < 1.2, output
+
 if device == "cpu":
     resumes("mlp", "--data", few, "--epochs", 12, "--hidden", 256, epochs=12)
     resumes("vae", "--data", few, "--epochs", 12, "--hidden", 256, epochs=12)

@@ -33,9 +33,10 @@ class Network : public nn::ModuleOf<Network> {
   };
   /// tokens i64 [n, steps], h as h_n: zeros where it's left out.
   Result forward(const Tensor& tokens, const Var& h = {}) {
-    const nn::GRU::Result y = gru_(dropout_(ad::embedding(tokens, tokens_)), h);
+    const Var x = dropout_(ad::embedding(tokens, tokens_));
+    const nn::GRU::Result y = gru_(x, h.defined() ? h.to(x.dtype()) : h);
     const Var output = dropout_(y.output);
-    return {head_(output.reshape({-1, output.size(2)})), y.h_n};
+    return {head_(output.reshape({-1, output.size(2)})).to(DType::f32), y.h_n.to(DType::f32)};
   }
   /// The same from where the batch before ended, or from zeros where `follows`, f32 [n], is 0. Gradients don't go back
   /// that far.

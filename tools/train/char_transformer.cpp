@@ -47,7 +47,7 @@ class Transformer : public nn::ModuleOf<Transformer> {
   Var forward(const Tensor& tokens) {
     Var x = dropout_(ad::add(ad::embedding(tokens, tokens_), positions_.slice(0, 0, tokens.size(1))));
     for (nn::TransformerEncoderLayer& layer : layers_) x = layer(x, nn::AttentionMask{.is_causal = true});
-    return ad::matmul(norm_(x), tokens_, {.transpose_b = true});
+    return ad::matmul(norm_(x), tokens_, {.transpose_b = true}).to(DType::f32);
   }
 
  protected:

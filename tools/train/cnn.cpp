@@ -69,8 +69,9 @@ int train(const Settings& settings) {
 
   const nn::PixelStatistics statistics = nn::pixel_statistics(images.data.train);
   const auto logits_of = [&](const Tensor& pixels) {
-    return model(affine(pixels.to(device).to(DType::f32), 1 / (255 * statistics.deviation),
-                        -statistics.mean / statistics.deviation));
+    const Tensor x = affine(pixels.to(device).to(DType::f32), 1 / (255 * statistics.deviation),
+                            -statistics.mean / statistics.deviation);
+    return model(x.to(compute_dtype(model))).to(DType::f32);
   };
   const auto loss = [&](const std::vector<Tensor>& batch) {
     return nn::cross_entropy(logits_of(batch[0]), batch[1].to(device));
@@ -119,6 +120,7 @@ std::function<int()> add(CLI::App& command) {
   add_seed(command, *settings, "Of the first weights and of the order of images");
   add_results(command, *settings);
   add_resume(command, *settings);
+  add_amp(command, *settings);
   return [settings] { return train(*settings); };
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "nn/data/file.h"
@@ -50,6 +51,11 @@ void add_resume(CLI::App& command, Common& common) {
                      "Keep the training's state in this file, and go on from it where it is there");
 }
 
+void add_amp(CLI::App& command, Common& common) {
+  command.add_option("--amp", common.amp, "Forward and backward in f16 or bf16; weights and updates are f32")
+      ->check(CLI::IsMember({"f16", "bf16"}));
+}
+
 void check_places(const Common& common) {
   if (!common.save.empty()) nn::check_writable("--save", common.save);
   if (!common.metrics.empty()) nn::check_writable("--metrics", common.metrics);
@@ -57,11 +63,14 @@ void check_places(const Common& common) {
 }
 
 nn::FitOptions fit_options(const Common& common, int epochs) {
+  std::optional<DType> amp;
+  if (!common.amp.empty()) amp = common.amp == "f16" ? DType::f16 : DType::bf16;
   return {.epochs = epochs,
           .checkpoint = common.resume,
           .checkpoint_every = 500,
           .metrics = common.metrics,
-          .log = &std::cout};
+          .log = &std::cout,
+          .amp = amp};
 }
 
 std::string introduction(const char* name, const nn::Module& model, Device device) {

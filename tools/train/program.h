@@ -33,6 +33,7 @@ struct Common {
   std::string metrics;
   std::string save;
   std::string resume;
+  std::string amp;
 };
 
 void add_image_folder(CLI::App& command, Common& common);
@@ -44,12 +45,17 @@ void add_seed(CLI::App& command, Common& common, const char* description);
 /// --metrics and --save
 void add_results(CLI::App& command, Common& common);
 void add_resume(CLI::App& command, Common& common);
+/// Of programs that train by nn::fit.
+void add_amp(CLI::App& command, Common& common);
 
 /// Throws WriteError, before hours of work, where what shall be written can't be.
 void check_places(const Common& common);
 
 /// How nn::fit is to run: its log goes to standard output.
 nn::FitOptions fit_options(const Common& common, int epochs);
+
+/// What a network computes in at the moment: f32, or 16 bits in a training with --amp.
+inline DType compute_dtype(const nn::Module& model) { return model.parameters().front().dtype(); }
 
 /// "cnn with 421642 parameters on cpu (…): "
 std::string introduction(const char* name, const nn::Module& model, Device device);

@@ -100,6 +100,7 @@ void add_text_options(CLI::App& command, TextSettings& settings) {
       ->capture_default_str();
   add_results(command, settings);
   add_resume(command, settings);
+  add_amp(command, settings);
 }
 
 Text::Text(const std::string& file, int64_t context) : Text(read(file)) {

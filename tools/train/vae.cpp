@@ -43,12 +43,14 @@ class Autoencoder : public nn::ModuleOf<Autoencoder> {
     Var logits;              ///< [n, pixels], of each pixel's brightness
     Var mean, log_variance;  ///< [n, latent], of the code
   };
-  /// x [n, pixels] in [0, 1]. The code is drawn: mean + e^(log_variance / 2) ε, ε normal.
+  /// x [n, pixels] in [0, 1], in the parameters' dtype; results are f32. The code is drawn:
+  /// mean + e^(log_variance / 2) ε, ε normal.
   Result forward(const Var& x) {
     const Var h = encoder_(x);
-    const Var mean = mean_(h), log_variance = log_variance_(h);
+    const Var mean = mean_(h).to(DType::f32), log_variance = log_variance_(h).to(DType::f32);
     const Tensor noise = normal(random_.value(), 0, 1, mean.shape());
-    return {decoder_(mean + ad::exp(log_variance * 0.5) * Var(noise)), mean, log_variance};
+    const Var code = mean + ad::exp(log_variance * 0.5) * Var(noise);
+    return {decoder_(code.to(x.dtype())).to(DType::f32), mean, log_variance};
   }
   /// Images [n, pixels] in [0, 1] of codes drawn from the prior.
   Tensor sample(int64_t n, const Tensor& state) {
@@ -89,7 +91,7 @@ int train(const Settings& settings) {
   const auto loss = [&](const std::vector<Tensor>& batch) {
     const int64_t n = batch[0].size(0);
     const Tensor x = affine(batch[0].to(device).to(DType::f32), 1.0 / 255, 0).reshape({n, images.pixels()});
-    const Autoencoder::Result y = model(x);
+    const Autoencoder::Result y = model(x.to(compute_dtype(model)));
     const Var error = nn::binary_cross_entropy_with_logits(y.logits, x, {.reduction = nn::Reduction::sum});
     const Var divergence = (y.log_variance + 1 - y.mean * y.mean - ad::exp(y.log_variance)).sum() * -0.5;
     return (error + divergence) / static_cast<double>(n);
@@ -131,6 +133,7 @@ std::function<int()> add(CLI::App& command) {
   add_sheet(command, settings->sheet);
   add_results(command, *settings);
   add_resume(command, *settings);
+  add_amp(command, *settings);
   return [settings] { return train(*settings); };
 }
 

@@ -36,7 +36,7 @@ int train(const Common& common) {
   model.to(device);
   nn::Adam optimizer(model.parameters(), {.learning_rate = common.learning_rate});
   const auto loss = [&](const std::vector<Tensor>& batch) {
-    return nn::binary_cross_entropy_with_logits(model(batch[0].to(device)), batch[1].to(device));
+    return nn::binary_cross_entropy_with_logits(model(batch[0].to(device)).to(DType::f32), batch[1].to(device));
   };
   std::cout << introduction("xor", model, device) << "4 points" << std::endl;
   nn::fit({model, optimizer, loader, loss}, fit_options(common, common.epochs));
@@ -65,6 +65,7 @@ std::function<int()> add(CLI::App& command) {
   add_seed(command, *common, "Of the first weights and of the order of points");
   add_results(command, *common);
   add_resume(command, *common);
+  add_amp(command, *common);
   return [common] { return train(*common); };
 }
 

@@ -284,6 +284,7 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
   }
 
   void algorithm() {
+    if (is_cpu()) return define_dots();
     const Expr groups = dy.extent(0), all = dy.extent(2);
     const Expr length = (all + scalar_of(shares) - 1) / Halide::max(scalar_of(shares), 1);
     const auto dy_at = [this, groups, all, length](const Expr& batch, const Expr& row, const Expr& k) {
@@ -308,21 +309,40 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
                                      .batch = s,
                                      .row = o,
                                      .column = t};
-    if (is_cpu()) {
-      plans.declare({{.name = "packed"}});
-      plan = contraction_plans(Cpu{}, problem, {.micro_rows = 6, .depth = 512, .unroll = 4}).back();
-    } else {
-      const Expr tiles = (offsets.extent(0) + kTile - 1) / kTile * ((dy.extent(1) + kTile - 1) / kTile) * batches;
-      plans.declare({{.name = "tiles", .applies = tiles >= kLeastTiles}, {.name = "split"}});
-      plan =
-          plans.chosen() == "tiles"
-              ? tile_plan(
-                    problem,
-                    {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
-                    TileLoads::single, "tile", {})
-              : split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
-    }
+    const Expr tiles = (offsets.extent(0) + kTile - 1) / kTile * ((dy.extent(1) + kTile - 1) / kTile) * batches;
+    plans.declare({{.name = "tiles", .applies = tiles >= kLeastTiles}, {.name = "split"}});
+    plan = plans.chosen() == "tiles"
+               ? tile_plan(
+                     problem,
+                     {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
+                     TileLoads::single, "tile", {})
+               : split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
     part(s, o, t) = Value(plan.product(t, o, s));
+  }
+
+  // Tiles of rows and taps; each task has some, of one share or of several.
+  void schedule(Cpu) {
+    constexpr int kWorkOfTask = 1 << 18;
+    const Expr work = Halide::max(1, length()) * micro_rows() * micro_taps();
+    Var o_tile("o_tile"), o_in("o_in"), t_tile("t_tile"), t_in("t_in"), item("item"), task("task");
+    using Halide::TailStrategy;
+    plans.schedule(part.func(), [&](const std::string&, Halide::Stage out) {
+      out.split(o, o_tile, o_in, micro_rows(), TailStrategy::GuardWithIf)
+          .split(t, t_tile, t_in, micro_taps(), TailStrategy::GuardWithIf)
+          .reorder(t_in, o_in, t_tile, o_tile, s)
+          .fuse(t_tile, o_tile, item)
+          .fuse(item, s, item)
+          .split(item, task, item, Halide::max(1, kWorkOfTask / work), TailStrategy::GuardWithIf)
+          .parallel(task);
+    });
+    total.compute_at(part.func(), item).store_in(Halide::MemoryType::Stack);
+    total.bound_extent(t, micro_taps()).bound_extent(o, micro_rows()).bound_extent(s, 1).unroll(t).unroll(o);
+    total.update().reorder(lane.x, t, o).unroll(t).unroll(o).atomic().vectorize(lane.x);
+    sums.compute_at(part.func(), item).store_in(Halide::MemoryType::Stack);
+    sums.bound_extent(l, lanes()).bound_extent(t, micro_taps()).bound_extent(o, micro_rows()).bound_extent(s, 1);
+    sums.vectorize(l).unroll(t).unroll(o);
+    sums.update(0).reorder(l, t, o, whole.x, s).vectorize(l).unroll(t).unroll(o);
+    sums.update(1).reorder(l, t, o, s).vectorize(l).unroll(t).unroll(o);
   }
   void schedule(auto target) {
     plans.schedule(part.func(), [&](const std::string&, Halide::Stage out) { plan.schedule_output(out); });
@@ -331,9 +351,50 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
   }
 
  private:
-  static constexpr int kTile = 64, kLeastTiles = 24;
+  static constexpr int kTile = 64, kLeastTiles = 24, kFewRows = 2;
+
+  static int lanes() { return Descriptor::target.natural_vector_size<float>(); }
+  bool is_one_row() const { return plans.chosen() == "one_row"; }
+  // As many sums as there are vector registers for, and multiples of three taps.
+  int micro_rows() const { return is_one_row() ? 1 : Descriptor::target.has_feature(Halide::Target::AVX512) ? 8 : 4; }
+  int micro_taps() const { return is_one_row() ? 9 : 3; }
+  /// Of a share, but the last: whole vectors.
+  Expr length() const {
+    const Expr least = (dy.extent(2) + scalar_of(shares) - 1) / Halide::max(scalar_of(shares), 1);
+    return (least + lanes() - 1) / lanes() * lanes();
+  }
+
+  // On the CPU, along f, where both factors are dense: sums(l,t,o,s) over f = l mod the vectors' lanes, in registers,
+  // total(t,o,s) = Σ_l sums
+  void define_dots() {
+    plans.declare({{.name = "one_row", .applies = dy.extent(1) <= kFewRows}, {.name = "rows"}});
+    const Expr groups = dy.extent(0), all = dy.extent(2);
+    const Expr row = Halide::clamp(o, 0, dy.extent(1) - 1), tap = Halide::clamp(t, 0, offsets.extent(0) - 1);
+    const Expr first = s / groups * length();
+    const Expr vectors = Halide::clamp(all - first, 0, length()) / lanes();
+    const auto product = [&](const Expr& at) {
+      const Expr place = s % groups * scalar_of(group_step) + offsets(Value(tap)).expr() + at;
+      return dy(Value(s % groups), Value(row), Value(Halide::unsafe_promise_clamped(at, 0, all - 1))).expr() *
+             frame(Value(Halide::unsafe_promise_clamped(place, 0, frame.extent(0) - 1))).expr();
+    };
+    whole = Halide::RDom(0, length() / lanes(), "whole");
+    whole.where(whole.x < vectors);
+    sums(l, t, o, s) = 0.0f;
+    sums(l, t, o, s) += product(first + whole.x * lanes() + l);
+    // What is left of the last share, no vector.
+    const Expr rest = first + vectors * lanes() + l;
+    sums(l, t, o, s) += Halide::select(rest < Halide::min(first + length(), all),
+                                       product(Halide::clamp(rest, 0, all - 1)), 0.0f);
+    lane = Halide::RDom(0, lanes(), "lane");
+    total(t, o, s) = 0.0f;
+    total(t, o, s) += sums(lane.x, t, o, s);
+    part(s, o, t) = Value(total(t, o, s));
+  }
+
   ContractionPlan plan;
-  Var s{"part_index"}, o{"o"}, t{"t"};
+  Halide::Func sums{"sums"}, total{"total"};
+  Halide::RDom whole, lane;
+  Var s{"part_index"}, o{"o"}, t{"t"}, l{"l"};
 };
 
 // columns[a,i,j,p,q] = x[a, p·stride - padding + i·dilation, …], 0 outside

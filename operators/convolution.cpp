@@ -231,12 +231,13 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   const Frame of_dy = frame_of(grads.permute({1, 0, 2, 3}), plain, {frame.rows, frame.columns}, false);
   const int64_t inner = frame.b * frame.plane(), taps = offsets.numel();
   const Tensor left = of_dy.elements.slice(0, 0, groups * rows * inner).reshape({groups, rows, inner});
-  // On a GPU, so many shares of the sum that there's work for all of it; the sizes alone say how many.
-  constexpr int64_t kTile = 64, kTiles = 512, kLeastShare = 1024;
+  // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB of
+  // partial sums at most); the sizes alone say how many.
+  constexpr int64_t kTile = 64, kTiles = 512, kShare = 1024, kPartialSums = 1 << 22;
   const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
-  const int64_t shares = dy.device().kind == DeviceKind::cpu
-                             ? 1
-                             : std::clamp(std::min(kTiles / tiles, inner / kLeastShare), int64_t{1}, int64_t{256});
+  const bool is_cpu = dy.device().kind == DeviceKind::cpu;
+  const int64_t most = is_cpu ? kPartialSums / (groups * rows * taps) : std::min<int64_t>(kTiles / tiles, 256);
+  const int64_t shares = std::clamp(std::min(most, inner / kShare), int64_t{1}, inner);
   const Tensor parts = Tensor::empty({shares * groups, rows, taps}, DType::f32, dy.device());
   const std::array inputs{frame.elements, left, offsets};
   const std::array<Scalar, 2> scalars{channels * inner, shares};

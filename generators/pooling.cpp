@@ -21,10 +21,7 @@ class MaxPool : public Kernel<MaxPool<T>> {
   Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
   OutTuple<3, f32, i64> pooled{"pooled", {{{"y"}, {"indices"}}}, {x.size(0), any_size, any_size}};
 
-  MaxPool() {
-    this->formula("y[a,p,q] = max x[a,h,w] over a window, indices[a,p,q] = h width + w of it").internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
+  MaxPool() { this->formula("y[a,p,q] = max x[a,h,w] over a window, indices[a,p,q] = h width + w of it").internal(); }
   void algorithm() {
     const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(pooled, 1));
     const WindowAxis columns = window.columns(windows.value(), x.extent(2), width());
@@ -45,7 +42,8 @@ class MaxPool : public Kernel<MaxPool<T>> {
   }
   void schedule(auto target) {
     by_element(target, pooled.func(), q, p, a, width(),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best});
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best},
+               window.usual_steps(x.axis(2).stride()));
   }
 
  private:
@@ -66,10 +64,7 @@ class MaxPoolGrad : public Kernel<MaxPoolGrad<T>> {
   Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
   Out<T, 3> dx{"dx", {dy.size(0), any_size, any_size}};
 
-  MaxPoolGrad() {
-    this->formula("dx[a,h,w] = Σ dy[a,p,q] [indices[a,p,q] = h width + w]").internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
+  MaxPoolGrad() { this->formula("dx[a,h,w] = Σ dy[a,p,q] [indices[a,p,q] = h width + w]").internal(); }
   void algorithm() {
     const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
     const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));
@@ -119,10 +114,7 @@ class AvgPool : public Kernel<AvgPool<T>> {
   Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
   Out<T, 3> y{"y", {x.size(0), any_size, any_size}};
 
-  AvgPool() {
-    this->formula("y[a,p,q] = Σ x[a,h,w] over a window / its count").internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
+  AvgPool() { this->formula("y[a,p,q] = Σ x[a,h,w] over a window / its count").internal(); }
   void algorithm() {
     const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(y, 1));
     const WindowAxis columns = window.columns(windows.value(), x.extent(2), extent_of(y, 0));
@@ -136,7 +128,8 @@ class AvgPool : public Kernel<AvgPool<T>> {
   }
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, extent_of(y, 0),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total});
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total},
+               window.usual_steps(x.axis(2).stride()));
   }
 
  private:
@@ -156,10 +149,7 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
   Comptime<Windows> windows{"windows", {{"sliding", Windows::sliding}, {"adaptive", Windows::adaptive}}};
   Out<T, 3> dx{"dx", {dy.size(0), any_size, any_size}};
 
-  AvgPoolGrad() {
-    this->formula("dx[a,h,w] = Σ dy[a,p,q] / count of the windows with (h, w)").internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
+  AvgPoolGrad() { this->formula("dx[a,h,w] = Σ dy[a,p,q] / count of the windows with (h, w)").internal(); }
   void algorithm() {
     const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
     const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));

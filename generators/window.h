@@ -37,7 +37,9 @@ struct WindowAxis {
     return windows == Windows::sliding ? h >= 0 && h < size : h < end(p);
   }
   Expr inside(const Expr& h) const {
-    return Halide::unsafe_promise_clamped(Halide::clamp(h, 0, size - 1), 0, size - 1);
+    // On the CPU loops have parts of their own where nothing needs to be clamped, and vectors are loaded whole.
+    const Expr at = Descriptor::target.has_gpu_feature() ? h : Halide::likely(h);
+    return Halide::unsafe_promise_clamped(Halide::clamp(at, 0, size - 1), 0, size - 1);
   }
 
   // The other way round: the c-th output that may read h, c in [0, candidates), and by which tap.
@@ -75,22 +77,31 @@ struct WindowScalars {
   WindowAxis columns(Windows windows, const Expr& size, const Expr& outputs) const {
     return {windows, size, outputs, of(taps_w), of(stride_w), of(padding_w), of(dilation_w)};
   }
+  /// Of what lies side by side in memory, vectors of outputs then read every element, or every second.
+  std::vector<Expr> usual_steps(const Expr& memory_stride) const {
+    return {memory_stride == 1 && of(stride_w) == 1, memory_stride == 1 && of(stride_w) == 2};
+  }
   static Expr of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
 };
 
 /// Elements of planes [a, h, w], each with reductions of its own (`stages`, over the same indices): vectors along w and
 /// rows in parallel on the CPU, a thread each on a GPU. `terms`: of each reduction, for the size of a task.
 inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr& width,
-                       const Expr& terms, const std::vector<Halide::Func>& stages) {
+                       const Expr& terms, const std::vector<Halide::Func>& stages,
+                       const std::vector<Expr>& usual = {}) {
   const int lanes = Descriptor::target.natural_vector_size<float>();
   Var vector("vector"), lane("lane"), row("row"), task("task");
   constexpr int kTermsOfTask = 1 << 15;
   const Expr rows_of_task = Halide::max(1, kTermsOfTask / Halide::max(1, width * Halide::max(terms, 1)));
-  out.split(w, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-      .fuse(h, a, row)
-      .split(row, task, row, rows_of_task, Halide::TailStrategy::GuardWithIf)
-      .parallel(task)
-      .vectorize(lane);
+  const auto by_rows = [&](Halide::Stage stage) {
+    stage.split(w, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+        .fuse(h, a, row)
+        .split(row, task, row, rows_of_task, Halide::TailStrategy::GuardWithIf)
+        .parallel(task)
+        .vectorize(lane);
+  };
+  for (const Expr& condition : usual) by_rows(out.specialize(condition));
+  by_rows(out);
   for (Halide::Func stage : stages) {
     stage.compute_at(out, vector).store_in(Halide::MemoryType::Stack).bound_extent(w, lanes);
     stage.bound_extent(h, 1).bound_extent(a, 1).vectorize(w);
@@ -102,7 +113,7 @@ inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const 
   }
 }
 inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr&, const Expr&,
-                       const std::vector<Halide::Func>& stages) {
+                       const std::vector<Halide::Func>& stages, const std::vector<Expr>& = {}) {
   index_arithmetic();
   constexpr int kThreads = 128;
   Var block("block"), thread("thread"), line("line"), all("all");

@@ -82,14 +82,16 @@ std::vector<Expected> welford(HostTensors in) {
   Expected variance, standard;
   variance.shape = {x.shape[0]};
   standard.shape = x.shape;
+  // The recurrence stays in order, so that its error grows with the row.
+  const double steps = 1 + static_cast<double>(columns) / 5e4;
   for (size_t r = 0; r < rows && columns > 0; ++r) {
     const Moments m = moments(&x.values[r * columns], columns);
     const double of_row = m.squares / static_cast<double>(columns);
-    variance.values.push_back(of_row), variance.magnitudes.push_back(of_row + 1);
+    variance.values.push_back(of_row), variance.magnitudes.push_back((of_row + 1) * steps);
     for (size_t c = 0; c < columns; ++c) {
       const double v = x.values[r * columns + c];
       standard.values.push_back((v - m.mean) / std::sqrt(of_row + 1));
-      standard.magnitudes.push_back(std::abs(v) + m.magnitude);
+      standard.magnitudes.push_back((std::abs(v) + m.magnitude) * steps);
     }
   }
   return {variance, standard};

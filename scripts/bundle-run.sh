@@ -14,7 +14,8 @@
 #                                           the first step.
 # A bundle of what has changed (./dev bundle --changed) has the cases of these kernels alone. A bundle for training
 # (build/bundle-training) knows only
-#   run.sh train [ARGUMENT ...]             ashlar-train on the bundled Fashion-MNIST
+#   run.sh train [PROGRAM] [ARGUMENT ...]   a program of ashlar-train, mlp where none is named; those that learn from
+#                                           images get the bundled Fashion-MNIST
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
@@ -50,7 +51,15 @@ if [[ ${1:-} == train && ! -e $here/data ]]; then
   exit 2
 fi
 if [[ ${1:-} == train ]]; then
-  "$output/bin/ashlar-train" mlp --data "$here/data/fashion-mnist" "${@:2}"
+  shift
+  program=mlp
+  if [[ ${1:-} == [a-z]* ]]; then
+    program=$1
+    shift
+  fi
+  images=(--data "$here/data/fashion-mnist")
+  if [[ $program == xor || $program == char-* ]]; then images=(); fi
+  "$output/bin/ashlar-train" "$program" "${images[@]}" "$@"
   exit
 fi
 

@@ -70,7 +70,9 @@ Shape dense_strides(const Shape& shape) {
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; i--) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
+    // Of no elements there may be sizes whose product is none: such strides wrap, and nothing is ever read by them.
+    stride =
+        static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(std::max<int64_t>(shape[i], 1)));
   }
   return strides;
 }

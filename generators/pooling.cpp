@@ -43,7 +43,7 @@ class MaxPool : public Kernel<MaxPool<T>> {
   void schedule(auto target) {
     by_element(target, pooled.func(), q, p, a, width(),
                WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best},
-               window.usual_steps(x.axis(2).stride()));
+               window.usual_steps(windows.value(), x.axis(2).stride()));
   }
 
  private:
@@ -129,7 +129,7 @@ class AvgPool : public Kernel<AvgPool<T>> {
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, extent_of(y, 0),
                WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total},
-               window.usual_steps(x.axis(2).stride()));
+               window.usual_steps(windows.value(), x.axis(2).stride()));
   }
 
  private:

@@ -77,8 +77,10 @@ struct WindowScalars {
   WindowAxis columns(Windows windows, const Expr& size, const Expr& outputs) const {
     return {windows, size, outputs, of(taps_w), of(stride_w), of(padding_w), of(dilation_w)};
   }
-  /// Of what lies side by side in memory, vectors of outputs then read every element, or every second.
-  std::vector<Expr> usual_steps(const Expr& memory_stride) const {
+  /// Of what lies side by side in memory, vectors of outputs then read every element, or every second. Adaptive windows
+  /// have no such steps.
+  std::vector<Expr> usual_steps(Windows windows, const Expr& memory_stride) const {
+    if (windows == Windows::adaptive) return {};
     return {memory_stride == 1 && of(stride_w) == 1, memory_stride == 1 && of(stride_w) == 2};
   }
   static Expr of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }

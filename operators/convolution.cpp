@@ -231,8 +231,8 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   const Frame of_dy = frame_of(grads.permute({1, 0, 2, 3}), plain, {frame.rows, frame.columns}, false);
   const int64_t inner = frame.b * frame.plane(), taps = offsets.numel();
   const Tensor left = of_dy.elements.slice(0, 0, groups * rows * inner).reshape({groups, rows, inner});
-  // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB of
-  // partial sums at most); the sizes alone say how many.
+  // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB
+  // of partial sums at most); the sizes alone say how many.
   constexpr int64_t kTile = 64, kTiles = 512, kShare = 1024, kPartialSums = 1 << 22;
   const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
   const bool is_cpu = dy.device().kind == DeviceKind::cpu;

@@ -30,14 +30,26 @@ double processor_seconds() {
 
 struct FoundInCache {};
 
-/// The last lowering pass: what comes after it depends on the statement that it sees, and on what `key` has already.
+/// The last lowering pass: what comes after it depends on the statement that it sees, on what the generator says of its
+/// arguments by then, and on what `key` has already.
 class LookUp : public Halide::Internal::IRMutator {
  public:
-  LookUp(Digest key, const Compiling& with, const path& folder) : digest_(key), with_(with), folder_(folder) {}
+  LookUp(Digest key, Halide::Internal::AbstractGenerator& generator, const Compiling& with, const path& folder)
+      : digest_(key), generator_(generator), with_(with), folder_(folder) {}
   std::string key;
 
   Halide::Internal::Stmt mutate(const Halide::Internal::Stmt& lowered) override {
     add_lowered(digest_, lowered);
+    for (const auto& argument : generator_.arginfos()) {
+      if (argument.dir == Halide::Internal::ArgInfoDirection::Input) {
+        for (const Halide::Parameter& input : generator_.input_parameter(argument.name)) add_estimates(digest_, input);
+      } else {
+        for (const Halide::Func& output : generator_.output_func(argument.name)) {
+          for (const Halide::OutputImageParam& buffer : output.output_buffers())
+            add_estimates(digest_, buffer.parameter());
+        }
+      }
+    }
     key = digest_.text();
     if (fetch_instance(key, with_, folder_)) throw FoundInCache();
     return lowered;
@@ -45,6 +57,7 @@ class LookUp : public Halide::Internal::IRMutator {
 
  private:
   Digest digest_;
+  Halide::Internal::AbstractGenerator& generator_;
   const Compiling& with_;
   const path& folder_;
 };
@@ -84,8 +97,8 @@ InstanceCode compile_instance(const Build& build, const Setting& setting, const 
   const double before = processor_seconds();
   const Halide::Target target = halide_target(with.code_target, with.cuda_capability);
   const auto kernel = create(build, target, setting);
-  const auto look_up =
-      std::make_shared<LookUp>(digest_of_surroundings(kernel->generator(), target, with, symbol), with, folder);
+  const auto look_up = std::make_shared<LookUp>(digest_of_surroundings(kernel->generator(), target, with, symbol),
+                                                kernel->generator(), with, folder);
   kernel->descriptor().last_lowering_pass = look_up;
   const path stem = folder / symbol;
   try {

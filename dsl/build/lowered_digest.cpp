@@ -161,4 +161,23 @@ class AddLowered : public IRGraphVisitor {
 
 void add_lowered(Digest& digest, const Stmt& statement) { AddLowered(digest).include(statement); }
 
+void add_estimates(Digest& digest, const Halide::Parameter& argument) {
+  const Halide::ArgumentEstimates estimates = argument.get_argument_estimates();
+  // Nothing for what isn't said, and the place in front of what is.
+  AddLowered add(digest);
+  uint64_t place = 0;
+  const auto add_next = [&](const Expr& e) {
+    place++;
+    if (!e.defined()) return;
+    digest.add(place);
+    add.include(e);
+  };
+  for (const Expr& e : {estimates.scalar_def, estimates.scalar_min, estimates.scalar_max, estimates.scalar_estimate})
+    add_next(e);
+  for (const Halide::Range& range : estimates.buffer_estimates) {
+    add_next(range.min);
+    add_next(range.extent);
+  }
+}
+
 }  // namespace ashlar::dsl

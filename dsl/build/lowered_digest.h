@@ -11,4 +11,7 @@ namespace ashlar::dsl {
 /// (Halide's printed text rounds them). Throws std::logic_error at a node that no lowered statement has.
 void add_lowered(Digest& digest, const Halide::Internal::Stmt& statement);
 
+/// Adds what the code says of an argument's sizes or value, which the statement needn't show.
+void add_estimates(Digest& digest, const Halide::Parameter& argument);
+
 }  // namespace ashlar::dsl

@@ -73,4 +73,27 @@ TEST(LoweredDigest, TellsStatementsApart) {
   EXPECT_NE(digest_of(allocate(MemoryType::Register, 8)), digest_of(allocate(MemoryType::Register, 9)));
 }
 
+TEST(LoweredDigest, TellsWhatIsSaidOfArgumentsApart) {
+  const auto digest = [](const Parameter& argument) {
+    ashlar::dsl::Digest of;
+    ashlar::dsl::add_estimates(of, argument);
+    return of.text();
+  };
+  const auto rows = [](int size) {
+    Parameter y(Float(32), true, 2, "y");
+    y.set_min_constraint(0, 0);
+    y.set_extent_constraint(0, size);
+    y.set_min_constraint_estimate(1, 0);
+    y.set_extent_constraint_estimate(1, size);
+    return y;
+  };
+  EXPECT_EQ(digest(rows(1)), digest(rows(1)));
+  EXPECT_NE(digest(rows(1)), digest(rows(2)));
+  EXPECT_NE(digest(rows(1)), digest(Parameter(Float(32), true, 2, "y")));
+  Parameter scale(Float(32), false, 0, "scale");
+  const std::string unsaid = digest(scale);
+  scale.set_default_value(make_const(Float(32), 1));
+  EXPECT_NE(digest(scale), unsaid);
+}
+
 }  // namespace

@@ -145,14 +145,15 @@ typedef struct AshlarOption {
 ASHLAR_API size_t ashlar_operator_count(void);
 ASHLAR_API const char* ashlar_operator_name(size_t index);
 /* An operator as JSON: "name", "formula", "inputs" (with "dtype" where it is fixed, "optional" where it may be left
- * out), "scalars" (all needed), "options" (with "kind", "default" and "choices"), "outputs". The text lives for ever.
+ * out), "scalars" (with "kind", and "default" where it may be left out), "options" (with "kind", "default" and
+ * "choices"), "outputs". The text lives for ever.
  */
 ASHLAR_API AshlarStatus ashlar_operator_describe(const char* name, const char** json);
 
 /* Calls an operator on the current stream of its inputs' device. `inputs` stand in the order of its description; those
- * at the end that are optional may be missing or NULL. Writes handles to its outputs, to be freed, to
- * outputs[0 .. *output_count); `capacity` is how many there is room for. An output that overwrites an input is a handle
- * to that input's memory. */
+ * at the end that are optional may be missing or NULL, and so may numbers and options that have defaults. Writes
+ * handles to its outputs, to be freed, to outputs[0 .. *output_count); `capacity` is how many there is room for. An
+ * output that overwrites an input is a handle to that input's memory. */
 ASHLAR_API AshlarStatus ashlar_call(const char* name, const AshlarTensor* const* inputs, size_t input_count,
                                     const AshlarOption* options, size_t option_count, AshlarTensor** outputs,
                                     size_t capacity, size_t* output_count);

@@ -65,10 +65,13 @@ Call::Call(const KernelInfo& kernel, const AshlarTensor* const* inputs, size_t i
   if (input_count > 0) check_given(kernel.name, "inputs", inputs);
   for (size_t i = 0; i < input_count; i++) inputs_.push_back(inputs[i] ? inputs[i]->tensor : Tensor());
   if (option_count > 0) check_given(kernel.name, "options", options);
-  scalars_.assign(arguments_of(kernel, Role::scalar).size(), Scalar(0));
+  for (const Argument* scalar : arguments_of(kernel, Role::scalar)) {
+    const double value = scalar->default_value.value_or(0);
+    scalars_.push_back(is_floating(scalar->dtype) ? Scalar(value) : Scalar(static_cast<int64_t>(value)));
+  }
   for (size_t i = 0; i < option_count; i++) take(options[i]);
   for (const Argument* scalar : arguments_of(kernel, Role::scalar)) {
-    if (given_.contains(scalar->name)) continue;
+    if (scalar->default_value || given_.contains(scalar->name)) continue;
     throw ValueError(kernel.name, std::string("no ") + scalar->name, std::string("the number ") + scalar->name,
                      "Give it as an option");
   }

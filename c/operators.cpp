@@ -33,7 +33,12 @@ ordered_json describe(const KernelInfo& kernel) {
     if (is_optional(kernel, inputs.size() - 1)) inputs.back()["optional"] = true;
   }
   for (const Argument* scalar : arguments_of(kernel, Role::scalar)) {
-    scalars.push_back({{"name", scalar->name}, {"kind", is_floating(scalar->dtype) ? "real" : "integer"}});
+    const bool is_real = is_floating(scalar->dtype);
+    ordered_json one{{"name", scalar->name}, {"kind", is_real ? "real" : "integer"}};
+    if (const auto value = scalar->default_value) {
+      one["default"] = is_real ? ordered_json(*value) : ordered_json(static_cast<int64_t>(*value));
+    }
+    scalars.push_back(one);
   }
   for (const ComptimeInfo& comptime : kernel.comptimes) {
     if (kernel.form->signature.owns(comptime.name)) continue;

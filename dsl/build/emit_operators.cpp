@@ -192,7 +192,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
     out << "    {\"" << a.name << "\", Argument::Role::" << role_name(a.role) << ", " << a.element << ", "
         << dtype_text(a.dtype) << ", " << a.rank << ", " << a.in_place_of << ", " << (a.is_strided ? "true" : "false")
         << ", {" << join(axes.of_argument(a)) << "}, " << (a.is_optional ? "true" : "false") << ", " << a.given_of
-        << "},\n";
+        << (a.default_value.empty() ? "" : ", " + a.default_value) << "},\n";
   }
   out << "};\nconstexpr const char* " << name << "_axes[] = {\"" << join(axes.names, "\", \"") << "\"};\n";
   const auto comptimes = comptimes_of(kernel);

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -49,6 +50,7 @@ struct Argument {
   std::array<int8_t, kMaxRank> axes = {};
   bool optional = false;  ///< an input that a call may leave undefined
   int8_t given_of = -1;   ///< for a scalar that the form sets to whether an optional input is there: that input's index
+  std::optional<double> default_value = {};  ///< of a scalar that a call may leave out
 };
 
 /// Which compiled instance of a kernel: its element types and its comptime values (mixed radix, first fastest).
@@ -160,7 +162,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 3;
+inline constexpr uint32_t kTablesVersion = 4;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.

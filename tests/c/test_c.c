@@ -66,6 +66,23 @@ static void calls(const char* device) {
   ashlar_tensor_free(x);
 }
 
+/* Numbers that may be left out are what the operator's declaration says. */
+static void defaults(const char* device) {
+  const int64_t shape[] = {3};
+  const float values[] = {-1, 0.25f, 2}, leaky[] = {-0.01f, 0.25f, 2}, steep[] = {-0.5f, 0.25f, 2};
+  AshlarTensor *x = tensor(values, 1, shape, device), *y = NULL;
+  const AshlarOption slope = {.name = "negative_slope", .kind = ASHLAR_REAL, .real = 0.5};
+  EXPECT(ashlar_call("leaky_relu", (const AshlarTensor* const*)&x, 1, NULL, 0, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, leaky, 3);
+  ashlar_tensor_free(y);
+  EXPECT(ashlar_call("leaky_relu", (const AshlarTensor* const*)&x, 1, &slope, 1, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, steep, 3);
+  ashlar_tensor_free(y);
+  const char* json = NULL;
+  EXPECT(ashlar_operator_describe("leaky_relu", &json) == ASHLAR_OK && strstr(json, "\"default\":0.01") != NULL);
+  ashlar_tensor_free(x);
+}
+
 static int deleted = 0;
 static void count_deletion(struct DLManagedTensor* self) {
   (void)self;
@@ -162,6 +179,7 @@ int main(void) {
   ashlar_stream_free(own);
 
   calls("cpu");
+  defaults("cpu");
   dlpack();
   errors();
   puts("ok");

@@ -101,7 +101,7 @@ Benchmark layer(int64_t m, int64_t k, int64_t n) {
   return simple(
       "matmul", "linear_gelu_" + size, {{.shape = {m, k}}, {.shape = {n, k}}, {.shape = {n}}},
       [](Tensors x) {
-        return std::vector{matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::gelu})};
+        return std::vector{matmul(x[0], x[1], {.transpose_b = true, .activation = Activation::gelu}, x[2])};
       },
       2.0 * static_cast<double>(m * k * n));
 }
@@ -150,7 +150,7 @@ void add_vendor_products(std::vector<Benchmark>& all) {
     add_one("", {square, square}, [tf32](Tensors x) { return std::vector{matmul(x[0], x[1], {.allow_tf32 = tf32})}; });
     add_one("linear_relu_", {square, square, {.shape = {n}}}, [tf32](Tensors x) {
       return std::vector{
-          matmul(x[0], x[1], {.transpose_b = true, .bias = x[2], .activation = Activation::relu, .allow_tf32 = tf32})};
+          matmul(x[0], x[1], {.transpose_b = true, .activation = Activation::relu, .allow_tf32 = tf32}, x[2])};
     });
   }
 }

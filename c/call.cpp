@@ -76,9 +76,6 @@ Call::Call(const KernelInfo& kernel, const AshlarTensor* const* inputs, size_t i
                      "Give it as an option");
   }
   inputs_.resize(declared.size());
-  // A form's own optional inputs may be missing at the end.
-  const int needed = kernel.form->signature.needed_inputs;
-  while (needed >= 0 && inputs_.size() > static_cast<size_t>(needed) && !inputs_.back().defined()) inputs_.pop_back();
 }
 
 void Call::take(const AshlarOption& option) {

@@ -58,7 +58,7 @@ Tensor wide(const Tensor& x) { return x.to(DType::f32).contiguous(); }
 
 /// state weight_hhᵀ + bias_hh
 Tensor projected(const Tensor& state, const Tensor& weight_hh, const Tensor& bias_hh) {
-  return matmul(state, weight_hh, {.transpose_b = true, .bias = bias_hh});
+  return matmul(state, weight_hh, {.transpose_b = true}, bias_hh);
 }
 
 /// The state before each step, [steps, batch, hidden].

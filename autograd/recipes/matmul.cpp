@@ -27,13 +27,6 @@ T multiply_to_shape(const T& g, bool transpose_g, const T& h, bool transpose_h, 
   return sum_to_shape(matmul(g.to(DType::f32), h.to(DType::f32), options), shape).to(g.dtype());
 }
 
-Tensor product(const Tensor& a, const Tensor& b, const MatmulOptions& options, const Tensor&) {
-  return matmul(a, b, options);
-}
-Var product(const Var& a, const Var& b, const MatmulOptions& options, const Var& bias) {
-  return matmul(a, b, options, bias);
-}
-
 /// [batch…, rows, columns] as [batch · rows, columns].
 template <class T>
 T flattened(const T& x) {
@@ -52,7 +45,7 @@ std::vector<T> matmul_grad(const T& dy, const T& a, const T& b, const T& bias, c
   if (options.activation == Activation::gelu) {  // z as large as y is computed again and not kept in the meantime
     MatmulOptions before = options;
     before.activation = Activation::none;
-    dz = gelu_grad(dy, product(a, b, before, bias));
+    dz = gelu_grad(dy, matmul(a, b, before, bias));
   }
   // Rank-1 operands: a is one row, b one column; transposing a vector changes nothing.
   const bool row = a.rank() == 1, column = b.rank() == 1;
@@ -74,7 +67,7 @@ std::vector<T> matmul_grad(const T& dy, const T& a, const T& b, const T& bias, c
                              : multiply_to_shape(left, !transpose_a, right, false, b2.shape(), options);
     gradients[1] = db.reshape(b.shape());
   }
-  if (options.bias.has_value() && needs(2)) gradients[2] = sum_to_shape(g, options.bias->shape());
+  if (needs(2)) gradients[2] = sum_to_shape(g, {g.shape().back()});
   return gradients;
 }
 

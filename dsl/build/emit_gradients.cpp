@@ -29,8 +29,6 @@ std::vector<Parameter> recorded_parameters(const KernelSummary& kernel) {
   for (Parameter& p : parameters) {
     if (p.is_tensor && is_recorded(kernel, p.name)) p.type = "const Var&";
   }
-  // A contraction's bias is one of its options, which hold tensors; the tape needs it as a Var.
-  if (has_optional_inputs(kernel)) parameters.push_back({"const Var&", "bias", "{}"});
   return parameters;
 }
 
@@ -57,8 +55,7 @@ class Recording {
       : kernel_(kernel),
         name_(kernel.entry->name),
         parameters_(recorded_parameters(kernel)),
-        results_(results_of(kernel)),
-        is_contraction_(has_optional_inputs(kernel)) {
+        results_(results_of(kernel)) {
     for (const Parameter& p : parameters_) {
       if (p.type == "const Var&") variables_.push_back(p.name);
       if (p.type == "const Var&" || p.is_tensor) tensors_.insert(p.name);
@@ -88,12 +85,7 @@ class Recording {
     out << type() << " " << name_ << "(" << declare(parameters_, false) << ") {\n";
     std::vector<std::string> arguments;
     for (const Parameter& p : parameters_) {
-      if (is_contraction_ && p.name == "bias") continue;
       arguments.push_back(p.type == "const Var&" ? value_of(p.name) : p.name);
-    }
-    if (is_contraction_) {
-      out << "  MatmulOptions fused = options;\n  if (bias.defined()) fused.bias = bias.value();\n";
-      arguments.back() = "fused";
     }
     std::vector<std::string> names;
     for (const ArgumentDescription& result : results_) names.push_back(result.name);
@@ -146,13 +138,11 @@ class Recording {
     for (const Parameter& p : parameters_) {
       const auto input = of_input.find(p.name);
       if (input != of_input.end() && p.kind == Kind::tensor) {
-        const bool is_optional = is_contraction_ && p.name == "bias";
         const std::string value = input->second + (p.type == "const Var&" ? "" : ".value()");
-        arguments.push_back(is_optional ? "inputs.size() > 2 ? inputs[2] : Var()" : value);
-      } else if (p.kind == Kind::optional_tensor) {
-        const std::string given = "inputs.size() > " + input->second.substr(7, input->second.size() - 8);
-        arguments.push_back(given + " && " + input->second + ".defined() ? std::optional<Tensor>(" + input->second +
-                            ".value()) : std::nullopt");
+        const std::string at = input->second.substr(7, input->second.size() - 8);  // "2" of "inputs[2]"
+        const std::string none = p.type == "const Var&" ? "Var()" : "Tensor()";
+        const bool has_none = is_optional(kernel_, p.name);
+        arguments.push_back(has_none ? "inputs.size() > " + at + " ? " + value + " : " + none : value);
       } else if (p.kind == Kind::scalar) {
         arguments.push_back("call.scalars[" + std::to_string(scalars.at(p.name)) + "]." +
                             (p.type == "double" ? "real" : "integer"));
@@ -197,14 +187,10 @@ class Recording {
     return constants.empty() ? "" : "; " + join(constants) + " as constants";
   }
 
-  bool is_optional(const std::string& tensor) const {
-    return std::ranges::any_of(kernel_.arguments,
-                               [&](const ArgumentDescription& a) { return a.is_optional && a.name == tensor; });
-  }
   // The tensor of a Var, undefined as it is.
   std::string value_of(const std::string& variable) const {
-    return is_optional(variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()"
-                                 : variable + ".value()";
+    return is_optional(kernel_, variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()"
+                                          : variable + ".value()";
   }
 
   const GradientRule* rule_of(const std::string& input) const {
@@ -226,7 +212,7 @@ class Recording {
         if (results_[i].name == tensor) made = "save_output(" + std::to_string(i) + ", " + tensor + ")";
       }
     }
-    if (is_optional(tensor)) made = tensor + ".defined() ? " + made + " : SavedTensor()";
+    if (is_optional(kernel_, tensor)) made = tensor + ".defined() ? " + made + " : SavedTensor()";
     for (const SavedWhen& when : kernel_.descriptor.saved_when) {
       if (when.tensor == tensor) made = when.condition + " ? " + made + " : SavedTensor()";
     }
@@ -260,8 +246,8 @@ class Recording {
     }
     for (const std::string& tensor : shaped) {
       const bool is_variable = std::find(variables_.begin(), variables_.end(), tensor) != variables_.end();
-      saved.push_back(is_optional(tensor) ? "(" + value_of(tensor) + ").shape()"
-                                          : tensor + (is_variable ? ".value().shape()" : ".shape()"));
+      saved.push_back(is_optional(kernel_, tensor) ? "(" + value_of(tensor) + ").shape()"
+                                                   : tensor + (is_variable ? ".value().shape()" : ".shape()"));
       fields.push_back("Shape " + tensor + "_shape");
     }
     // Scalars, axes and options go along only where an expression names them.
@@ -270,7 +256,7 @@ class Recording {
       std::string type = p.type;
       if (type.rfind("const ", 0) == 0) type = type.substr(6);
       if (type.back() == '&') type.pop_back();
-      saved.push_back(is_contraction_ ? "fused" : p.name);
+      saved.push_back(p.name);
       fields.push_back(type + " " + p.name);
     }
     for (size_t i = 0; i < results_.size(); i++) {
@@ -308,7 +294,6 @@ class Recording {
   std::string name_;
   std::vector<Parameter> parameters_;
   std::vector<ArgumentDescription> results_;
-  bool is_contraction_;
   std::vector<std::string> variables_;  // parameters that are Vars
   std::set<std::string> tensors_;       // they, the other tensors and the results
   std::set<std::string> named_;         // by some gradient

@@ -268,11 +268,9 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
   std::vector<std::string> tensors, scalars, options, fields;
   std::string device;
   const std::string of_options = *form.options_type ? "options." : "";
-  int input = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
     if (argument.role == Argument::Role::input) {
-      const bool is_needed = form.needed_inputs < 0 || input++ < form.needed_inputs;
-      tensors.push_back(is_needed ? argument.name : of_options + argument.name + ".value_or(Tensor())");
+      tensors.push_back(argument.name);
     } else if (is_callers_scalar(form, argument)) {
       scalars.push_back(argument.name);
     }

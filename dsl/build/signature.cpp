@@ -73,7 +73,16 @@ std::string result_type(const KernelSummary& kernel) {
   return count == 1 ? "Tensor" : pascal_case(kernel.entry->name) + "Result";
 }
 
-bool has_optional_inputs(const KernelSummary& kernel) { return kernel.descriptor.form->needed_inputs >= 0; }
+bool is_optional(const KernelSummary& kernel, const std::string& input) {
+  const int needed = kernel.descriptor.form->needed_inputs;
+  int index = 0;
+  for (const ArgumentDescription& argument : kernel.arguments) {
+    if (argument.role != Argument::Role::input) continue;
+    if (argument.name == input) return argument.is_optional || (needed >= 0 && index >= needed);
+    index++;
+  }
+  return false;
+}
 
 std::string type_of(const KernelSummary& kernel, const FormOption& option) {
   switch (option.kind) {
@@ -122,17 +131,15 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
   using Kind = Parameter::Kind;
   const FormSignature& form = *kernel.descriptor.form;
   const bool has_struct = *form.options_type != 0;
-  std::vector<Parameter> parameters, scalars_last, optional;
+  std::vector<Parameter> parameters, scalars_last, behind_options;
   int tensors = 0;
   for (const ArgumentDescription& argument : kernel.arguments) {
     if (argument.role == Argument::Role::input) {
-      const bool is_needed = form.needed_inputs < 0 || tensors < form.needed_inputs;
+      const bool is_first = form.needed_inputs < 0 || tensors < form.needed_inputs;
       tensors++;
-      if (is_needed) {
-        parameters.push_back({"const Tensor&", argument.name, argument.is_optional ? "{}" : "", true, Kind::tensor});
-      } else {
-        optional.push_back({"const std::optional<Tensor>&", argument.name, "{}", false, Kind::optional_tensor});
-      }
+      (is_first ? parameters : behind_options)
+          .push_back(
+              {"const Tensor&", argument.name, is_optional(kernel, argument.name) ? "{}" : "", true, Kind::tensor});
     } else if (is_callers_scalar(form, argument)) {
       (form.scalars_last ? scalars_last : parameters)
           .push_back({is_floating(argument.dtype) ? "double" : "int64_t", argument.name, argument.default_value, false,
@@ -150,8 +157,8 @@ std::vector<Parameter> parameters_of(const KernelSummary& kernel) {
     for (const FormOption& option : form.options) {
       parameters.push_back({type_of(kernel, option), option.name, default_of(kernel, option), false, Kind::option});
     }
-    parameters.insert(parameters.end(), optional.begin(), optional.end());
   }
+  parameters.insert(parameters.end(), behind_options.begin(), behind_options.end());
   parameters.insert(parameters.end(), scalars_last.begin(), scalars_last.end());
   if (tensors == 0) parameters.push_back({"Device", "device", "Device::cpu()", false, Kind::device});
   return parameters;

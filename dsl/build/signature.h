@@ -6,8 +6,8 @@
 namespace ashlar::dsl {
 
 struct Parameter {
-  /// `options` is the struct that holds all options and the inputs that may be left out.
-  enum class Kind : uint8_t { tensor, scalar, comptime, option, optional_tensor, options, device };
+  /// `options` is the struct that holds all options.
+  enum class Kind : uint8_t { tensor, scalar, comptime, option, options, device };
   std::string type;  ///< "const Tensor&"
   std::string name;
   std::string default_value;  ///< may be empty
@@ -18,8 +18,8 @@ struct Parameter {
 /// The parameters of the function that users call.
 std::vector<Parameter> parameters_of(const KernelSummary& kernel);
 
-/// Inputs that a call may leave out, such as a contraction's bias.
-bool has_optional_inputs(const KernelSummary& kernel);
+/// Whether a call may leave this input out, as a contraction's bias.
+bool is_optional(const KernelSummary& kernel, const std::string& input);
 
 /// An option's type in C++, "const Axes&", and its default value.
 std::string type_of(const KernelSummary& kernel, const FormOption& option);

@@ -20,10 +20,10 @@ namespace ashlar::forms {
 namespace {
 
 /// What happens to the sums before they are stored, as the kernel's comptime parameter calls it.
-const char* epilogue_of(const MatmulOptions& options) {
-  if (options.activation == Activation::relu) return "bias_relu";
-  if (options.activation == Activation::gelu) return "bias_gelu";
-  return options.bias.has_value() ? "bias" : "none";
+const char* epilogue_of(Activation activation, bool has_bias) {
+  if (activation == Activation::relu) return "bias_relu";
+  if (activation == Activation::gelu) return "bias_gelu";
+  return has_bias ? "bias" : "none";
 }
 
 /// `variant` with the digit of the comptime parameter "epilogue" set. Throws ValueError where the kernel has none.
@@ -151,11 +151,11 @@ void fold_batch(Product& product) {
 }  // namespace
 
 Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                   std::span<const Scalar> scalars, uint16_t variant) try {
-  const bool has_bias = options.bias.has_value();
+                   const Tensor& given_bias, std::span<const Scalar> scalars, uint16_t variant) try {
+  const bool has_bias = given_bias.defined();
   std::vector<Tensor> shown{a, b};
-  if (has_bias) shown.push_back(*options.bias);
-  const KernelKey key = key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options)), 1);
+  if (has_bias) shown.push_back(given_bias);
+  const KernelKey key = key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options.activation, has_bias)), 1);
   if (a.rank() == 0 || b.rank() == 0) {
     throw shape_error(kernel, shown, "operands of rank 1 or more", "Use mul() for scalars");
   }
@@ -168,7 +168,7 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
     throw shape_error(kernel, shown, "a[..., m, k] and b[..., k, n] (after transposing) with equal k",
                       "Set transpose_a or transpose_b, or reshape()");
   }
-  if (has_bias && options.bias->shape() != Shape{n}) {
+  if (has_bias && given_bias.shape() != Shape{n}) {
     throw shape_error(kernel, shown, "a bias of shape " + Shape{n}.str(), "Use reshape()");
   }
   const Shape batch = ashlar::broadcast(kernel.name, leading(left.shape(), 2), leading(right.shape(), 2));
@@ -181,13 +181,13 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   if (n == 1 && m > 1 && !has_bias) {
     MatmulOptions turned = options;
     turned.transpose_a = turned.transpose_b = false;
-    return contraction(kernel, transposed(right), transposed(left), turned, scalars, variant).reshape(result_shape);
+    return contraction(kernel, transposed(right), transposed(left), turned, {}, scalars, variant).reshape(result_shape);
   }
   const Tensor y = Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 
   const bool is_activated = options.activation != Activation::none;
-  Tensor bias = has_bias ? dense_as(*options.bias, {n}) : Tensor();
+  Tensor bias = has_bias ? dense_as(given_bias, {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
   Product product{kernel, key,     with_epilogue(kernel, variant, "none"), left, right, bias,
@@ -208,13 +208,13 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
 
 std::vector<Tensor> Contraction::call(const KernelInfo& kernel, const FormCall& call) try {
   if (call.inputs.size() < 2) key_of(kernel, call, 1);  // throws
-  MatmulOptions options{.transpose_a = call.integer(0) != 0,
-                        .transpose_b = call.integer(1) != 0,
-                        .activation = static_cast<Activation>(call.integer(2)),
-                        .allow_tf32 = call.integer(3) != 0};
-  if (call.inputs.size() > 2 && call.inputs[2].defined()) options.bias = call.inputs[2];
+  const MatmulOptions options{.transpose_a = call.integer(0) != 0,
+                              .transpose_b = call.integer(1) != 0,
+                              .activation = static_cast<Activation>(call.integer(2)),
+                              .allow_tf32 = call.integer(3) != 0};
+  const Tensor bias = call.inputs.size() > 2 ? call.inputs[2] : Tensor();
   std::vector<Tensor> results(1);
-  results[0] = contraction(kernel, call.inputs[0], call.inputs[1], options, call.scalars, call.variant);
+  results[0] = contraction(kernel, call.inputs[0], call.inputs[1], options, bias, call.scalars, call.variant);
   return results;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
@@ -227,7 +227,7 @@ CanonicalSizes Contraction::sizes(std::span<const Tensor> inputs, std::span<cons
 std::vector<FormSample> Contraction::samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> sizes) {
   const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
   const auto of = [&](Activation activation) {
-    return with_epilogue(kernel, 0, epilogue_of({.activation = activation}));
+    return with_epilogue(kernel, 0, epilogue_of(activation, false));
   };
   const Activation activation = key.variant == of(Activation::relu)   ? Activation::relu
                                 : key.variant == of(Activation::gelu) ? Activation::gelu

@@ -2,7 +2,6 @@
 // the forms whose options have a type of their own as functions.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +20,6 @@ enum class Activation : uint8_t { none, relu, gelu };
 struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
-  std::optional<Tensor> bias = {};  ///< [n], added to every row
   Activation activation = Activation::none;
   /// f32 factors may be rounded to TF32 where that is quicker (on a GPU with cuBLASLt); error ≤ 2^-10 Σ|terms|.
   bool allow_tf32 = false;
@@ -40,9 +38,10 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
 Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
-/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n]; batch axes broadcast; rank 1 operands as in NumPy's matmul.
+/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n]; batch axes broadcast; rank 1 operands as in NumPy's matmul; the
+/// bias may be undefined.
 Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                   std::span<const Scalar> scalars = {}, uint16_t variant = 0);
+                   const Tensor& bias, std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 }  // namespace forms
 }  // namespace ashlar

@@ -42,7 +42,7 @@ struct FormSignature {
   /// Where it isn't empty, the options are members of this struct, which the header declares, and come as one
   /// parameter.
   const char* options_type = "";
-  /// Inputs beyond these may be left out; they come as options of their name. -1: all are needed.
+  /// Inputs beyond these may be left out; they come behind the options. -1: all are needed.
   int needed_inputs = -1;
   /// Scalars and comptime values that the form itself gives to its kernels: no parameters.
   std::span<const char* const> own = {};

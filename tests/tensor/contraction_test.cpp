@@ -23,8 +23,8 @@ using testing::random_shape;
 class Contraction : public OnDevice {};
 INSTANTIATE_TEST_SUITE_P(Devices, Contraction, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {}) {
-  return forms::contraction(kernels::matmul, a, b, options);
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {}, const Tensor& bias = {}) {
+  return forms::contraction(kernels::matmul, a, b, options, bias);
 }
 
 Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {
@@ -61,10 +61,9 @@ void check(std::mt19937& random, const Case& c, Device device, bool is_dense = f
   const Operand b = make(c.transpose_b ? with_matrix(c.batch_b, c.n, c.k) : with_matrix(c.batch_b, c.k, c.n));
   const Operand bias = make({c.n});
   MatmulOptions options{.transpose_a = c.transpose_a, .transpose_b = c.transpose_b};
-  if (c.has_bias) options.bias = bias.tensor;
   if (c.has_relu) options.activation = Activation::relu;
 
-  const Tensor y = matmul(a.tensor, b.tensor, options);
+  const Tensor y = matmul(a.tensor, b.tensor, options, c.has_bias ? bias.tensor : Tensor());
   const Shape batch = broadcast("test", c.batch_a, c.batch_b);
   ASSERT_EQ(y.shape(), with_matrix(batch, c.m, c.n));
   const std::vector<float> got = y.to_vector<float>();
@@ -178,7 +177,7 @@ TEST_P(Contraction, NothingToSum) {
   EXPECT_EQ(matmul(a, b).to_vector<float>(), std::vector<float>(24, 0));
   EXPECT_EQ(matmul(a, b, {.activation = Activation::relu}).to_vector<float>(), std::vector<float>(24, 0));
   const Tensor bias = Tensor::from(std::vector<float>{-1, 0, 1, 2}, {4}, device());
-  const std::vector<float> y = matmul(a, b, {.bias = bias, .activation = Activation::relu}).to_vector<float>();
+  const std::vector<float> y = matmul(a, b, {.activation = Activation::relu}, bias).to_vector<float>();
   for (size_t i = 0; i < y.size(); i++) EXPECT_EQ(y[i], std::max(0.0f, static_cast<float>(i % 4) - 1));
   const Tensor none = Tensor::empty({0}, DType::f32, device());
   EXPECT_EQ(matmul(none, none).item(), 0);
@@ -204,7 +203,7 @@ TEST_P(Contraction, Errors) {
   expect_error<ShapeError>([&] { matmul(ones({2, 2, 3}), ones({3, 3, 2})); }, {"matmul", "[2] and [3]"});
   expect_error<ShapeError>(
       [&] {
-        matmul(ones({2, 3}), ones({3, 4}), {.bias = ones({3})});
+        matmul(ones({2, 3}), ones({3, 4}), {}, ones({3}));
       },
       {"matmul", "bias", "f32[3]", "shape [4]"});
   expect_error<DTypeError>(
@@ -214,7 +213,7 @@ TEST_P(Contraction, Errors) {
       {"matmul", "bf16[3, 4]", "of f32", "to(DType::f32)"});
   expect_error<DTypeError>(
       [&] {
-        matmul(ones({2, 3}), ones({3, 4}), {.bias = ones({4}, DType::f16)});
+        matmul(ones({2, 3}), ones({3, 4}), {}, ones({4}, DType::f16));
       },
       {"matmul", "f16[4]"});
   expect_error<ValueError>([&] { matmul(Tensor(), ones({3, 4})); }, {"matmul", "undefined"});

@@ -40,9 +40,8 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
               [fused](Tensors x) {
                 MatmulOptions options{.transpose_a = fused.transpose_a, .transpose_b = fused.transpose_b};
                 options.allow_tf32 = fused.allow_tf32;
-                if (fused.bias) options.bias = x[2];
                 options.activation = fused.activation;
-                return std::vector{matmul(x[0], x[1], options)};
+                return std::vector{matmul(x[0], x[1], options, fused.bias ? x[2] : Tensor())};
               },
           .reference =
               [fused](HostTensors x) {

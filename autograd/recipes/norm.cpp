@@ -111,6 +111,39 @@ Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, in
   return Rows(dy, x, false, eps, axis).dweight(x, axis);
 }
 
+template <class T>
+std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, const T& mean, const T& rstd,
+                                        const T& weight, double eps, int64_t axis, Needs needs) {
+  std::vector<T> gradients(4);
+  if (needs(0) || needs(1)) {
+    if constexpr (std::is_same_v<T, Tensor>) {
+      gradients[0] = add_layer_norm_grad(dy, dh, h, mean, rstd, weight, axis);
+    } else {
+      gradients[0] = add(dh, layer_norm_input_grad(dy, h, mean, rstd, weight, eps, axis));
+    }
+    gradients[1] = gradients[0];
+  }
+  if (needs(2)) gradients[2] = layer_norm_weight_grad(dy, h, mean, rstd, eps, axis);
+  if (needs(3)) gradients[3] = sum_to_axis(dy, axis);
+  return gradients;
+}
+
+template <class T>
+std::vector<T> add_rms_norm_gradients(const T& dy, const T& dh, const T& h, const T& rstd, const T& weight, double eps,
+                                      int64_t axis, Needs needs) {
+  std::vector<T> gradients(3);
+  if (needs(0) || needs(1)) {
+    if constexpr (std::is_same_v<T, Tensor>) {
+      gradients[0] = add_rms_norm_grad(dy, dh, h, rstd, weight, axis);
+    } else {
+      gradients[0] = add(dh, rms_norm_input_grad(dy, h, rstd, weight, eps, axis));
+    }
+    gradients[1] = gradients[0];
+  }
+  if (needs(2)) gradients[2] = rms_norm_weight_grad(dy, h, rstd, eps, axis);
+  return gradients;
+}
+
 namespace {
 
 // ---- of channels

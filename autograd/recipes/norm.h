@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "autograd/node.h"
 #include "autograd/var.h"
 #include "runtime/tensor/tensor.h"
 
@@ -26,6 +27,16 @@ template <class T>
 T rms_norm_input_grad(const T& dy, const T& x, const T& rstd, const T& weight, double eps, int64_t axis);
 template <class T>
 T rms_norm_weight_grad(const T& dy, const T& x, const T& rstd, double eps, int64_t axis);
+
+/// add_layer_norm's {dx, dresidual, dweight, dbias}, where `needs` asks for them: the first two are dh and
+/// layer_norm_input_grad of h, added up in the same pass.
+template <class T>
+std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, const T& mean, const T& rstd,
+                                        const T& weight, double eps, int64_t axis, Needs needs);
+/// add_rms_norm's {dx, dresidual, dweight}, the same.
+template <class T>
+std::vector<T> add_rms_norm_gradients(const T& dy, const T& dh, const T& h, const T& rstd, const T& weight, double eps,
+                                      int64_t axis, Needs needs);
 
 /// Σ_r dy[r,c] with c along `axis` and r over all others: [columns].
 template <class T>

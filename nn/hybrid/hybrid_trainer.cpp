@@ -6,7 +6,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "autograd/backward.h"
 #include "nn/hybrid/forecast.h"
 #include "nn/trainer/checkpoint.h"
 
@@ -30,6 +29,7 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
       options_((options.validate(), options)),
       device_(training.optimizer.arena_values().at(0).device()),
       session_(training_, kName),
+      precision_(training.optimizer, options.amp),
       average_(options.average ? std::optional<WeightAverage>(std::in_place, training.optimizer, options.average)
                                : std::nullopt),
       window_(training.optimizer, options.count()),
@@ -121,10 +121,10 @@ void HybridTrainer::ordinary_step() {
 
 void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   training_.optimizer.zero_grad();
-  const Var loss = training_.loss(batch);
-  backward(loss);
-  training_.optimizer.step();
-  last_loss_.copy_(loss.value().to(DType::f32).reshape({}));
+  std::vector<Tensor> parts = batch;
+  if (!parts.empty()) parts[0] = precision_.input(parts[0]);
+  last_loss_.copy_(precision_.backward([&] { return training_.loss(parts); }));
+  precision_.step();
   if (average_) average_->update();
 }
 
@@ -272,7 +272,8 @@ std::vector<double> HybridTrainer::option_numbers() const {
                               o.rank, o.full, o.correct, o.guard_every, o.longest_pause, o.checkpoint_every}) {
     numbers.push_back(static_cast<double>(value));
   }
-  numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.average.value_or(-1)});
+  numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.average.value_or(-1),
+                                 o.amp ? static_cast<double>(*o.amp) : -1});
   return numbers;
 }
 
@@ -295,6 +296,7 @@ void HybridTrainer::save() {
       state.insert(state.end(), more.begin(), more.end());
     }
     checkpoint.add("hybrid", state);
+    checkpoint.add("amp", precision_.state_dict());
     if (average_) checkpoint.add("average", average_->state_dict());
     checkpoint.write(options_.checkpoint);
   }
@@ -322,7 +324,9 @@ void HybridTrainer::resume() {
       given.at("kept_loss").shape() != Shape{} || given.at("records").numel() == 0) {
     throw ValueError(kName, options_.checkpoint.string() + " that is damaged", "what save() wrote", kRemedy);
   }
+  const NamedTensors amp = precision_.state_dict().empty() ? NamedTensors() : checkpoint.part("amp");
   session_.restore(checkpoint, options_.checkpoint);
+  precision_.load_state_dict(amp);
   if (average_) average_->load_state_dict(checkpoint.part("average"));
   window_.load_state_dict(state);
   good_.load_state_dict(state);

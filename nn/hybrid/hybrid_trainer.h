@@ -9,6 +9,7 @@
 #include "nn/hybrid/options.h"
 #include "nn/hybrid/snapshots.h"
 #include "nn/hybrid/statistics.h"
+#include "nn/optim/precision.h"
 #include "nn/optim/weight_average.h"
 #include "nn/trainer/fit.h"
 #include "nn/trainer/replayed_step.h"
@@ -84,6 +85,7 @@ class HybridTrainer {
   HybridOptions options_;
   Device device_;
   TrainingSession session_;
+  Precision precision_;
   std::optional<WeightAverage> average_;
   SnapshotWindow window_;
   GoodState good_;

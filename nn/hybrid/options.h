@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/tensor/dtype.h"
+
 namespace ashlar::nn {
 
 /// How the weights of a later step are forecast from those of earlier ones; nn/hybrid/forecast.h has the formulas.
@@ -43,6 +45,8 @@ struct HybridOptions {
   std::optional<double> average = {};  ///< decay of an exponential average of the weights, which validate() sees
   /// Steps are captured once and replayed. Default: on CUDA, unless the loss does what can't be captured.
   std::optional<bool> replay = {};
+  /// f16 or bf16: forward and backward compute in it, as fit()'s.
+  std::optional<DType> amp = {};
 
   /// Written every `checkpoint_every` ordinary steps and at the end. Where the file is there, the training goes on from
   /// it, in the middle of a phase too.

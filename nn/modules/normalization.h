@@ -16,6 +16,12 @@ struct LayerNormOptions {
   Random* random = nullptr;  ///< not drawn from
 };
 
+/// A residual stream x + residual, and what its normalisation makes of it: worked out in one pass.
+struct NormalizedStream {
+  Var y;  ///< the normalised stream
+  Var h;  ///< x + residual
+};
+
 /// (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, which are `normalized_shape` (Ba, Kiros
 /// and Hinton 2016, and torch.nn.LayerNorm). Parameters "weight" (ones at first) and "bias" (zeros) of that shape.
 class LayerNorm : public WeightAndBias<LayerNorm> {
@@ -25,6 +31,8 @@ class LayerNorm : public WeightAndBias<LayerNorm> {
 
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
+  /// {forward(x + residual), x + residual}
+  NormalizedStream forward(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:
@@ -49,6 +57,8 @@ class RMSNorm : public WeightAndBias<RMSNorm> {
 
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
+  /// {forward(x + residual), x + residual}
+  NormalizedStream forward(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:

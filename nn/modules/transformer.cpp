@@ -22,11 +22,31 @@ LayerNorm norm(int64_t d_model, const Options& o) {
 
 Dropout dropout(const Options& o) { return Dropout(o.dropout, {.device = o.device, .random = o.random}); }
 
-/// x + part(x), normalised before or behind.
-template <class Part>
-Var with_residual(const Var& x, const LayerNorm& norm, bool norm_first, const Part& part) {
-  return norm_first ? ad::add(x, part(norm(x))) : norm(ad::add(x, part(x)));
-}
+/// A layer's parts around a residual stream, each normalised before or behind: a norm that stands next to an addition
+/// is worked out with it.
+class ResidualStream {
+ public:
+  ResidualStream(const Var& x, bool norm_first) : stream_(x), norm_first_(norm_first) {}
+
+  /// Normalised first: x += part(norm(x)); else x = norm(x + part(x)).
+  template <class Part>
+  void through(const LayerNorm& norm, const Part& part) {
+    if (!norm_first_) {
+      stream_ = norm.forward(part(stream_), stream_).y;
+    } else if (!pending_.defined()) {
+      pending_ = part(norm(stream_));
+    } else {
+      const auto [y, h] = norm.forward(pending_, stream_);
+      stream_ = h;
+      pending_ = part(y);
+    }
+  }
+  Var end() const { return pending_.defined() ? ad::add(stream_, pending_) : stream_; }
+
+ private:
+  Var stream_, pending_;  ///< x is their sum
+  bool norm_first_;
+};
 
 }  // namespace
 
@@ -65,8 +85,10 @@ void TransformerEncoderLayer::members(Members& members) {
 }
 
 Var TransformerEncoderLayer::forward(const Var& x, const AttentionMask& mask) const {
-  const Var h = with_residual(x, norm1_, norm_first_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
-  return with_residual(h, norm2_, norm_first_, [&](const Var& y) { return dropout2_(feed_.forward(y)); });
+  ResidualStream stream(x, norm_first_);
+  stream.through(norm1_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
+  stream.through(norm2_, [&](const Var& y) { return dropout2_(feed_.forward(y)); });
+  return stream.end();
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t d_model, int64_t nhead, const Options& o)
@@ -95,10 +117,11 @@ void TransformerDecoderLayer::members(Members& members) {
 
 Var TransformerDecoderLayer::forward(const Var& x, const Var& memory, const AttentionMask& mask,
                                      const AttentionMask& memory_mask) const {
-  Var h = with_residual(x, norm1_, norm_first_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
-  h = with_residual(h, norm2_, norm_first_,
-                    [&](const Var& y) { return dropout2_(multihead_attn_(y, memory, memory, memory_mask)); });
-  return with_residual(h, norm3_, norm_first_, [&](const Var& y) { return dropout3_(feed_.forward(y)); });
+  ResidualStream stream(x, norm_first_);
+  stream.through(norm1_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
+  stream.through(norm2_, [&](const Var& y) { return dropout2_(multihead_attn_(y, memory, memory, memory_mask)); });
+  stream.through(norm3_, [&](const Var& y) { return dropout3_(feed_.forward(y)); });
+  return stream.end();
 }
 
 template <class Derived, class Layer>

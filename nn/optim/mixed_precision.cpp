@@ -84,6 +84,10 @@ class MixedPrecision::Lent {
   std::vector<Kept> kept_;
 };
 
+MixedPrecision::Autocast::Autocast() = default;
+MixedPrecision::Autocast::Autocast(Autocast&&) noexcept = default;
+MixedPrecision::Autocast::~Autocast() = default;
+
 MixedPrecision::MixedPrecision(Optimizer& optimizer, DType dtype, std::optional<LossScaling> scaling)
     : optimizer_(optimizer), dtype_(dtype), scaling_(scaling) {
   if (dtype != DType::f16 && dtype != DType::bf16) {
@@ -121,23 +125,28 @@ void MixedPrecision::make_twins() {
   }
 }
 
-Var MixedPrecision::backward(const std::function<Var()>& loss) {
+MixedPrecision::Autocast MixedPrecision::autocast() {
   make_twins();
+  Autocast result;
+  for (const Twin& twin : twins_) {
+    twin.values.copy_(twin.arena->values().to(dtype_));
+    result.lent_.push_back(std::make_unique<Lent>(twin));
+  }
+  return result;
+}
+
+Var MixedPrecision::backward(const std::function<Var()>& loss) {
   Tensor value;
   std::vector<std::vector<bool>> had_gradient;
   std::vector<bool> reached;
   {
-    std::vector<std::unique_ptr<Lent>> lent;
-    for (const Twin& twin : twins_) {
-      twin.values.copy_(twin.arena->values().to(dtype_));
-      lent.push_back(std::make_unique<Lent>(twin));
-    }
+    const Autocast scope = autocast();
     const Var root = loss().to(DType::f32);
     value = root.value();
     BackwardOptions options;
     if (scaling_) options.seed = scale_.to(root.device()).broadcast_to(root.shape()).contiguous();
     ashlar::backward(root, options);
-    for (const std::unique_ptr<Lent>& one : lent) {
+    for (const std::unique_ptr<Lent>& one : scope.lent_) {
       had_gradient.push_back(one->had_gradient());
       reached.push_back(one->complete());
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -34,7 +35,21 @@ struct LossScaling {
 /// A loss that is a sum over many elements, or a small difference, is better computed in f32: give it
 /// `logits.to(DType::f32)`. Buffers (running statistics) stay f32.
 class MixedPrecision {
+  class Lent;
+
  public:
+  /// The 16-bit copies in the parameters' place, for as long as it lives.
+  class Autocast {
+   public:
+    Autocast();
+    Autocast(Autocast&&) noexcept;
+    ~Autocast();
+
+   private:
+    friend class MixedPrecision;
+    std::vector<std::unique_ptr<Lent>> lent_;
+  };
+
   /// `scaling` undefined: for f16 the defaults, for bf16 none. The optimiser must outlive it. Throws DTypeError unless
   /// dtype is f16 or bf16, ValueError where no parameter is f32, or on factors or an interval that can't be.
   MixedPrecision(Optimizer& optimizer, DType dtype, std::optional<LossScaling> scaling = {});
@@ -43,6 +58,8 @@ class MixedPrecision {
   /// Adds the gradients of what `loss` computes (one element) to those at hand, as ashlar::backward() does. Returns the
   /// loss' value, f32. Throws what these throw; the parameters are themselves again then.
   Var backward(const std::function<Var()>& loss);
+  /// To compute through these parameters where nothing is to be learnt: gradients that reach them meanwhile are lost.
+  Autocast autocast();
   /// The optimiser's step, unless a gradient since the last one isn't finite.
   void step();
 
@@ -58,7 +75,6 @@ class MixedPrecision {
     const ParameterArena* arena;
     Tensor values, gradients;  // rank 1, as the arena's, 16 bits
   };
-  class Lent;
   void make_twins();
   void take_gradients(const Twin& twin, const std::vector<bool>& had_gradient);
   void update_scale() const;

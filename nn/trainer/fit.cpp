@@ -8,8 +8,7 @@
 #include <string>
 
 #include "ashlar/ops.h"
-#include "autograd/backward.h"
-#include "nn/optim/mixed_precision.h"
+#include "nn/optim/precision.h"
 #include "nn/trainer/checkpoint.h"
 #include "nn/trainer/event_file.h"
 #include "nn/trainer/progress.h"
@@ -33,10 +32,9 @@ class Fit {
         options_(options),
         session_(training, kName),
         device_(training.optimizer.arena_values().at(0).device()),
+        precision_(training.optimizer, options.amp),
         update_(device_, options.replay, [this](const std::vector<Tensor>& parts) { compute(parts); }),
-        loss_(Tensor::zeros({}, DType::f32, device_)) {
-    if (options.amp) amp_.emplace(training.optimizer, *options.amp);
-  }
+        loss_(Tensor::zeros({}, DType::f32, device_)) {}
 
   std::vector<FitEpoch> run() {
     resume();
@@ -62,17 +60,17 @@ class Fit {
     std::error_code ignored;
     if (options_.checkpoint.empty() || !std::filesystem::exists(options_.checkpoint, ignored)) return;
     const Checkpoint checkpoint = Checkpoint::read(options_.checkpoint);
-    const bool scales = amp_ && !amp_->state_dict().empty();
+    const bool scales = !precision_.state_dict().empty();
     const NamedTensors amp = scales ? checkpoint.part("amp") : NamedTensors();
     session_.restore(checkpoint, options_.checkpoint);
-    if (scales) amp_->load_state_dict(amp);
+    precision_.load_state_dict(amp);
   }
 
   void save() const {
     if (options_.checkpoint.empty()) return;
     Checkpoint checkpoint;
     session_.add_to(checkpoint);
-    if (amp_) checkpoint.add("amp", amp_->state_dict());
+    checkpoint.add("amp", precision_.state_dict());
     checkpoint.write(options_.checkpoint);
   }
 
@@ -123,22 +121,13 @@ class Fit {
     Tensor sum;
     for (int64_t i = 0; i < batches_; i++) {
       std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
-      const Tensor loss = backward_of(batch).to(DType::f32).reshape({});
+      if (!batch.empty()) batch[0] = precision_.input(batch[0]);
+      const Tensor loss = precision_.backward([&] { return training_.loss(batch); });
       sum = sum.defined() ? add(sum, loss) : loss;
     }
     loss_.copy_(sum);
-    amp_ ? amp_->step() : optimizer.step();
+    precision_.step();
     if (session_.averages()) training_.average->update();
-  }
-
-  Tensor backward_of(std::vector<Tensor>& batch) {
-    if (!amp_) {
-      const Var loss = training_.loss(batch);
-      backward(loss);
-      return loss.value();
-    }
-    if (!batch.empty() && is_floating(batch[0].dtype())) batch[0] = batch[0].to(amp_->dtype());
-    return amp_->backward([&] { return training_.loss(batch); }).value();
   }
 
   void show_progress() {
@@ -200,7 +189,7 @@ class Fit {
   const FitOptions& options_;
   TrainingSession session_;
   Device device_;
-  std::optional<MixedPrecision> amp_;
+  Precision precision_;
   ReplayedStep update_;
   Tensor loss_;          // rank 0, f32: where an update leaves the sum over its batches
   int64_t batches_ = 1;  // of the update that runs

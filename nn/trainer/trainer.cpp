@@ -1,7 +1,6 @@
 #include "nn/trainer/trainer.h"
 
 #include "ashlar/ops.h"
-#include "autograd/backward.h"
 #include "autograd/grad_mode.h"
 #include "nn/loss.h"
 #include "runtime/device/counters.h"
@@ -11,30 +10,37 @@ namespace {
 
 constexpr int64_t kSetUpSteps = 3;  // arenas, modules and pools come to be in the first steps
 
+Module& moved(Module& model, Device device) {
+  model.to(device);
+  return model;
+}
+
 }  // namespace
 
 Trainer::Trainer(Module& model, std::function<Var(const Var&)> forward, Optimizer& optimizer, Device device,
-                 const PixelStatistics& statistics)
-    : model_(model),
+                 const PixelStatistics& statistics, std::optional<DType> amp)
+    : model_(moved(model, device)),
       forward_(std::move(forward)),
       optimizer_(optimizer),
       device_(device),
+      precision_(optimizer, amp),
       scale_(1.0 / (255.0 * statistics.deviation)),
       shift_(-statistics.mean / statistics.deviation),
       meter_(device),
-      replayed_(device, {}, [this](const std::vector<Tensor>& batch) { compute(batch[0], batch[1]); }) {
-  model_.to(device);
-}
+      replayed_(device, {}, [this](const std::vector<Tensor>& batch) { compute(batch[0], batch[1]); }) {}
 
 Tensor Trainer::normalised(const Tensor& images) const { return affine(images.to(DType::f32), scale_, shift_); }
 
 void Trainer::compute(const Tensor& images, const Tensor& labels) {
-  const Var logits = forward_(normalised(images));
-  const Var loss = cross_entropy(logits, labels);
   optimizer_.zero_grad();
-  backward(loss);
-  optimizer_.step();
-  meter_.add_on_device(loss.value(), logits.value(), labels);
+  Tensor logits;
+  const Tensor loss = precision_.backward([&] {
+    const Var answer = forward_(precision_.input(normalised(images))).to(DType::f32);
+    logits = answer.value();
+    return cross_entropy(answer, labels);
+  });
+  precision_.step();
+  meter_.add_on_device(loss, logits, labels);
 }
 
 Scores Trainer::train(BatchLoader& data, uint64_t epoch, const Observer& observer) {

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "nn/data/loader.h"
 #include "nn/data/mnist.h"
 #include "nn/module.h"
 #include "nn/optim/optimizer.h"
+#include "nn/optim/precision.h"
 #include "nn/trainer/meter.h"
 #include "nn/trainer/replayed_step.h"
 
@@ -32,14 +34,16 @@ struct TransferReport {
 /// same order, so the same numbers. Steps on a batch of another size, such as the last one, are not.
 class Trainer {
  public:
-  /// Model and optimiser must outlive the trainer; the model is moved to `device`.
+  /// Model and optimiser must outlive the trainer; the model is moved to `device`. With `amp` (f16 or bf16) training
+  /// computes in it, weights and updates are f32; evaluation computes in f32.
   template <LayerModule M>
-  Trainer(M& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics)
+  Trainer(M& model, Optimizer& optimizer, Device device, const PixelStatistics& statistics,
+          std::optional<DType> amp = {})
       : Trainer(
-            model, [&model](const Var& x) -> Var { return model(x); }, optimizer, device, statistics) {}
+            model, [&model](const Var& x) -> Var { return model(x); }, optimizer, device, statistics, amp) {}
   /// The same with the function that computes logits.
   Trainer(Module& model, std::function<Var(const Var&)> forward, Optimizer& optimizer, Device device,
-          const PixelStatistics& statistics);
+          const PixelStatistics& statistics, std::optional<DType> amp = {});
 
   /// Whether steps are captured and replayed; by default on CUDA, where launching them costs more than running them.
   void set_replay(bool replay) { replayed_.set_replay(replay); }
@@ -54,6 +58,8 @@ class Trainer {
   /// Of the pass that runs: waits for the device and copies two numbers.
   Scores scores() const { return meter_.read(); }
   const TransferReport& transfers() const { return transfers_; }
+  /// Its state goes into checkpoints.
+  const Precision& precision() const { return precision_; }
 
  private:
   Tensor normalised(const Tensor& images) const;  // f32 [batch, pixels] of u8
@@ -63,6 +69,7 @@ class Trainer {
   std::function<Var(const Var&)> forward_;
   Optimizer& optimizer_;
   Device device_;
+  Precision precision_;
   double scale_;  // pixel · scale + shift
   double shift_;
   Meter meter_;

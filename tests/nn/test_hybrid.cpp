@@ -65,7 +65,7 @@ Result train_with(const Observer& observe, Train run) {
   const auto loss = [&](const std::vector<Tensor>& batch) {
     if (observe) observe(calls, optimizer.arena_values()[0]);
     calls++;
-    const Var error = ad::sub(model(batch[0]), batch[1]);
+    const Var error = ad::sub(model(batch[0]).to(DType::f32), batch[1]);
     return ad::mean(ad::mul(error, error));
   };
   Result result;
@@ -88,15 +88,19 @@ void expect_same(const NamedTensors& got, const NamedTensors& wanted, const std:
 }
 
 TEST(Hybrid, WithoutAForecasterItIsFit) {
-  const Result hybrid = train(small(Forecaster::none));
-  const Result plain = train_with({}, [](const Training& training) {
-    return HybridReport{.epochs = fit(training, {.epochs = 5}), .phases = {}, .statistics = {}};
-  });
-  expect_same(hybrid.weights, plain.weights, "of fit()");
-  ASSERT_EQ(hybrid.report.epochs.size(), 5U);
-  for (size_t i = 0; i < 5; i++) EXPECT_EQ(hybrid.report.epochs[i].loss, plain.report.epochs[i].loss);
-  EXPECT_EQ(hybrid.report.phases.size(), 1U);
-  EXPECT_EQ(hybrid.report.statistics.ordinary_steps(), 150);
+  for (const std::optional<DType> amp : {std::optional<DType>(), std::optional(DType::f16)}) {
+    HybridOptions options = small(Forecaster::none);
+    options.amp = amp;
+    const Result hybrid = train(options);
+    const Result plain = train_with({}, [&](const Training& training) {
+      return HybridReport{.epochs = fit(training, {.epochs = 5, .amp = amp}), .phases = {}, .statistics = {}};
+    });
+    expect_same(hybrid.weights, plain.weights, "of fit()");
+    ASSERT_EQ(hybrid.report.epochs.size(), 5U);
+    for (size_t i = 0; i < 5; i++) EXPECT_EQ(hybrid.report.epochs[i].loss, plain.report.epochs[i].loss);
+    EXPECT_EQ(hybrid.report.phases.size(), 1U);
+    EXPECT_EQ(hybrid.report.statistics.ordinary_steps(), 150);
+  }
 }
 
 TEST(Hybrid, JumpsWhereTheDirectionPoints) {
@@ -305,6 +309,7 @@ TEST(Hybrid, ResumesInTheMiddleOfEveryPhase) {
       options.steps = 75;
       options.divergence = stop % 2 == 0 ? 1.6 : 1.0001;
       options.checkpoint_every = stop;
+      if (stop > 19) options.amp = DType::f16;
       return options;
     };
     const testing::TemporaryFolder unbroken, broken;

@@ -71,6 +71,21 @@ TEST_P(AmpOnDevice, ComputesIn16BitsAndLeavesF32Behind) {
   }
 }
 
+TEST_P(AmpOnDevice, AutocastLendsTheCopiesForAWhile) {
+  OneWeight one(device());
+  MixedPrecision amp(one.optimizer, DType::bf16);
+  one.w.value().fill_(257);
+  {
+    const MixedPrecision::Autocast scope = amp.autocast();
+    EXPECT_EQ(one.w.dtype(), DType::bf16);
+    EXPECT_EQ(one.w.value().item(), 256);  // 257 isn't a bf16
+    backward(one.loss(3));
+  }
+  EXPECT_EQ(one.w.dtype(), DType::f32);
+  EXPECT_EQ(one.w.value().item(), 257);
+  EXPECT_FALSE(one.w.grad().defined());
+}
+
 TEST_P(AmpOnDevice, GradientsAddUpInF32) {
   OneWeight one(device());
   Var other(Tensor::ones({2}, DType::f32, device()), true);

@@ -7,6 +7,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/backward.h"
+#include "autograd/grad.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/bilinear.h"
@@ -415,6 +416,26 @@ TEST_P(ModulesOnDevice, NormsWorkOnRows) {
   EXPECT_EQ(wide.parameters()[1].grad().to_vector<float>(), std::vector<float>(6, 5));
   EXPECT_THROW(layer(Tensor::ones({3, 2}).to(device())), ShapeError);
   EXPECT_THROW(LayerNorm(0), ValueError);
+
+  // Of a residual stream: the same in one pass.
+  const RMSNorm rms({2, 3}, {.device = device()});
+  const auto check_stream = [&](const auto& norm) {
+    const Var a(x.to(device()), true), b(affine(x.to(device()), -0.5, 1.0), true);
+    const NormalizedStream stream = norm.forward(a, b);
+    const Var h = ad::add(a, b), y = norm.forward(h);
+    EXPECT_EQ(stream.h.value().to_doubles(), h.value().to_doubles());
+    const std::vector<double> got = stream.y.value().to_doubles(), wanted = y.value().to_doubles();
+    for (size_t i = 0; i < wanted.size(); i++) EXPECT_NEAR(got[i], wanted[i], 1e-5);
+    const auto slope = [&](const Var& of, const Var& beside) {
+      return grad({ad::sum(ad::mul(of, ad::add(of, beside)))}, {a})[0].value().to_doubles();
+    };
+    const std::vector<double> slopes = slope(stream.y, stream.h), slopes_wanted = slope(y, h);
+    for (size_t i = 0; i < slopes_wanted.size(); i++) EXPECT_NEAR(slopes[i], slopes_wanted[i], 2e-4);
+  };
+  check_stream(layer);
+  check_stream(wide);
+  check_stream(rms);
+  EXPECT_THROW(layer.forward(x.to(device()), Tensor::ones({3, 2}).to(device())), ShapeError);
 }
 
 // Two batches of one channel, whose means, variances and running statistics one can work out by hand.

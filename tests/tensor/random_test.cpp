@@ -5,6 +5,7 @@
 #include <map>
 
 #include "ashlar/ops/random.h"
+#include "ashlar/ops/sampling.h"
 #include "runtime/graph/graph.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
@@ -83,6 +84,32 @@ TEST_P(PhiloxUniform, OtherDistributionsHaveTheirMoments) {
   std::vector<int> faces(6, 0);
   for (const double v : randint(state, 1, 7, {count}).to_doubles()) faces.at(static_cast<size_t>(v) - 1)++;
   for (const int often : faces) EXPECT_NEAR(often, count / 6.0, 5 * root * 0.38);
+}
+
+TEST_P(PhiloxUniform, ClassesAreDrawnByTheirProbabilities) {
+  const int64_t rows = 20000;
+  const Tensor state = philox_state(3, device());
+  const Tensor logits = Tensor::from({0.0F, std::log(4.0F), std::log(2.0F), std::log(3.0F)}, {1, 4}).to(device());
+  const auto counts = [&](int64_t k, double temperature, double top_p) {
+    std::vector<int> result(4);
+    const Tensor drawn = sample_top_k(logits.broadcast_to({rows, 4}), state, k, temperature, top_p);
+    for (const int64_t one : drawn.to_vector<int64_t>()) result.at(static_cast<size_t>(one))++;
+    return result;
+  };
+  const auto expect = [&](const std::vector<int>& got, const std::vector<double>& parts) {
+    for (size_t i = 0; i < parts.size(); i++) {
+      const double p = parts[i];
+      EXPECT_NEAR(got[i], rows * p, 5 * std::sqrt(rows * p * (1 - p))) << i;
+    }
+  };
+  expect(counts(4, 1, 1), {0.1, 0.4, 0.2, 0.3});
+  expect(counts(2, 1, 1), {0, 4 / 7.0, 0, 3 / 7.0});
+  expect(counts(4, 1, 0.6), {0, 4 / 7.0, 0, 3 / 7.0});  // 0.4 isn't enough, 0.7 is
+  expect(counts(4, 1, 0.3), {0, 1, 0, 0});
+  expect(counts(4, 0.5, 1), {1 / 30.0, 16 / 30.0, 4 / 30.0, 9 / 30.0});
+  testing::expect_error<ValueError>([&] { sample_top_k(logits, state, 5); }, {"sample_top_k", "k = 5 of 4"});
+  testing::expect_error<ValueError>([&] { sample_top_k(logits, state, 2, 0.0); }, {"sample_top_k", "argmax"});
+  testing::expect_error<ValueError>([&] { sample_top_k(logits, state, 2, 1.0, 1.5); }, {"sample_top_k", "top_p"});
 }
 
 TEST_P(PhiloxUniform, ShufflesAreOfAllKinds) {

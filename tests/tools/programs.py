@@ -100,12 +100,20 @@ for program in ("char-gru", "char-transformer"):
     assert figure(output, "held-out loss NUMBER nats per character") < 1.2, output
     written = output.split("---- generated at temperature 0.8\n")[1].split("\n----\n")[0]
     assert written.startswith("the cat") and len(written) == 57, written
+output = run("char-gru", *small, "--layers", 1, "--generate", 300, "--prompt", "the cat", "--top-k", 2, "--top-p", 0.9)
+written = output.split("---- generated at temperature 0.8\n")[1].split("\n----\n")[0]
+assert len(written) == 307 and set(re.split(r"\s+", written[:-6])) <= set(words), written
 
 # In 16 bits they learn the same.
 assert figure(run("xor", "--amp", "f16"), "accuracy NUMBER") == 1
 assert figure(run("cnn", "--data", images, "--epochs", 3, "--batch", 50, "--amp", "bf16"), "test accuracy NUMBER") >= 0.75
 output = run("vae", "--data", images, "--epochs", 3, "--sheet", "vae.png", "--amp", "f16")
 assert figure(output, "test ELBO NUMBER nats") > -330, output
+for steps in ((), ("--hybrid",)):
+    output = run("mlp", "--data", images, "--epochs", 4, "--batch", 50, "--amp", "f16", *steps)
+    assert figure(output, "test accuracy NUMBER") >= 0.7, output
+output = run("dcgan", "--data", few, "--epochs", 3, "--batch", 32, "--channels", 8, "--lr", 0.001, "--amp", "f16")
+assert figure(output, "distance NUMBER") < 0.6 * first, output
 for program, amp in (("char-gru", "f16"), ("char-transformer", "bf16")):
     output = run(program, *small, "--layers", 1, "--generate", 0, "--amp", amp)
     assert figure(output, "held-out loss NUMBER nats per character") < 1.2, output

@@ -12,7 +12,6 @@
 #include "ashlar/ad.h"
 #include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
-#include "autograd/backward.h"
 #include "autograd/grad_mode.h"
 #include "nn/data/file.h"
 #include "nn/init.h"
@@ -24,7 +23,9 @@
 #include "nn/modules/linear.h"
 #include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
+#include "nn/optim/precision.h"
 #include "nn/trainer/checkpoint.h"
+#include "nn/trainer/replayed_step.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
 #include "tools/train/images.h"
@@ -66,7 +67,7 @@ class Generator : public nn::ModuleOf<Generator> {
   }
   Var forward(const Var& code) { return rest_(code_(code).reshape({code.size(0), wide_, height_, width_})); }
   /// n images, of codes from this module's own stream of random numbers.
-  Var draw(int64_t n) { return forward(Var(normal(random_.value(), 0, 1, {n, latent_}))); }
+  Var draw(int64_t n) { return forward(Var(normal(random_.value(), 0, 1, {n, latent_}).to(compute_dtype(*this)))); }
   int64_t latent() const { return latent_; }
 
  protected:
@@ -138,7 +139,8 @@ class Adversaries {
         random_(settings.seed),
         generator_(settings, images.height(), images.width(), random_),
         discriminator_(discriminator(settings, images.height(), images.width(), random_)),
-        loader_(images.training, {.batch = settings.batch, .shuffle = true, .seed = settings.seed, .drop_last = true}) {
+        loader_(images.training, {.batch = settings.batch, .shuffle = true, .seed = settings.seed, .drop_last = true}),
+        step_(device, {}, [this](const std::vector<Tensor>& batch) { step(batch[0]); }) {
     for (nn::Module* model : {static_cast<nn::Module*>(&generator_), static_cast<nn::Module*>(&discriminator_)}) {
       initialise(*model, random_);
       model->to(device);
@@ -146,6 +148,8 @@ class Adversaries {
     const nn::AdamOptions options{.learning_rate = settings.learning_rate, .beta1 = 0.5};
     generator_adam_.emplace(generator_.parameters(), options);
     discriminator_adam_.emplace(discriminator_.parameters(), options);
+    generator_precision_.emplace(*generator_adam_, amp_of(settings));
+    discriminator_precision_.emplace(*discriminator_adam_, amp_of(settings));
   }
 
   const Generator& generator() const { return generator_; }
@@ -172,8 +176,9 @@ class Adversaries {
   void run_epoch() {
     loader_.start(epochs_.size(), position_);
     if (position_ == 0) sums_ = Tensor::zeros({2}, DType::f32, device_);
+    step_.forget();
     while (const std::optional<std::vector<Tensor>> batch = loader_.next()) {
-      step(affine((*batch)[0].to(device_).to(DType::f32), 1 / 127.5, -1));
+      step_.run({(*batch)[0]});
       position_ = loader_.position();
       if (position_ % kCheckpointEvery == 0 && position_ < loader_.batches()) {
         check_finite();
@@ -192,27 +197,31 @@ class Adversaries {
     save();
   }
 
-  void step(const Tensor& real) {
-    const int64_t n = real.size(0);
+  /// One step of each: the discriminator's, on images drawn before the generator's.
+  void step(const Tensor& pixels) {
+    const int64_t n = pixels.size(0);
+    const Tensor real = affine(pixels.to(DType::f32), 1 / 127.5, -1);
     const Tensor ones = Tensor::ones({n, 1}, DType::f32, device_), zeros = Tensor::zeros({n, 1}, DType::f32, device_);
     const auto judged = [&](const Var& x, const Tensor& as) {
-      return nn::binary_cross_entropy_with_logits(discriminator_(x), as);
+      return nn::binary_cross_entropy_with_logits(discriminator_(x).to(DType::f32), as);
     };
-    const Var drawn = generator_.draw(n);
-
-    discriminator_adam_->zero_grad();
-    const Var told = ad::add(judged(real, ones), judged(drawn.detach(), zeros));
-    backward(told);
-    discriminator_adam_->step();
-
+    Tensor told;
     generator_adam_->zero_grad();
-    discriminator_.requires_grad(false);  // its gradients aren't wanted now
-    const Var fooled = judged(drawn, ones);
-    backward(fooled);
-    discriminator_.requires_grad(true);
-    generator_adam_->step();
+    const Tensor fooled = generator_precision_->backward([&] {
+      const Var drawn = generator_.draw(n);
+      discriminator_adam_->zero_grad();
+      told = discriminator_precision_->backward(
+          [&] { return ad::add(judged(discriminator_precision_->input(real), ones), judged(drawn.detach(), zeros)); });
+      discriminator_precision_->step();
 
-    sums_ = sums_ + cat({told.value().reshape({1}), fooled.value().reshape({1})});
+      const auto autocast = discriminator_precision_->autocast();
+      discriminator_.requires_grad(false);  // its gradients aren't wanted now
+      const Var result = judged(drawn, ones);
+      discriminator_.requires_grad(true);
+      return result;
+    });
+    generator_precision_->step();
+    sums_.copy_(add(sums_, cat({told.reshape({1}), fooled.reshape({1})})));
   }
 
   double distance() {
@@ -235,6 +244,8 @@ class Adversaries {
     checkpoint.add("discriminator", discriminator_.state_dict(nn::Saved::with_checkpoints));
     checkpoint.add("generator_adam", generator_adam_->state_dict());
     checkpoint.add("discriminator_adam", discriminator_adam_->state_dict());
+    checkpoint.add("generator_amp", generator_precision_->state_dict());
+    checkpoint.add("discriminator_amp", discriminator_precision_->state_dict());
     std::vector<double> history;
     for (const Epoch& epoch : epochs_) {
       history.insert(history.end(), {epoch.discriminator, epoch.generator, epoch.distance});
@@ -265,6 +276,9 @@ class Adversaries {
     discriminator_.load_state_dict(checkpoint.part("discriminator"), nn::Saved::with_checkpoints);
     generator_adam_->load_state_dict(checkpoint.part("generator_adam"));
     discriminator_adam_->load_state_dict(checkpoint.part("discriminator_adam"));
+    if (generator_precision_->state_dict().empty()) return;
+    generator_precision_->load_state_dict(checkpoint.part("generator_amp"));
+    discriminator_precision_->load_state_dict(checkpoint.part("discriminator_amp"));
   }
 
   void write_metrics() const {
@@ -289,6 +303,8 @@ class Adversaries {
   nn::Sequential discriminator_;
   nn::DataLoader loader_;
   std::optional<nn::Adam> generator_adam_, discriminator_adam_;
+  std::optional<nn::Precision> generator_precision_, discriminator_precision_;
+  nn::ReplayedStep step_;
   std::vector<Epoch> epochs_;
   int64_t position_ = 0;  // batches of the epoch that runs
   Tensor sums_;           // of both losses in it
@@ -334,6 +350,7 @@ std::function<int()> add(CLI::App& command) {
   add_sheet(command, settings->sheet);
   add_results(command, *settings);
   add_resume(command, *settings);
+  add_amp(command, *settings);
   return [settings] { return train(*settings); };
 }
 

@@ -67,6 +67,7 @@ void add_options(CLI::App& command, Settings& settings) {
   add_seed(command, settings, "Of the first weights and of the order of images");
   add_results(command, settings);
   add_resume(command, settings);
+  add_amp(command, settings);
   command
       .add_option("--graph", settings.replay,
                   "Capture a training step once and replay it: on, off, or auto, which is on for CUDA")
@@ -158,11 +159,11 @@ void check_finite(const nn::EpochMetrics& epoch, const Settings& settings) {
   throw ValueError("training", came.str(), "a training that doesn't diverge", "Try a smaller --lr; nothing was saved");
 }
 
-/// What --resume's file keeps after each epoch: the network, the optimiser, and the epochs' metrics.
+/// What --resume's file keeps after each epoch: the network, the optimiser, the loss' scale, and the epochs' metrics.
 class Kept {
  public:
-  Kept(const std::string& file, const nn::Module& model, nn::Optimizer& optimizer)
-      : file_(file), model_(model), optimizer_(optimizer) {}
+  Kept(const std::string& file, const nn::Module& model, nn::Optimizer& optimizer, const nn::Precision& precision)
+      : file_(file), model_(model), optimizer_(optimizer), precision_(precision) {}
 
   /// The epochs of a training that was interrupted, or none.
   std::vector<nn::EpochMetrics> restore() {
@@ -175,6 +176,7 @@ class Kept {
     }
     model_.load_state_dict(checkpoint.part("model"), nn::Saved::with_checkpoints);
     optimizer_.load_state_dict(checkpoint.part("optimizer"));
+    if (!precision_.state_dict().empty()) precision_.load_state_dict(checkpoint.part("amp"));
     std::vector<nn::EpochMetrics> epochs;
     for (auto at = rows.begin(); at != rows.end(); at += kColumns) {
       const auto scores = [&](int i) { return nn::Scores{at[i], at[i + 1], static_cast<int64_t>(at[i + 2])}; };
@@ -196,6 +198,7 @@ class Kept {
     nn::Checkpoint checkpoint;
     checkpoint.add("model", model_.state_dict(nn::Saved::with_checkpoints));
     checkpoint.add("optimizer", optimizer_.state_dict());
+    checkpoint.add("amp", precision_.state_dict());
     checkpoint.add("training", {{"epochs", Tensor::from(rows, {static_cast<int64_t>(rows.size())})}});
     checkpoint.write(file_);
   }
@@ -205,6 +208,7 @@ class Kept {
   const std::string& file_;
   const nn::Module& model_;
   nn::Optimizer& optimizer_;
+  const nn::Precision& precision_;
 };
 
 /// The same network by nn::HybridTrainer: as many steps, some of them foretold.
@@ -237,6 +241,7 @@ int train_hybrid_mlp(const Settings& settings) {
   options.checkpoint = checkpoint;
   options.metrics = settings.metrics;
   options.log = &std::cout;
+  options.amp = amp_of(settings);
   if (settings.replay != "auto") options.replay = settings.replay == "on";
   // Its evaluation; it never trains.
   nn::Trainer evaluation(model, *optimizer, device, statistics);
@@ -245,7 +250,7 @@ int train_hybrid_mlp(const Settings& settings) {
   const auto loss = [&](const std::vector<Tensor>& batch) {
     const Tensor pixels =
         affine(batch[0].to(DType::f32), 1 / (255 * statistics.deviation), -statistics.mean / statistics.deviation);
-    return nn::cross_entropy(model(pixels), batch[1]);
+    return nn::cross_entropy(model(pixels.to(compute_dtype(model))).to(DType::f32), batch[1]);
   };
   std::cout << introduction("mlp", model, device) << data.train.size() << " training and " << data.test.size()
             << " test images, " << data.classes << " classes" << std::endl;
@@ -271,7 +276,7 @@ int train_mlp(const Settings& settings) {
   model.to(device);
   const auto optimizer = make_optimizer(settings, model);
   const double learning_rate = optimizer->learning_rate();
-  nn::Trainer trainer(model, *optimizer, device, nn::pixel_statistics(data.train));
+  nn::Trainer trainer(model, *optimizer, device, nn::pixel_statistics(data.train), amp_of(settings));
   if (settings.replay != "auto") trainer.set_replay(settings.replay == "on");
   nn::BatchLoader train(data.train, {.batch = settings.batch, .seed = settings.seed});
   nn::BatchLoader test(data.test, {.batch = 1000, .shuffle = false});
@@ -280,7 +285,7 @@ int train_mlp(const Settings& settings) {
 
   nn::Progress progress(std::cout, isatty(STDOUT_FILENO) != 0, settings.epochs, data.train.size());
   const Clock::time_point start = Clock::now();
-  Kept kept(settings.resume, model, *optimizer);
+  Kept kept(settings.resume, model, *optimizer, trainer.precision());
   std::vector<nn::EpochMetrics> epochs = kept.restore();
   for (const nn::EpochMetrics& epoch : epochs) metrics.write(epoch);
   nn::Scores last = epochs.empty() ? nn::Scores() : epochs.back().test;

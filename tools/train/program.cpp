@@ -56,6 +56,11 @@ void add_amp(CLI::App& command, Common& common) {
       ->check(CLI::IsMember({"f16", "bf16"}));
 }
 
+std::optional<DType> amp_of(const Common& common) {
+  if (common.amp.empty()) return {};
+  return common.amp == "f16" ? DType::f16 : DType::bf16;
+}
+
 void check_places(const Common& common) {
   if (!common.save.empty()) nn::check_writable("--save", common.save);
   if (!common.metrics.empty()) nn::check_writable("--metrics", common.metrics);
@@ -63,14 +68,12 @@ void check_places(const Common& common) {
 }
 
 nn::FitOptions fit_options(const Common& common, int epochs) {
-  std::optional<DType> amp;
-  if (!common.amp.empty()) amp = common.amp == "f16" ? DType::f16 : DType::bf16;
   return {.epochs = epochs,
           .checkpoint = common.resume,
           .checkpoint_every = 500,
           .metrics = common.metrics,
           .log = &std::cout,
-          .amp = amp};
+          .amp = amp_of(common)};
 }
 
 std::string introduction(const char* name, const nn::Module& model, Device device) {

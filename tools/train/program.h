@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,9 @@ void add_seed(CLI::App& command, Common& common, const char* description);
 /// --metrics and --save
 void add_results(CLI::App& command, Common& common);
 void add_resume(CLI::App& command, Common& common);
-/// Of programs that train by nn::fit.
 void add_amp(CLI::App& command, Common& common);
+/// What --amp said.
+std::optional<DType> amp_of(const Common& common);
 
 /// Throws WriteError, before hours of work, where what shall be written can't be.
 void check_places(const Common& common);

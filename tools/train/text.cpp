@@ -8,6 +8,7 @@
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
 #include "nn/optim/adam.h"
+#include "runtime/random/philox.h"
 #include "runtime/support/error.h"
 #include "tools/options.h"
 
@@ -30,17 +31,6 @@ std::vector<nn::ParameterGroup<nn::AdamOptions>> groups_of(const nn::Module& mod
   return groups;
 }
 
-/// A number by softmax(logits / temperature).
-int64_t drawn(const Tensor& logits, double temperature, Random& random) {
-  const std::vector<float> values = logits.to(Device::cpu()).to_vector<float>();
-  const float most = *std::ranges::max_element(values);
-  std::vector<double> sums;
-  double sum = 0;
-  for (const float value : values) sums.push_back(sum += std::exp((value - most) / temperature));
-  const double at = random.uniform() * sum;
-  return std::min<int64_t>(std::ranges::upper_bound(sums, at) - sums.begin(), static_cast<int64_t>(sums.size()) - 1);
-}
-
 /// What the generated text begins with: where nothing is said a line, or where there are no lines the whole text's
 /// begin.
 std::vector<int64_t> prompt_of(const TextSettings& settings, const Text& text) {
@@ -52,9 +42,12 @@ std::vector<int64_t> prompt_of(const TextSettings& settings, const Text& text) {
 
 void generate(const TextSettings& settings, std::vector<int64_t> tokens, const Text& text, const TextNetwork& network) {
   if (settings.generate == 0) return;
-  Random random(settings.seed);
+  const int64_t characters = text.vocabulary().size();
+  const int64_t k = settings.top_k == 0 ? characters : std::min(settings.top_k, characters);
+  const Tensor state = philox_state(static_cast<int64_t>(settings.seed >> 1), Device::parse(settings.device));
   for (int64_t i = 0; i < settings.generate; i++) {
-    tokens.push_back(drawn(network.next(tokens), settings.temperature, random));
+    const Tensor next = sample_top_k(network.next(tokens), state, k, settings.temperature, settings.top_p);
+    tokens.push_back(static_cast<int64_t>(next.item()));
   }
   std::cout << "---- generated at temperature " << settings.temperature << "\n"
             << text.vocabulary().decode(tokens) << "\n----\n";
@@ -97,6 +90,14 @@ void add_text_options(CLI::App& command, TextSettings& settings) {
       .add_option("--temperature", settings.temperature,
                   "Of the generated text: below 1 likely characters, above 1 unlikely ones are preferred")
       ->check(positive_number())
+      ->capture_default_str();
+  command.add_option("--top-k", settings.top_k, "Draw it from so many of the likeliest characters; 0: from all")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--top-p", settings.top_p,
+                  "Draw it from the likeliest characters that together reach this probability")
+      ->check(number_between(1e-6, 1))
       ->capture_default_str();
   add_results(command, settings);
   add_resume(command, settings);

@@ -21,6 +21,8 @@ struct TextSettings : Common {
   double dropout = 0;
   int64_t generate = 400;  // characters
   double temperature = 0.8;
+  int64_t top_k = 0;  // of all
+  double top_p = 1;
   std::string prompt;
 };
 /// All of them but those of Common that the text programs leave out.

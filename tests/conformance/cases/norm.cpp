@@ -1,4 +1,5 @@
-// layer_norm and rms_norm along an axis, with and without a weight and a bias, and the kernels of their gradients.
+// layer_norm and rms_norm along an axis, with and without a weight and a bias, of a sum with a residual, and the
+// kernels of their gradients.
 #include <cmath>
 #include <limits>
 
@@ -38,11 +39,31 @@ struct Norm {
   int64_t axis = -1;
   double eps = kEps;
 
-  const char* kernel() const { return is_rms ? "rms_norm" : "layer_norm"; }
-  Tensor weight(Tensors in) const { return has_weight ? in[1] : Tensor(); }
-  Tensor bias(Tensors in) const { return has_bias ? in[2] : Tensor(); }
+  bool has_residual = false;
+
+  const char* kernel() const {
+    if (has_residual) return is_rms ? "add_rms_norm" : "add_layer_norm";
+    return is_rms ? "rms_norm" : "layer_norm";
+  }
+  size_t weight_at() const { return has_residual ? 2 : 1; }
+  template <class T>
+  T weight(std::span<const T> in) const {
+    return has_weight ? in[weight_at()] : T();
+  }
+  template <class T>
+  T bias(std::span<const T> in) const {
+    return has_bias ? in[weight_at() + 1] : T();
+  }
 
   std::vector<Tensor> call(Tensors in) const {
+    if (has_residual && is_rms) {
+      const auto [y, h, rstd] = add_rms_norm(in[0], in[1], weight(in), eps, axis);
+      return {y, h, rstd};
+    }
+    if (has_residual) {
+      const auto [y, h, mean, rstd] = add_layer_norm(in[0], in[1], weight(in), bias(in), eps, axis);
+      return {y, h, mean, rstd};
+    }
     if (is_rms) {
       const auto [y, rstd] = rms_norm(in[0], weight(in), eps, axis);
       return {y, rstd};
@@ -51,11 +72,21 @@ struct Norm {
     return {y, mean, rstd};
   }
   Var record(Vars in) const {
-    const Var weight = has_weight ? in[1] : Var(), bias = has_bias ? in[2] : Var();
-    return is_rms ? ad::rms_norm(in[0], weight, eps, axis).y : ad::layer_norm(in[0], weight, bias, eps, axis).y;
+    if (has_residual) {  // both results have gradients
+      if (is_rms) {
+        const auto recorded = ad::add_rms_norm(in[0], in[1], weight(in), eps, axis);
+        return ad::add(recorded.y, recorded.h);
+      }
+      const auto recorded = ad::add_layer_norm(in[0], in[1], weight(in), bias(in), eps, axis);
+      return ad::add(recorded.y, recorded.h);
+    }
+    return is_rms ? ad::rms_norm(in[0], weight(in), eps, axis).y
+                  : ad::layer_norm(in[0], weight(in), bias(in), eps, axis).y;
   }
   std::vector<Expected> exact(HostTensors in) const {
-    const HostTensor x = in[0].shape.rank() == 0 ? in[0] : with_axis_moved(in[0], axis, -1);
+    HostTensor stream = in[0];
+    for (size_t i = 0; i < stream.values.size() && has_residual; ++i) stream.values[i] += in[1].values[i];
+    const HostTensor x = stream.shape.rank() == 0 ? stream : with_axis_moved(stream, axis, -1);
     HostTensor y{x.shape, {}}, magnitudes{x.shape, {}};
     Shape rows = in[0].shape;
     if (rows.rank() > 0) rows.erase(normalize_axis("norm", axis, rows.rank()));
@@ -69,7 +100,8 @@ struct Norm {
       rstd.magnitudes.push_back(row.rstd * row.spread);
       for (int64_t c = 0; c < columns; ++c) {
         const double z = (x.values[first + c] - row.mean) * row.rstd;
-        const double weight = has_weight ? in[1].values[c] : 1, bias = has_bias ? in[2].values[c] : 0;
+        const double weight = has_weight ? in[weight_at()].values[c] : 1;
+        const double bias = has_bias ? in[weight_at() + 1].values[c] : 0;
         y.values.push_back(has_bias || has_weight ? z * weight + bias : z);
         magnitudes.values.push_back((std::abs(z) + row.spread) * std::abs(weight) + std::abs(bias));
       }
@@ -79,6 +111,7 @@ struct Norm {
       magnitudes = with_axis_moved(magnitudes, -1, axis);
     }
     std::vector<Expected> results{{in[0].shape, y.values, magnitudes.values}};
+    if (has_residual) results.push_back({stream.shape, stream.values});
     if (!is_rms) results.push_back(mean);
     results.push_back(rstd);
     return results;
@@ -96,6 +129,7 @@ Case example(const Norm& norm, std::string name, Input x) {
             .tolerance = terms(),
             .vary = [norm](const Case& like, Random& random) { return with_other_axis(norm, like, random); }};
   const Shape columns{x.shape.rank() == 0 ? 1 : x.shape[normalize_axis("norm", norm.axis, x.shape.rank())]};
+  if (norm.has_residual) item.inputs.push_back({.shape = x.shape, .values = x.values});
   if (norm.has_weight) item.inputs.push_back({.shape = columns});
   if (norm.has_bias) item.inputs.push_back({.shape = columns});
   return item;
@@ -108,6 +142,22 @@ Case differentiable_example(const Norm& norm, std::string name, Input x) {
   // Of a drawn row whose elements are equal all terms cancel, which differences of values can't measure: the gradients'
   // kernels are drawn, which know the terms' sizes.
   item.is_drawn = norm.is_rms;
+  if (norm.has_residual) {  // the gradient of both results' sum, which alone is compared
+    item.dtypes = {DType::f32};
+    item.call = [norm](Tensors in) {
+      const std::vector<Tensor> results = norm.call(in);
+      return std::vector{add(results[0], results[1])};
+    };
+    item.reference = [norm](HostTensors in) {
+      std::vector<Expected> results = norm.exact(in);
+      for (size_t i = 0; i < results[0].values.size(); ++i) {
+        results[0].values[i] += results[1].values[i];
+        results[0].magnitudes[i] += std::abs(results[1].values[i]);
+      }
+      results.resize(1);
+      return results;
+    };
+  }
   return item;
 }
 
@@ -195,11 +245,45 @@ void add_norm(bool is_rms) {
   }
 }
 
+// Sizes around each schedule of the family; the rest is the norms' own.
+void add_residual_norm(bool is_rms) {
+  Norm plain{is_rms, false, false}, whole{is_rms, true, !is_rms};
+  plain.has_residual = whole.has_residual = true;
+  for (const int64_t n : {1,    3,    8,    17,   33,   64,   65,   128,  256,   264,   513,   1024,  1025,
+                          1032, 2047, 2048, 4096, 4099, 8192, 8200, 8208, 12000, 20000, 32768, 50257, 65544}) {
+    add_case(example(whole, "rows_of_" + std::to_string(n), {.shape = {3, n}}));
+  }
+  for (const int64_t n : {5, 96, 1030, 20000}) {
+    add_case(example(plain, "without_weight_rows_of_" + std::to_string(n), {.shape = {2, n}}));
+  }
+  for (const int64_t rows : {0, 17, 4099}) {
+    add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
+  }
+  add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
+  add_case(example(whole, "rank0", {.shape = {}}));
+  Norm along = whole;
+  along.axis = 1;
+  add_case(example(along, "axis1", {.shape = {4, 5, 33}}));
+  Case views = example(whole, "views", {.shape = {4, 5, 33}, .layout = Layout::transposed});
+  views.inputs[1].layout = Layout::stepped;
+  add_case(views);
+  for (const int64_t n : {130, 1024, 40000}) {
+    const Shape rows{n < 1000 ? 70 : 3, n};
+    add_case(example(whole, "special_rows_of_" + std::to_string(n), {rows, {Pattern::special}}));
+    add_case(example(whole, "masked_rows_of_" + std::to_string(n), {rows, {Pattern::masked}}));
+  }
+  add_case(differentiable_example(whole, "gradient_rows_of_10", {.shape = {5, 10}}));
+  add_case(differentiable_example(plain, "gradient_without_weight", {.shape = {5, 12}}));
+  add_case(differentiable_example(along, "gradient_axis1", {.shape = {3, 5, 4}}));
+  add_case(differentiable_example(whole, "gradient_rows_of_257", {.shape = {3, 257}}));
+}
+
 // ---- the gradients' kernels: dy, x, rstd, weight, and of layer_norm the mean
 // -----------------------------------------
 
 // g = dy weight, z = (x - mean) rstd:  dx = rstd (g - Σ_k g / n - z Σ_k g z / n), of rms_norm without the first sum
-std::vector<Expected> exact_gradient(HostTensors in, bool is_rms) {
+// Of a sum with a residual its own upstream is added, which comes last.
+std::vector<Expected> exact_gradient(HostTensors in, bool is_rms, bool has_residual) {
   const int64_t rows = in[0].shape[0], columns = in[0].shape[1];
   const auto n = static_cast<double>(columns);
   Expected dx{in[0].shape, {}, {}, {}, {}};
@@ -215,44 +299,54 @@ std::vector<Expected> exact_gradient(HostTensors in, bool is_rms) {
       dot_size += std::abs(g(c) * z(c)) / n;
     }
     for (int64_t c = 0; c < columns; ++c) {
-      dx.values.push_back(rstd * (g(c) - slope - z(c) * dot));
-      dx.magnitudes.push_back(std::abs(rstd) * (std::abs(g(c)) + slope_size + std::abs(z(c)) * dot_size));
+      const double dh = has_residual ? in.back().values[r * columns + c] : 0;
+      dx.values.push_back(dh + rstd * (g(c) - slope - z(c) * dot));
+      dx.magnitudes.push_back(std::abs(dh) +
+                              std::abs(rstd) * (std::abs(g(c)) + slope_size + std::abs(z(c)) * dot_size));
     }
   }
   return {dx};
 }
 
-void add_gradient_kernel(bool is_rms, const std::string& name, const Shape& shape, Pattern dy = Pattern::uniform,
-                         Pattern x = Pattern::uniform) {
-  Case item{.kernel = is_rms ? "rms_norm_grad" : "layer_norm_grad",
+std::vector<Tensor> call_gradient(Tensors in, bool is_rms, bool has_residual) {
+  if (has_residual) {
+    return {is_rms ? add_rms_norm_grad(in[0], in[4], in[1], in[2], in[3])
+                   : add_layer_norm_grad(in[0], in[5], in[1], in[4], in[2], in[3])};
+  }
+  return {is_rms ? rms_norm_grad(in[0], in[1], in[2], in[3]) : layer_norm_grad(in[0], in[1], in[4], in[2], in[3])};
+}
+
+void add_gradient_kernel(bool is_rms, bool has_residual, const std::string& name, const Shape& shape,
+                         Pattern dy = Pattern::uniform, Pattern x = Pattern::uniform) {
+  const std::string kernel = is_rms ? "rms_norm_grad" : "layer_norm_grad";
+  Case item{.kernel = has_residual ? "add_" + kernel : kernel,
             .name = name,
             .inputs = {{shape, {dy}},
                        {shape, {x}},
                        {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
                        {.shape = {shape[1]}}},
-            .call =
-                [is_rms](Tensors in) {
-                  return std::vector{is_rms ? rms_norm_grad(in[0], in[1], in[2], in[3])
-                                            : layer_norm_grad(in[0], in[1], in[4], in[2], in[3])};
-                },
-            .reference = [is_rms](HostTensors in) { return exact_gradient(in, is_rms); },
+            .call = [=](Tensors in) { return call_gradient(in, is_rms, has_residual); },
+            .reference = [=](HostTensors in) { return exact_gradient(in, is_rms, has_residual); },
             .tolerance = terms()};
   if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+  if (has_residual) item.inputs.push_back({.shape = shape});
   add_case(item);
 }
 
-void add_gradient_kernels(bool is_rms) {
+void add_gradient_kernels(bool is_rms, bool has_residual) {
+  const auto add = [&](const std::string& name, const Shape& shape, Pattern dy = Pattern::uniform,
+                       Pattern x = Pattern::uniform) { add_gradient_kernel(is_rms, has_residual, name, shape, dy, x); };
   for (const int64_t n : {1,    3,    10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,
                           1025, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544}) {
-    add_gradient_kernel(is_rms, "rows_of_" + std::to_string(n), {2, n});
+    add("rows_of_" + std::to_string(n), {2, n});
   }
-  add_gradient_kernel(is_rms, "4099_rows_of_40", {4099, 40});
-  add_gradient_kernel(is_rms, "no_rows", {0, 40});
+  add("4099_rows_of_40", {4099, 40});
+  add("no_rows", {0, 40});
   for (const int64_t n : {3, 130, 1032, 8200, 40000}) {
     const Shape shape{n < 1000 ? 70 : 3, n};
     const std::string rows = "_rows_of_" + std::to_string(n);
-    add_gradient_kernel(is_rms, "special" + rows, shape, Pattern::uniform, Pattern::special);
-    add_gradient_kernel(is_rms, "special_dy" + rows, shape, Pattern::special, Pattern::uniform);
+    add("special" + rows, shape, Pattern::uniform, Pattern::special);
+    add("special_dy" + rows, shape, Pattern::special, Pattern::uniform);
   }
 }
 
@@ -304,7 +398,8 @@ void add_weight_sums() {
 void add_norm_cases() {
   for (const bool is_rms : {false, true}) {
     add_norm(is_rms);
-    add_gradient_kernels(is_rms);
+    add_residual_norm(is_rms);
+    for (const bool has_residual : {false, true}) add_gradient_kernels(is_rms, has_residual);
   }
   add_weight_sums();
 }

@@ -221,6 +221,51 @@ Case dropout_case(std::string name, Input x, double p) {
           .is_drawn = false};  // the state has two elements, side by side
 }
 
+// A row's class, of the k likeliest in order, by a place u in their distribution function.
+int64_t class_of(std::span<const double> logits, int64_t k, double temperature, double top_p, double u) {
+  std::vector<int64_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](int64_t i) { return logits[static_cast<size_t>(i)]; });
+  order.resize(static_cast<size_t>(k));
+  std::vector<double> sums;
+  double total = 0;
+  for (const int64_t i : order) {
+    sums.push_back(total +=
+                   std::exp((logits[static_cast<size_t>(i)] - logits[static_cast<size_t>(order[0])]) / temperature));
+  }
+  const auto last = top_p < 1 ? std::ranges::lower_bound(sums, top_p * total) : sums.end() - 1;
+  const auto place = std::ranges::upper_bound(sums, u * *last);
+  return order[static_cast<size_t>(std::min(place, sums.end() - 1) - sums.begin())];
+}
+
+Case sampling_case(const Shape& shape, int64_t k, double temperature, double top_p) {
+  return {.kernel = "sample_top_k",
+          .name = shape.str() + " k " + std::to_string(k) + " at " + std::to_string(temperature) + " to " +
+                  std::to_string(top_p),
+          .inputs = {{shape, {.low = -4, .high = 4}}, kState},
+          .call =
+              [=](Tensors in) {
+                return std::vector{sample_top_k(in[0], in[1], k, temperature, top_p), in[1]};
+              },
+          .reference =
+              [=](HostTensors in) {
+                const Words words(in[1]);
+                const auto classes = static_cast<size_t>(shape.back());
+                Shape rows = shape;
+                rows.erase(rows.rank() - 1);
+                Expected y{rows, {}, {}, DType::i64};
+                for (int64_t i = 0; i < rows.numel(); i++) {
+                  const std::span row = std::span(in[0].values).subspan(static_cast<size_t>(i) * classes, classes);
+                  const double u = (words[i] >> 8) * 0x1p-24;
+                  y.values.push_back(static_cast<double>(class_of(row, k, temperature, top_p, u)));
+                }
+                return std::vector{y, advanced(in[1], (rows.numel() + 3) / 4)};
+              },
+          .in_place = true,
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
 }  // namespace
 
 void add_random_number_cases() {
@@ -237,6 +282,13 @@ void add_random_number_cases() {
     add_case(drawn(integers_between(0, 6), shape));
   }
   for (const int64_t n : {0, 1, 100, 5000}) add_case(permutation(n));
+  for (const double temperature : {0.1, 1.0, 5.0}) {
+    add_case(sampling_case({33, 200}, 40, temperature, 1));
+    add_case(sampling_case({33, 200}, 200, temperature, 0.6));
+  }
+  add_case(sampling_case({50257}, 50, 0.8, 0.9));
+  add_case(sampling_case({3, 4, 7}, 1, 1, 1));
+  add_case(sampling_case({0, 7}, 3, 1, 1));
   add_case(bernoulli_case({17, 31}));
   add_case(bernoulli_case({0}));
   for (const int64_t n : {0, 1, 3, 4, 5, 257, 511, 512, 513, 2048, 70001}) {

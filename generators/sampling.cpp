@@ -11,7 +11,7 @@ const bool registered = register_operator(
      .inputs = {{"logits"}, {"state", DType::i64}},
      .scalars = {{"k", DType::i64}, {"temperature", DType::f64, "1.0"}, {"top_p", DType::f64, "1.0"}},
      .outputs = {{"classes", DType::i64}},
-     .calls = {"topk", "softmax", "cumsum", "gather", "ge", "le", "where", "amin", "minimum", "mul", "sum", "cast",
+     .calls = {"topk", "softmax", "cumsum", "gather", "le", "where", "amin", "minimum", "mul", "sum", "cast",
                "philox_uniform", "philox_advance"}});
 
 }  // namespace ashlar::dsl

@@ -42,7 +42,7 @@ Tensor sample_top_k(const Tensor& logits, const Tensor& state, int64_t k, double
   const Tensor sums = cumsum(softmax(affine(likely.values, 1 / temperature, 0), -1), -1);
   Tensor whole = sums.slice(-1, k - 1, k);
   if (top_p < 1) {
-    whole = minimum(amin(where(ge(sums, number(top_p, DType::f32)), sums, whole), {-1}, true), whole);
+    whole = minimum(amin(where(le(number(top_p, DType::f32), sums), sums, whole), {-1}, true), whole);
   }
   Shape one = logits.shape();
   one[one.rank() - 1] = 1;

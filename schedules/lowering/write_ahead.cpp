@@ -10,6 +10,7 @@ class FirstVector : public IRGraphVisitor {
  public:
   explicit FirstVector(int dimensions) : dimensions_(dimensions) {}
   const Load* found = nullptr;
+  Expr base;  ///< of found's index, without the lets around it
 
  private:
   using IRGraphVisitor::visit;
@@ -17,10 +18,21 @@ class FirstVector : public IRGraphVisitor {
     const auto* ramp = load->index.as<Ramp>();
     const bool is_it = ramp != nullptr && is_const_one(ramp->stride) && load->param.defined() &&
                        load->param.dimensions() == dimensions_;
-    if (is_it && found == nullptr) found = load;
+    if (is_it && found == nullptr) {
+      found = load;
+      base = ramp->base;
+      for (auto let = lets_.rbegin(); let != lets_.rend(); let++) base = substitute((*let)->name, (*let)->value, base);
+    }
     IRGraphVisitor::visit(load);
   }
+  void visit(const Let* let) override {
+    let->value.accept(this);
+    lets_.push_back(let);
+    let->body.accept(this);
+    lets_.pop_back();
+  }
   int dimensions_;
+  std::vector<const Let*> lets_;
 };
 
 class WriteAhead : public IRMutator {
@@ -49,7 +61,7 @@ class WriteAhead : public IRMutator {
     };
     // The hidden dimension begins at minus the view's offset.
     const auto* ramp = input.found->index.as<Ramp>();
-    const Expr first = ramp->base + Call::make(Halide::Int(32), Call::buffer_get_min,
+    const Expr first = input.base + Call::make(Halide::Int(32), Call::buffer_get_min,
                                                {buffer(input.found->name), dimensions_}, Call::Extern);
     const Expr columns = Call::make(Halide::Int(32), Call::buffer_get_extent, {buffer(out_), 0}, Call::Extern);
     std::vector<Stmt> lines;

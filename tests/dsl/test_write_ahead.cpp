@@ -1,7 +1,9 @@
 // A result's lines asked for while a row's values are worked out, on y[r, c] = 2 x[r, c]: what the lowered code holds.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <sstream>
+#include <string>
 
 #include "dsl/build/instances.h"
 #include "schedules/lowering/write_ahead.h"
@@ -32,6 +34,31 @@ class TwiceRows : public Kernel<TwiceRows<T>> {
   Halide::Func values{"values"};
 };
 
+// y[r, c] = (x[r, c] + z[r, c])²: both are read at an index that is worked out once.
+template <ElementType T>
+class SummedRows : public Kernel<SummedRows<T>> {
+ public:
+  In<T, 2> x{"x"};
+  In<T, 2> z{"z", shape_of(x)};
+  Out<T, 2> y{"y", shape_of(x)};
+
+  void algorithm() {
+    const Value sum = x(r, c) + z(r, c);
+    values(c, r) = (sum * sum).expr();
+    y(r, c) = Value(values(c, r));
+  }
+  void schedule(auto) {
+    Halide::Func out = y.func();
+    out.vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+    values.compute_at(out, r).vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+    write_ahead(values, out);
+  }
+
+ private:
+  Var r{"r"}, c{"c"};
+  Halide::Func values{"values"};
+};
+
 // How many lines the code asks for, whole vectors and the last of a row together.
 template <ElementType T>
 int lines_asked_for() {
@@ -48,6 +75,20 @@ TEST(WriteAhead, AsksForEveryLineOfAVector) {
   EXPECT_EQ(lines_asked_for<f32>() % 2, 0);
   EXPECT_GT(lines_asked_for<f32>(), 0);
   EXPECT_EQ(lines_asked_for<bf16>() * 2, lines_asked_for<f32>()) << "32 elements of 2 bytes are one line";
+}
+
+// An address that names what stands further in would be no code: "Symbol not found".
+TEST(WriteAhead, WorksOutTheIndexByItself) {
+  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);
+  const auto kernel = SummedRows<f32>::create(Halide::GeneratorContext(halide_target("cpu_avx2", 80)));
+  const std::string object = ::testing::TempDir() + "summed_rows.o";
+  Halide::Module module = kernel->build_module("summed");
+  std::ostringstream text;
+  text << module;
+  EXPECT_NE(text.str().find("prefetch(y"), std::string::npos);
+  module.compile({{Halide::OutputFileType::object, object}});
+  EXPECT_GT(std::filesystem::file_size(object), 0U);
+  std::filesystem::remove(object);
 }
 
 TEST(WriteAhead, NeedsAnInputOfThatShape) {

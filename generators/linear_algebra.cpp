@@ -190,28 +190,31 @@ class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
   Var b{"b"}, i{"i"}, c{"c"}, k{"k"};
 };
 
-// g = x xᵀ in f64, where f32's products are exact
+// g = x xᵀ in f64, where f32's products are exact; row after row as one
 template <ElementType T>
 class Gram : public Kernel<Gram<T>> {
  public:
-  In<T, 3> x{"x"};
-  Out<f64, 3> g{"g", {x.size(0), x.size(1), x.size(1)}};
+  Dim matrices{"matrices"}, rows{"rows"}, columns{"columns"};
+  In<T, 3> x{"x", {matrices, rows, columns}};
+  Out<f64, 2> g{"g", {matrices, Size(rows) * Size(rows)}};
 
   Gram() {
-    this->formula("g[i,j] = Σ_k x[i,k] x[j,k]").internal();
+    this->formula("g[n i + j] = Σ_k x[i,k] x[j,k]").internal();
     this->widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
-    k = x.reduce(2);
-    total(b, i, j) = sum(k, cast<f64>(x(b, i, k)) * cast<f64>(x(b, j, k)));
-    g(b, i, j) = total(b, i, j);
+    const Expr n = rows.extent();
+    const Value i = inside(place / n, n), j = inside(place % n, n);
+    k = columns.reduce();
+    total(b, place) = sum(k, cast<f64>(x(b, i, k)) * cast<f64>(x(b, j, k)));
+    g(b, place) = total(b, place);
   }
   void schedule(auto target) { generic(target, g); }
 
  private:
   Axis k;
   Stage total{"total"};
-  Var b{"b"}, i{"i"}, j{"j"};
+  Var b{"b"}, place{"place"};
 };
 
 // g = v diag(roots²) vᵀ of symmetric g, roots from the largest on, 0 for those of negative numbers: Jacobi's rotations

@@ -27,9 +27,10 @@ struct Orthogonal {
 };
 
 Tensor gram_of(const Tensor& x) {
-  const Tensor g = Tensor::empty({x.size(0), x.size(1), x.size(1)}, DType::f64, x.device());
+  const int64_t rows = x.size(1);
+  const Tensor g = Tensor::empty({x.size(0), rows * rows}, DType::f64, x.device());
   launch(kernels::gram, {.elements = {DType::f32}}, std::span(&x, 1), {}, std::span(&g, 1));
-  return g;
+  return g.reshape({x.size(0), rows, rows});
 }
 
 /// Of at most kPanel rows: Cholesky's factor of x xᵀ in f64, and q = l⁻¹ x. What f32 leaves of a row that depends on
@@ -69,16 +70,20 @@ Orthogonal orthogonal(const Tensor& x) {
       part_of_l(at, end).copy_(first.l);
       continue;
     }
+    // panel = a before + l q: what is left of it is orthogonal to digits of its own, of which there may be few; noise
+    // that fills the last rows of a square matrix loses some, too. Three times are enough for both.
     const Tensor before = all.q.slice(1, 0, at);
-    const auto along = [&](const Tensor& y) { return matmul(y, before, {.transpose_b = true}); };
-    // panel = a before + l₁ (b before + l₂ q), where what is left of the panel is orthogonal to digits of its own.
-    const Tensor a = along(panel);
-    const Orthogonal first = orthogonal_once(sub(panel, matmul(a, before)), at);
-    const Tensor b = along(first.q);
-    const Orthogonal second = orthogonal_twice(sub(first.q, matmul(b, before)), at + 1);
-    all.q.slice(1, at, end).copy_(second.q);
-    part_of_l(0, at).copy_(add(a, matmul(first.l, b)));
-    part_of_l(at, end).copy_(matmul(first.l, second.l));
+    Tensor a, l, q = panel;
+    for (int64_t round = 0; round < 3; round++) {
+      const Tensor along = matmul(q, before, {.transpose_b = true});
+      const Orthogonal next = orthogonal_once(sub(q, matmul(along, before)), at + round);
+      a = round == 0 ? along : add(a, matmul(l, along));
+      l = round == 0 ? next.l : matmul(l, next.l);
+      q = next.q;
+    }
+    all.q.slice(1, at, end).copy_(q);
+    part_of_l(0, at).copy_(a);
+    part_of_l(at, end).copy_(l);
   }
   return all;
 }

@@ -46,6 +46,10 @@ TORCH_NAMES = {
     "nadam_step": "optim.NAdam",
     "rmsprop_step": "optim.RMSprop",
     "sgd_step": "optim.SGD",
+    "cholesky": "linalg.cholesky",
+    "solve_triangular": "linalg.solve_triangular",
+    "qr": "linalg.qr",
+    "svd": "linalg.svd(full_matrices=False)",
 }
 DTYPE_ORDER = ["f32", "f16", "bf16", "f64", "i64", "i32", "i16", "i8", "u32", "u16", "u8", "bool"]
 

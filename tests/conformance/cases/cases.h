@@ -36,6 +36,8 @@ void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
 void add_pooling_cases();
+void add_linear_algebra_cases();
+void add_orthogonal_cases();
 
 /// Of kernels that only others call, among `kernels`.
 void add_internal_cases(Kernels kernels);
@@ -80,6 +82,8 @@ inline void add_all_cases() {
   add_recurrent_cases();
   add_convolution_cases();
   add_pooling_cases();
+  add_linear_algebra_cases();
+  add_orthogonal_cases();
 }
 
 }  // namespace ashlar::conformance

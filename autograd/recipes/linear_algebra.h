@@ -1,0 +1,28 @@
+// Gradients of factorisations and of what is solved with them.
+#pragma once
+
+#include <vector>
+
+#include "autograd/node.h"
+#include "autograd/var.h"
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar::recipes {
+
+/// y = l of x = l lᵀ, or with `upper` lᵀ: with P(m) = m's lower triangle, its diagonal halved, and s = l⁻ᵀ P(lᵀ dl) l⁻¹
+/// dx = (s + sᵀ) / 2, symmetric as x is (Murray 2016, "Differentiation of the Cholesky decomposition").
+template <class T>
+T cholesky_grad(const T& dy, const T& y, bool upper);
+
+/// y = solve_triangular(a, b, …), b of `b_shape`: db solves the same with the transpose of a, and of what stands before
+/// or behind it da = -db yᵀ or -yᵀ db, or its transpose where aᵀ stood there; a's triangle of it. Returns {da, db}.
+template <class T>
+std::vector<T> solve_triangular_grad(const T& dy, const T& a, const T& y, const Shape& b_shape, bool upper, bool left,
+                                     bool unitriangular, bool transpose, Needs needs);
+
+/// x = q r of at least as many rows as columns: with m = r drᵀ - dqᵀ q, whose lower triangle counts on both sides,
+/// dx = (dq + q m) r⁻ᵀ (Walter and Lehmann 2010). Throws AutogradError where x is wider.
+template <class T>
+T qr_grad(const T& dq, const T& dr, const T& q, const T& r);
+
+}  // namespace ashlar::recipes

@@ -1,0 +1,30 @@
+// Matrices of a batch, as the operators of linear algebra see them.
+#pragma once
+
+#include "runtime/launch/kernel.h"
+#include "runtime/tensor/tensor.h"
+
+namespace ashlar {
+
+/// x [batch…, rows, columns] as [count, rows, columns]; copies only where strides force it.
+struct Matrices {
+  /// Throws ShapeError where x isn't a matrix or a batch of them.
+  Matrices(const KernelInfo& operation, const Tensor& x);
+  /// `y` [count, rows, columns] with the batch's axes again.
+  Tensor unfolded(const Tensor& y) const;
+
+  Shape batch;
+  int64_t count = 1, rows = 0, columns = 0;
+  Tensor x;
+};
+
+/// y's last two axes exchanged.
+inline Tensor transposed(const Tensor& y) { return y.transpose(-2, -1); }
+
+/// l of x = l lᵀ, of the lower triangles of x [count, n, n].
+Tensor lower_factor(const Tensor& x);
+
+/// y of a y = b, a [count, n, n] triangular, b [count, n, columns].
+Tensor triangular_solution(const Tensor& a, const Tensor& b, bool upper, bool unit);
+
+}  // namespace ashlar

@@ -7,6 +7,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
+#include "ashlar/var_arithmetic.h"
 #include "autograd/backward.h"
 #include "autograd/grad.h"
 #include "nn/modules/recurrent.h"
@@ -146,7 +147,9 @@ void expect_rows_cut_off(const RecurrentOptions& options) {
       return layer(rows, Var(), row_lengths);
     }
   };
-  const auto loss_of = [](const auto& result) { return ad::sum(ad::tanh(result.output)) + ad::sum(result.h_n); };
+  const auto loss_of = [](const auto& result) {
+    return ad::add(ad::sum(ad::tanh(result.output)), ad::sum(result.h_n));
+  };
   const auto all = forward(Var(x), counts);
   const std::vector<Var> gradients = grad({loss_of(all)}, layer.parameters());
   std::vector<Tensor> sums;

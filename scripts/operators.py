@@ -33,6 +33,7 @@ TORCH_NAMES = {
     "uniform": "Tensor.uniform_",
     "trunc_normal": "nn.init.trunc_normal_",
     "dropout_at": "dropout",
+    "rnn_sequence": "nn.RNN",
     "gru_sequence": "nn.GRU",
     "lstm_sequence": "nn.LSTM",
     "rope": "",

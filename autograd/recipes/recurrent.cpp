@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ashlar/ad.h"
+#include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
 #include "autograd/composition.h"
@@ -49,18 +50,26 @@ Var joined(std::vector<Var> steps) {
   return steps[0];
 }
 
-/// Gate number `gate` of x [batch, gates · hidden].
-Var gate_of(const Var& x, int64_t gate, int64_t hidden) { return x.slice(1, gate * hidden, (gate + 1) * hidden); }
+/// Gate number `gate` of x […, batch, gates · hidden].
+Var gate_of(const Var& x, int64_t gate, int64_t hidden) { return x.slice(-1, gate * hidden, (gate + 1) * hidden); }
 
-/// A recurrence over the steps of x: `step` changes the states, of which those that come first are returned for each.
+/// A recurrence over the steps of x: `step` makes the next states, of which those that come first are returned for
+/// each. A row keeps its states where its length is over.
 template <class Step>
-std::vector<Var> sequence(const Var& x, std::vector<Var> states, bool reverse, size_t returned, const Step& step) {
+std::vector<Var> sequence(const Var& x, std::vector<Var> states, const Tensor& lengths, bool reverse, size_t returned,
+                          const Step& step) {
   std::vector<Var> steps = steps_of(x);
   if (reverse) std::ranges::reverse(steps);
   std::vector<std::vector<Var>> lists(returned);
-  for (const Var& input : steps) {
-    step(input, states);
-    for (size_t i = 0; i < returned; i++) lists[i].push_back(states[i]);
+  const auto count = static_cast<int64_t>(steps.size());
+  for (int64_t i = 0; i < count; i++) {
+    std::vector<Var> next = step(steps[static_cast<size_t>(i)], states);
+    if (lengths.defined()) {
+      const Tensor over = le(lengths, reverse ? count - 1 - i : i).unsqueeze(1);
+      for (size_t k = 0; k < next.size(); k++) next[k] = where(over, states[k], next[k]);
+    }
+    states = std::move(next);
+    for (size_t k = 0; k < returned; k++) lists[k].push_back(states[k]);
   }
   std::vector<Var> results;
   for (std::vector<Var>& list : lists) {
@@ -70,9 +79,9 @@ std::vector<Var> sequence(const Var& x, std::vector<Var> states, bool reverse, s
   return results;
 }
 
-/// h weight_hhᵀ + bias_hh
+/// h weight_hhᵀ + bias_hh, of each member
 Var projected(const Var& h, const Var& weight_hh, const Var& bias_hh) {
-  return matmul(h, weight_hh, {.transpose_b = true}, bias_hh);
+  return add(matmul(h, weight_hh, {.transpose_b = true}), bias_hh.unsqueeze(-2));
 }
 
 std::vector<Var> in_f32(const std::vector<Var>& inputs) {
@@ -88,26 +97,54 @@ std::vector<Var> narrowed(std::vector<Var> outputs, DType dtype) {
 }  // namespace
 
 template <>
+std::vector<Tensor> rnn_grad(const Tensor& dy, const Tensor& x, const Tensor& h, const Tensor& weight_hh,
+                             const Tensor& bias_hh, const Tensor& y, const Tensor& lengths, bool reverse, bool use_relu,
+                             Needs) {
+  return detail::as_list<Tensor>(rnn_sequence_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, use_relu));
+}
+
+template <>
+std::vector<Var> rnn_grad(const Var& dy, const Var& x, const Var& h, const Var& weight_hh, const Var& bias_hh,
+                          const Var&, const Tensor& lengths, bool reverse, bool use_relu, Needs needs) {
+  if (x.size(0) == 0 || h.numel() == 0) return std::vector<Var>(4);
+  const auto forward = [&](const std::vector<Var>& inputs) {
+    const std::vector<Var> wide = in_f32(inputs);
+    const auto step = [&](const Var& xs, const std::vector<Var>& states) {
+      const Var a = add(xs, projected(states[0], wide[2], wide[3]));
+      return std::vector<Var>{use_relu ? relu(a) : tanh(a)};
+    };
+    return narrowed(sequence(wide[0], {wide[1]}, lengths, reverse, 1, step), x.dtype());
+  };
+  return gradients_of_composition(forward, {x, h, weight_hh, bias_hh}, {dy}, needs);
+}
+
+template <>
 std::vector<Tensor> gru_grad(const Tensor& dy, const Tensor& x, const Tensor& h, const Tensor& weight_hh,
-                             const Tensor& bias_hh, const Tensor& y, bool reverse, Needs) {
-  return detail::as_list<Tensor>(gru_sequence_grad(dy, x, h, weight_hh, bias_hh, y, reverse));
+                             const Tensor& bias_hh, const Tensor& y, const Tensor& lengths, bool reverse,
+                             bool reset_after, Needs) {
+  return detail::as_list<Tensor>(gru_sequence_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, reset_after));
 }
 
 template <>
 std::vector<Var> gru_grad(const Var& dy, const Var& x, const Var& h, const Var& weight_hh, const Var& bias_hh,
-                          const Var&, bool reverse, Needs needs) {
+                          const Var&, const Tensor& lengths, bool reverse, bool reset_after, Needs needs) {
   if (x.size(0) == 0 || h.numel() == 0) return std::vector<Var>(4);
   const auto forward = [&](const std::vector<Var>& inputs) {
     const std::vector<Var> wide = in_f32(inputs);
-    const int64_t n = h.size(1);
-    const auto step = [&](const Var& xs, std::vector<Var>& states) {
-      const Var a = projected(states[0], wide[2], wide[3]);
+    const int64_t n = h.size(-1);
+    const auto step = [&](const Var& xs, const std::vector<Var>& states) {
+      const Var& old = states[0];
+      const Var a = projected(old, wide[2], wide[3]);
       const auto gate = [&](int64_t g) { return sigmoid(add(gate_of(xs, g, n), gate_of(a, g, n))); };
       const Var reset = gate(0), update = gate(1);
-      const Var candidate = tanh(add(gate_of(xs, 2, n), mul(reset, gate_of(a, 2, n))));
-      states[0] = add(candidate, mul(update, sub(states[0], candidate)));
+      const auto of_reset_state = [&] {
+        return projected(mul(reset, old), wide[2].slice(-2, 2 * n, 3 * n), gate_of(wide[3], 2, n));
+      };
+      const Var from_state = reset_after ? mul(reset, gate_of(a, 2, n)) : of_reset_state();
+      const Var candidate = tanh(add(gate_of(xs, 2, n), from_state));
+      return std::vector<Var>{add(candidate, mul(update, sub(old, candidate)))};
     };
-    return narrowed(sequence(wide[0], {wide[1]}, reverse, 1, step), x.dtype());
+    return narrowed(sequence(wide[0], {wide[1]}, lengths, reverse, 1, step), x.dtype());
   };
   return gradients_of_composition(forward, {x, h, weight_hh, bias_hh}, {dy}, needs);
 }
@@ -115,26 +152,27 @@ std::vector<Var> gru_grad(const Var& dy, const Var& x, const Var& h, const Var& 
 template <>
 std::vector<Tensor> lstm_grad(const Tensor& dy, const Tensor& dcells, const Tensor& x, const Tensor& h, const Tensor& c,
                               const Tensor& weight_hh, const Tensor& bias_hh, const Tensor& y, const Tensor& cells,
-                              bool reverse, Needs) {
-  return detail::as_list<Tensor>(lstm_sequence_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, reverse));
+                              const Tensor& lengths, bool reverse, Needs) {
+  return detail::as_list<Tensor>(
+      lstm_sequence_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, lengths, reverse));
 }
 
 template <>
 std::vector<Var> lstm_grad(const Var& dy, const Var& dcells, const Var& x, const Var& h, const Var& c,
-                           const Var& weight_hh, const Var& bias_hh, const Var&, const Var&, bool reverse,
-                           Needs needs) {
+                           const Var& weight_hh, const Var& bias_hh, const Var&, const Var&, const Tensor& lengths,
+                           bool reverse, Needs needs) {
   if (x.size(0) == 0 || h.numel() == 0) return std::vector<Var>(5);
   const auto forward = [&](const std::vector<Var>& inputs) {
     const std::vector<Var> wide = in_f32(inputs);
-    const int64_t n = h.size(1);
-    const auto step = [&](const Var& xs, std::vector<Var>& states) {
+    const int64_t n = h.size(-1);
+    const auto step = [&](const Var& xs, const std::vector<Var>& states) {
       const Var gates = add(xs, projected(states[0], wide[3], wide[4]));
       const auto gate = [&](int64_t g) { return gate_of(gates, g, n); };
       const Var kept = mul(sigmoid(gate(1)), states[1]);
-      states[1] = add(kept, mul(sigmoid(gate(0)), tanh(gate(2))));
-      states[0] = mul(sigmoid(gate(3)), tanh(states[1]));
+      const Var cell = add(kept, mul(sigmoid(gate(0)), tanh(gate(2))));
+      return std::vector<Var>{mul(sigmoid(gate(3)), tanh(cell)), cell};
     };
-    return narrowed(sequence(wide[0], {wide[1], wide[2]}, reverse, 2, step), x.dtype());
+    return narrowed(sequence(wide[0], {wide[1], wide[2]}, lengths, reverse, 2, step), x.dtype());
   };
   return gradients_of_composition(forward, {x, h, c, weight_hh, bias_hh}, {dy, dcells}, needs);
 }

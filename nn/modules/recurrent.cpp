@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ashlar/ad.h"
+#include "ashlar/ops/compare.h"
 #include "ashlar/var_arithmetic.h"
 #include "runtime/support/error.h"
 
@@ -33,8 +34,12 @@ void check_sizes(const std::type_info& type, int64_t input_size, int64_t hidden_
                    "positive numbers of all", "Pass the last dimension of x as input_size");
 }
 
-Var activated(const Var& x, RecurrentActivation nonlinearity) {
-  return nonlinearity == RecurrentActivation::relu ? ad::relu(x) : ad::tanh(x);
+/// The states of all steps with zeros past each row's length.
+Var padded(const Var& states, const Tensor& lengths) {
+  if (!lengths.defined()) return states;
+  const Tensor t = Tensor::arange(states.size(0), DType::i64, states.device()).unsqueeze(1);
+  const Tensor is_there = lt(t, lengths.unsqueeze(0)).unsqueeze(2);
+  return ad::where(is_there, states, Var(Tensor::zeros({1}, states.dtype(), states.device())));
 }
 
 }  // namespace
@@ -121,7 +126,8 @@ void Recurrent<Derived>::check(const Var& x, const std::vector<Var>& states) con
 
 template <class Derived>
 template <class Sequence>
-std::vector<Var> Recurrent<Derived>::run(const Var& given, std::vector<Var> states, const Sequence& sequence) const {
+std::vector<Var> Recurrent<Derived>::run(const Var& given, std::vector<Var> states, const Tensor& lengths,
+                                         const Sequence& sequence) const {
   Var x = options_.batch_first && given.rank() == 3 ? given.transpose(0, 1) : given;
   check(x, states);
   for (Var& state : states) {
@@ -137,7 +143,7 @@ std::vector<Var> Recurrent<Derived>::run(const Var& given, std::vector<Var> stat
       std::vector<Var> first;
       for (const Var& state : states) first.push_back(state.select(0, static_cast<int64_t>(k)));
       const std::vector<Var> steps = sequence(layers_[k].projected(x), first, layers_[k], way == 1);
-      ways.push_back(steps[0]);
+      ways.push_back(padded(steps[0], lengths));
       for (size_t i = 0; i < states.size(); i++) {
         last[i].push_back((x.size(0) == 0 ? first[i] : steps[i].select(0, way == 1 ? 0 : -1)).unsqueeze(0));
       }
@@ -156,46 +162,41 @@ template class Recurrent<LSTM>;
 RNN::RNN(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent<RNN>(1, input_size, hidden_size, options) {}
 
-RNN::Result RNN::forward(const Var& x, const Var& h_0) const {
-  const auto sequence = [&](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own,
-                            bool is_reverse) -> std::vector<Var> {
-    const int64_t steps = projected.size(0);
-    if (steps == 0) return {projected};
-    std::vector<Var> states(static_cast<size_t>(steps));
-    Var h = first[0];
-    for (int64_t i = 0; i < steps; i++) {
-      const int64_t at = is_reverse ? steps - 1 - i : i;
-      const Var from_state = ad::matmul(h, own.weight_hh, {.transpose_b = true}, own.bias_hh);
-      h = activated(ad::add(projected.select(0, at), from_state), options_.nonlinearity);
-      states[static_cast<size_t>(at)] = h.unsqueeze(0);
-    }
-    return {joined(std::move(states), 0)};
-  };
-  const std::vector<Var> all = run(x, {h_0}, sequence);
+RNN::Result RNN::forward(const Var& x, const Var& h_0, const Tensor& lengths) const {
+  const bool use_relu = options_.nonlinearity == RecurrentActivation::relu;
+  const std::vector<Var> all =
+      run(x, {h_0}, lengths,
+          [&](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own, bool is_reverse) {
+            return std::vector{
+                ad::rnn_sequence(projected, first[0], own.weight_hh, own.bias(), lengths, is_reverse, use_relu)};
+          });
   return {all[0], all[1]};
 }
 
 GRU::GRU(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent<GRU>(3, input_size, hidden_size, options) {}
 
-GRU::Result GRU::forward(const Var& x, const Var& h_0) const {
-  const std::vector<Var> all = run(
-      x, {h_0}, [](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own, bool is_reverse) {
-        return std::vector{ad::gru_sequence(projected, first[0], own.weight_hh, own.bias(), is_reverse)};
-      });
+GRU::Result GRU::forward(const Var& x, const Var& h_0, const Tensor& lengths) const {
+  const std::vector<Var> all =
+      run(x, {h_0}, lengths,
+          [&](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own, bool is_reverse) {
+            return std::vector{ad::gru_sequence(projected, first[0], own.weight_hh, own.bias(), lengths, is_reverse,
+                                                options_.reset_after)};
+          });
   return {all[0], all[1]};
 }
 
 LSTM::LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options)
     : Recurrent<LSTM>(4, input_size, hidden_size, options) {}
 
-LSTM::Result LSTM::forward(const Var& x, const Var& h_0, const Var& c_0) const {
-  const std::vector<Var> all = run(
-      x, {h_0, c_0},
-      [](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own, bool is_reverse) {
-        const auto [y, cells] = ad::lstm_sequence(projected, first[0], first[1], own.weight_hh, own.bias(), is_reverse);
-        return std::vector{y, cells};
-      });
+LSTM::Result LSTM::forward(const Var& x, const Var& h_0, const Var& c_0, const Tensor& lengths) const {
+  const std::vector<Var> all =
+      run(x, {h_0, c_0}, lengths,
+          [&](const Var& projected, const std::vector<Var>& first, const RecurrentWeights& own, bool is_reverse) {
+            const auto [y, cells] =
+                ad::lstm_sequence(projected, first[0], first[1], own.weight_hh, own.bias(), lengths, is_reverse);
+            return std::vector{y, cells};
+          });
   return {all[0], all[1], all[2]};
 }
 
@@ -231,17 +232,17 @@ RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, const RecurrentCellOpt
     : RecurrentCell<RNNCell>(1, input_size, hidden_size, options), nonlinearity_(options.nonlinearity) {}
 
 Var RNNCell::forward(const Var& x, const Var& h) const {
-  const Var state = state_of(x, h);
-  const Var from_state = ad::matmul(state, weights_.weight_hh, {.transpose_b = true}, weights_.bias_hh);
-  return activated(ad::add(weights_.projected(x), from_state), nonlinearity_);
+  const Var state = state_of(x, h), projected = weights_.projected(x).unsqueeze(0);
+  const bool use_relu = nonlinearity_ == RecurrentActivation::relu;
+  return ad::rnn_sequence(projected, state, weights_.weight_hh, weights_.bias(), {}, false, use_relu).select(0, 0);
 }
 
 GRUCell::GRUCell(int64_t input_size, int64_t hidden_size, const RecurrentCellOptions& options)
-    : RecurrentCell<GRUCell>(3, input_size, hidden_size, options) {}
+    : RecurrentCell<GRUCell>(3, input_size, hidden_size, options), reset_after_(options.reset_after) {}
 
 Var GRUCell::forward(const Var& x, const Var& h) const {
   const Var state = state_of(x, h), projected = weights_.projected(x).unsqueeze(0);
-  return ad::gru_sequence(projected, state, weights_.weight_hh, weights_.bias()).select(0, 0);
+  return ad::gru_sequence(projected, state, weights_.weight_hh, weights_.bias(), {}, false, reset_after_).select(0, 0);
 }
 
 LSTMCell::LSTMCell(int64_t input_size, int64_t hidden_size, const RecurrentCellOptions& options)

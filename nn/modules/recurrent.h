@@ -20,6 +20,7 @@ struct RecurrentOptions {
   double dropout = 0;  ///< of what a layer gives to the next one, in training
   bool bidirectional = false;
   RecurrentActivation nonlinearity = RecurrentActivation::tanh;  ///< RNN's; the others have their own
+  bool reset_after = true;  ///< GRU's: the reset gate stands behind the product with the state, not before it
   Device device = {};
   DType dtype = DType::f32;
   Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
@@ -41,8 +42,11 @@ struct RecurrentWeights {
 
 /// Layers of recurrent cells over a sequence, in one or both directions: what RNN, GRU and LSTM have in common.
 /// Parameters of layer k are RecurrentWeights' with "_lk" behind their names, and those of the other direction end in
-/// "_reverse", as in torch.nn. The products with the inputs are one for all steps; a step is a product with the state
-/// and one kernel.
+/// "_reverse", as in torch.nn. The products with the inputs are one for all steps; a step is one kernel.
+///
+/// forward() takes `lengths` [batch] (i32 or i64, on x's device) of rows that end before x does, with the meaning of
+/// PyTorch's packed sequences: past a row's length the output is 0, the last states are those of its own last step, and
+/// the other direction begins there. Rows may stand in any order, and one of length 0 keeps its first state.
 template <class Derived>
 class Recurrent : public ModuleOf<Derived> {
  public:
@@ -57,7 +61,7 @@ class Recurrent : public ModuleOf<Derived> {
   /// projected, first states, weights, is_reverse)` gives the states of all steps, of which the first are the output.
   /// Returns the output and the last ones of each state. Throws ShapeError.
   template <class Sequence>
-  std::vector<Var> run(const Var& x, std::vector<Var> states, const Sequence& sequence) const;
+  std::vector<Var> run(const Var& x, std::vector<Var> states, const Tensor& lengths, const Sequence& sequence) const;
 
   int64_t input_size_, hidden_size_;
   RecurrentOptions options_;
@@ -79,18 +83,18 @@ class RNN : public Recurrent<RNN> {
   };
   RNN(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// x [steps, batch, in], or [batch, steps, in] with batch_first; h_0 as h_n, zeros where it's left out. Throws
-  /// ShapeError. A step is a product, a sum and the activation.
-  Result forward(const Var& x, const Var& h_0 = {}) const;
+  /// ShapeError.
+  Result forward(const Var& x, const Var& h_0 = {}, const Tensor& lengths = {}) const;
 };
 
 /// Gated recurrent units (Cho et al. 2014; torch.nn.GRU): gates r, z, n in this order; the reset gate stands behind the
-/// product, as in cuDNN.
+/// product, as in cuDNN, or before it with `reset_after = false`, as in the paper; a step is two kernels then.
 class GRU : public Recurrent<GRU> {
  public:
   using Result = RNN::Result;
   GRU(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// As RNN's.
-  Result forward(const Var& x, const Var& h_0 = {}) const;
+  Result forward(const Var& x, const Var& h_0 = {}, const Tensor& lengths = {}) const;
 };
 
 /// Long short-term memory (Hochreiter and Schmidhuber 1997; torch.nn.LSTM): gates i, f, g, o in this order.
@@ -102,12 +106,13 @@ class LSTM : public Recurrent<LSTM> {
   };
   LSTM(int64_t input_size, int64_t hidden_size, const RecurrentOptions& options = {});
   /// As RNN's, with the cells' first states.
-  Result forward(const Var& x, const Var& h_0 = {}, const Var& c_0 = {}) const;
+  Result forward(const Var& x, const Var& h_0 = {}, const Var& c_0 = {}, const Tensor& lengths = {}) const;
 };
 
 struct RecurrentCellOptions {
   bool bias = true;
   RecurrentActivation nonlinearity = RecurrentActivation::tanh;  ///< RNNCell's
+  bool reset_after = true;                                       ///< GRUCell's, as GRU's
   Device device = {};
   DType dtype = DType::f32;
   Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
@@ -140,11 +145,14 @@ class RNNCell : public RecurrentCell<RNNCell> {
   RecurrentActivation nonlinearity_;
 };
 
-/// The same for GRU's step (torch.nn.GRUCell): a product and one kernel.
+/// The same for GRU's step (torch.nn.GRUCell).
 class GRUCell : public RecurrentCell<GRUCell> {
  public:
   GRUCell(int64_t input_size, int64_t hidden_size, const RecurrentCellOptions& options = {});
   Var forward(const Var& x, const Var& h = {}) const;
+
+ private:
+  bool reset_after_;
 };
 
 /// The same for LSTM's (torch.nn.LSTMCell), with the cells' states.

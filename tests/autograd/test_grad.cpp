@@ -363,7 +363,7 @@ TEST(Composition, OfALongSequenceIsTheKernelsGradient) {
     const auto leaf_of = [&](const Shape& shape) { return Var(Tensor::randn(shape, random), true); };
     const Var x = leaf_of({130, 2, 8}), h = leaf_of({2, 2}), c = leaf_of({2, 2});
     const Var weight = leaf_of({8, 2}), bias = leaf_of({8});
-    const ad::LstmSequenceResult y = ad::lstm_sequence(x, h, c, weight, bias, reverse);
+    const ad::LstmSequenceResult y = ad::lstm_sequence(x, h, c, weight, bias, {}, reverse);
     const Var loss = ad::add(ad::sum(ad::mul(y.y, y.y)), ad::sum(ad::tanh(y.cells)));
     const std::vector<Var> inputs{x, h, c, weight, bias};
     const std::vector<Var> composed = grad({loss}, inputs, {}, {.create_graph = true}), kernels = grad({loss}, inputs);

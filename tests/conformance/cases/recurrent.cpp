@@ -1,4 +1,6 @@
 // Recurrent sequences and rotary position embeddings.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ashlar/ad.h"
@@ -11,168 +13,216 @@ namespace {
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 
-struct Sequences {
-  std::vector<double> y, cells;
+enum class Unit : uint8_t { rnn, rnn_relu, gru, gru_original, lstm };
+
+/// One call of a sequence: its sizes and options; members 0: no axis of them.
+struct Sequence {
+  Unit unit;
+  int64_t steps, batch, hidden;
+  bool reverse = false, is_bounded = false;
+  int64_t members = 0;
+
+  bool is_lstm() const { return unit == Unit::lstm; }
+  bool is_gru() const { return unit == Unit::gru || unit == Unit::gru_original; }
+  int64_t gates() const { return is_lstm() ? 4 : (is_gru() ? 3 : 1); }
+  size_t states() const { return is_lstm() ? 2 : 1; }
+  /// x, states, weight and bias
+  size_t variables() const { return 3 + states(); }
+  int64_t numel() const { return steps * batch * hidden * std::max<int64_t>(members, 1); }
+  const char* kernel() const { return is_lstm() ? "lstm_sequence" : (is_gru() ? "gru_sequence" : "rnn_sequence"); }
+  std::string name() const {
+    constexpr std::array kUnits{"", ", relu", "", ", reset before", ""};
+    return Shape{steps, batch, hidden}.str() + kUnits[static_cast<size_t>(unit)] +
+           (members > 0 ? ", " + std::to_string(members) + " members" : "") + (is_bounded ? ", lengths" : "") +
+           (reverse ? ", from the end" : "");
+  }
+  Shape of_member(std::initializer_list<int64_t> sizes) const {
+    Shape shape(sizes);
+    if (members > 0) shape.insert(0, members);
+    return shape;
+  }
+  Shape of_step(int64_t columns) const {
+    Shape shape = of_member({batch, columns});
+    shape.insert(0, steps);
+    return shape;
+  }
+
+  std::vector<Input> inputs() const {
+    const double bound = 1 / std::sqrt(static_cast<double>(hidden));
+    std::vector<Input> all{{.shape = of_step(gates() * hidden)}};
+    for (size_t i = 0; i < states(); i++) {
+      all.push_back({.shape = of_member({batch, hidden}), .values = {.low = -1, .high = 1}});
+    }
+    all.push_back({.shape = of_member({gates() * hidden, hidden}), .values = {.low = -bound, .high = bound}});
+    all.push_back({.shape = of_member({gates() * hidden}), .values = {.low = -bound, .high = bound}});
+    if (is_bounded) {
+      const Values lengths{.pattern = Pattern::integers, .low = 0, .high = static_cast<double>(steps)};
+      all.push_back({.shape = {batch}, .values = lengths, .dtype = DType::i64});
+    }
+    return all;
+  }
+  Tensor lengths(Tensors in) const { return is_bounded ? in[variables()] : Tensor(); }
 };
 
-// in: x [steps, batch, gates n], h, (c,) weight_hh, bias_hh. Gates as PyTorch has them: r z n, or i f g o.
-Sequences gru_reference(HostTensors in, bool reverse) {
-  const HostTensor &x = in[0], &weight = in[2], &bias = in[3];
-  const int64_t steps = x.shape[0], batch = x.shape[1], n = in[1].shape[1];
-  Sequences result{std::vector<double>(static_cast<size_t>(steps * batch * n)), {}};
-  for (int64_t b = 0; b < batch; b++) {
-    std::vector<double> h(&in[1].values[b * n], &in[1].values[b * n] + n);
-    for (int64_t step = 0; step < steps; step++) {
-      const int64_t t = reverse ? steps - 1 - step : step;
-      const double* gates = &x.values[(t * batch + b) * 3 * n];
-      std::vector<double> next(h);
-      for (int64_t c = 0; c < n; c++) {
-        double a[3];
-        for (int g = 0; g < 3; g++) {
-          a[g] = bias.values[g * n + c];
-          for (int64_t k = 0; k < n; k++) a[g] += weight.values[(g * n + c) * n + k] * h[k];
-        }
-        const double r = sigmoid_of(gates[c] + a[0]), z = sigmoid_of(gates[n + c] + a[1]);
-        const double candidate = std::tanh(gates[2 * n + c] + r * a[2]);
-        next[c] = (1 - z) * candidate + z * h[c];
-        result.y[(t * batch + b) * n + c] = next[c];
-      }
-      h = next;
+struct States {
+  std::vector<double> h, cell;
+};
+
+// One step of one row: gates x and their bias, weight [gates n, n]. Gates as PyTorch has them: r z n, or i f g o.
+States stepped(const Sequence& of, const States& old, const double* x, const double* weight, const double* bias) {
+  const int64_t n = of.hidden;
+  States next = old;
+  const auto product = [&](int64_t g, int64_t c, const std::vector<double>& state) {
+    double sum = bias[g * n + c];
+    for (int64_t k = 0; k < n; k++) sum += weight[(g * n + c) * n + k] * state[k];
+    return sum;
+  };
+  const auto gate = [&](int64_t g, int64_t c) { return x[g * n + c] + product(g, c, old.h); };
+  std::vector<double> reset_state(old.h);
+  for (int64_t c = 0; c < n && of.unit == Unit::gru_original; c++) reset_state[c] *= sigmoid_of(gate(0, c));
+  for (int64_t c = 0; c < n; c++) {
+    if (of.is_lstm()) {
+      next.cell[c] = sigmoid_of(gate(1, c)) * old.cell[c] + sigmoid_of(gate(0, c)) * std::tanh(gate(2, c));
+      next.h[c] = sigmoid_of(gate(3, c)) * std::tanh(next.cell[c]);
+    } else if (of.is_gru()) {
+      const double z = sigmoid_of(gate(1, c));
+      const double from_state =
+          of.unit == Unit::gru ? sigmoid_of(gate(0, c)) * product(2, c, old.h) : product(2, c, reset_state);
+      next.h[c] = (1 - z) * std::tanh(x[2 * n + c] + from_state) + z * old.h[c];
+    } else {
+      const double a = gate(0, c);
+      next.h[c] = of.unit == Unit::rnn ? std::tanh(a) : std::max(a, 0.0);
     }
   }
-  return result;
+  return next;
 }
 
-Sequences lstm_reference(HostTensors in, bool reverse) {
-  const HostTensor &x = in[0], &weight = in[3], &bias = in[4];
-  const int64_t steps = x.shape[0], batch = x.shape[1], n = in[1].shape[1];
-  const auto size = static_cast<size_t>(steps * batch * n);
-  Sequences result{std::vector<double>(size), std::vector<double>(size)};
-  for (int64_t b = 0; b < batch; b++) {
-    std::vector<double> h(&in[1].values[b * n], &in[1].values[b * n] + n);
-    std::vector<double> cell(&in[2].values[b * n], &in[2].values[b * n] + n);
-    for (int64_t step = 0; step < steps; step++) {
-      const int64_t t = reverse ? steps - 1 - step : step;
-      std::vector<double> next(h);
-      for (int64_t c = 0; c < n; c++) {
-        double a[4];
-        for (int g = 0; g < 4; g++) {
-          a[g] = bias.values[g * n + c] + x.values[(t * batch + b) * 4 * n + g * n + c];
-          for (int64_t k = 0; k < n; k++) a[g] += weight.values[(g * n + c) * n + k] * h[k];
-        }
-        cell[c] = sigmoid_of(a[1]) * cell[c] + sigmoid_of(a[0]) * std::tanh(a[2]);
-        next[c] = sigmoid_of(a[3]) * std::tanh(cell[c]);
-        result.y[(t * batch + b) * n + c] = next[c];
-        result.cells[(t * batch + b) * n + c] = cell[c];
+// in: as Sequence::inputs().
+std::vector<Expected> sequence_reference(const Sequence& of, HostTensors in) {
+  const int64_t n = of.hidden, gates = of.gates(), members = std::max<int64_t>(of.members, 1);
+  const HostTensor &x = in[0], &weight = in[1 + of.states()], &bias = in[2 + of.states()];
+  Expected y{of.of_step(n), std::vector<double>(static_cast<size_t>(of.numel())), {}}, cells = y;
+  for (int64_t row = 0; row < members * of.batch; row++) {
+    const int64_t member = row / of.batch;
+    const auto state = [&](size_t i) {
+      return std::vector<double>(&in[i].values[row * n], &in[i].values[row * n] + n);
+    };
+    States now{state(1), of.is_lstm() ? state(2) : std::vector<double>()};
+    for (int64_t step = 0; step < of.steps; step++) {
+      const int64_t t = of.reverse ? of.steps - 1 - step : step, at = t * members * of.batch + row;
+      const bool is_over = of.is_bounded && t >= static_cast<int64_t>(in[of.variables()].values[row % of.batch]);
+      if (!is_over) {
+        now = stepped(of, now, &x.values[at * gates * n], &weight.values[member * gates * n * n],
+                      &bias.values[member * gates * n]);
       }
-      h = next;
+      std::ranges::copy(now.h, &y.values[at * n]);
+      std::ranges::copy(now.cell, &cells.values[at * n]);
     }
   }
-  return result;
+  y.magnitudes = cells.magnitudes = std::vector<double>(y.values.size(), 1.0);
+  return of.is_lstm() ? std::vector{y, cells} : std::vector{y};
 }
 
-Expected bounded(const Shape& shape, std::vector<double> values) {
-  const auto count = values.size();
-  return {shape, std::move(values), std::vector<double>(count, 1.0)};
-}
-
-std::vector<Expected> sequence_reference(HostTensors in, bool is_lstm, bool reverse) {
-  const Shape shape{in[0].shape[0], in[0].shape[1], in[1].shape[1]};
-  const Sequences result = is_lstm ? lstm_reference(in, reverse) : gru_reference(in, reverse);
-  std::vector<Expected> all{bounded(shape, result.y)};
-  if (is_lstm) all.push_back(bounded(shape, result.cells));
-  return all;
-}
-
-// Σ dy y (+ Σ dcells cells), differentiated by differences of the sequence in double. in: dy(, dcells), the sequence's
-// inputs, and what it gave, which a gradient is free to work out anew.
-std::vector<Expected> gradient_reference(HostTensors in, bool is_lstm, bool reverse) {
-  const size_t slopes = is_lstm ? 2 : 1, count = is_lstm ? 5 : 4;
-  std::vector<HostTensor> inputs(in.begin() + slopes, in.begin() + slopes + count);
+// Σ dy y (+ Σ dcells cells), differentiated by differences of the sequence in double, at some of many places. in: dy(,
+// dcells) and the sequence's inputs.
+std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
+  constexpr size_t kMostPlaces = 150;
+  std::vector<HostTensor> inputs(in.begin() + of.states(), in.end());
   const auto loss = [&] {
-    const std::vector<Expected> results = sequence_reference(inputs, is_lstm, reverse);
+    const std::vector<Expected> results = sequence_reference(of, inputs);
     double sum = 0;
-    for (size_t k = 0; k < slopes; k++) {
+    for (size_t k = 0; k < of.states(); k++) {
       for (size_t i = 0; i < results[k].values.size(); i++) sum += in[k].values[i] * results[k].values[i];
     }
     return sum;
   };
   std::vector<Expected> gradients;
-  for (HostTensor& input : inputs) {
-    Expected gradient{input.shape, {}, {}};
-    for (double& x : input.values) {
+  for (size_t k = 0; k < of.variables(); k++) {
+    std::vector<double>& values = inputs[k].values;
+    Expected gradient{inputs[k].shape, {}, {}};
+    const size_t every = values.size() / kMostPlaces + 1;
+    for (size_t i = 0; i < values.size(); i += every) {
       constexpr double kStep = 1e-5;
-      const double middle = x;
-      x = middle + kStep;
+      const double middle = values[i];
+      values[i] = middle + kStep;
       const double above = loss();
-      x = middle - kStep;
+      values[i] = middle - kStep;
       const double below = loss();
-      x = middle;
+      values[i] = middle;
       gradient.values.push_back((above - below) / (2 * kStep));
       gradient.magnitudes.push_back(std::abs(gradient.values.back()) + 1);
+      if (every > 1) gradient.positions.push_back(static_cast<int64_t>(i));
     }
     gradients.push_back(gradient);
   }
   return gradients;
 }
 
-void add_sequences(int64_t steps, int64_t batch, int64_t hidden, bool reverse) {
-  const std::string name = Shape{steps, batch, hidden}.str() + (reverse ? ", from the end" : "");
-  const Input state{.shape = {batch, hidden}, .values = {.low = -1, .high = 1}},
-      states{.shape = {steps, batch, hidden}};
-  const auto weights = [hidden](int64_t gates) {
-    const double bound = 1 / std::sqrt(static_cast<double>(hidden));
-    return std::vector<Input>{{.shape = {gates * hidden, hidden}, .values = {.low = -bound, .high = bound}},
-                              {.shape = {gates * hidden}, .values = {.low = -bound, .high = bound}}};
-  };
-  for (const bool is_lstm : {false, true}) {
-    const int64_t gates = is_lstm ? 4 : 3;
-    std::vector<Input> inputs{{.shape = {steps, batch, gates * hidden}}, state};
-    if (is_lstm) inputs.push_back(state);
-    for (const Input& weight : weights(gates)) inputs.push_back(weight);
-    Case item{.kernel = is_lstm ? "lstm_sequence" : "gru_sequence",
-              .name = name,
-              .inputs = inputs,
-              .call =
-                  [is_lstm, reverse](Tensors in) {
-                    if (!is_lstm) return std::vector{gru_sequence(in[0], in[1], in[2], in[3], reverse)};
-                    const auto [y, cells] = lstm_sequence(in[0], in[1], in[2], in[3], in[4], reverse);
-                    return std::vector{y, cells};
-                  },
-              .reference = [is_lstm, reverse](HostTensors in) { return sequence_reference(in, is_lstm, reverse); },
-              .tolerance = terms(),
-              .fixed_shapes = true};
-    if (steps * batch * hidden > 0 && hidden < 16) {
-      item.differentiable = [is_lstm, reverse](Vars in) {
-        return is_lstm ? ad::lstm_sequence(in[0], in[1], in[2], in[3], in[4], reverse).y
-                       : ad::gru_sequence(in[0], in[1], in[2], in[3], reverse);
-      };
-      for (int i = 1; i < static_cast<int>(inputs.size()); i++) item.differentiated.push_back(i);
-      item.gradient_dtypes = {DType::f32};
-    }
-    add_case(item);
-    if (steps * batch * hidden > 200) continue;
-    Case gradient{.kernel = is_lstm ? "lstm_sequence_grad" : "gru_sequence_grad", .name = name, .inputs = {states}};
-    if (is_lstm) gradient.inputs.push_back(states);
-    for (const Input& input : inputs) gradient.inputs.push_back(input);
-    // y and cells have to be the sequence's own: made anew from the inputs, they stand in for them.
-    gradient.dtypes = {DType::f32};
-    gradient.call = [is_lstm, reverse](Tensors in) -> std::vector<Tensor> {
-      if (!is_lstm) {
-        const Tensor y = gru_sequence(in[1], in[2], in[3], in[4], reverse);
-        const auto [dx, dh, dweight, dbias] = gru_sequence_grad(in[0], in[1], in[2], in[3], in[4], y, reverse);
-        return {dx, dh, dweight, dbias};
-      }
-      const auto [y, cells] = lstm_sequence(in[2], in[3], in[4], in[5], in[6], reverse);
-      const auto [dx, dh, dc, dweight, dbias] =
-          lstm_sequence_grad(in[0], in[1], in[2], in[3], in[4], in[5], in[6], y, cells, reverse);
-      return {dx, dh, dc, dweight, dbias};
-    };
-    gradient.reference = [is_lstm, reverse](HostTensors in) { return gradient_reference(in, is_lstm, reverse); };
-    gradient.tolerance = terms(1e-4);
-    gradient.fixed_shapes = true;
-    add_case(gradient);
+std::vector<Tensor> called(const Sequence& of, Tensors in) {
+  const Tensor lengths = of.lengths(in);
+  if (of.is_lstm()) {
+    const auto [y, cells] = lstm_sequence(in[0], in[1], in[2], in[3], in[4], lengths, of.reverse);
+    return {y, cells};
   }
+  if (of.is_gru()) {
+    return {gru_sequence(in[0], in[1], in[2], in[3], lengths, of.reverse, of.unit == Unit::gru)};
+  }
+  return {rnn_sequence(in[0], in[1], in[2], in[3], lengths, of.reverse, of.unit == Unit::rnn_relu)};
+}
+
+// What the sequence gave is made anew from its inputs.
+std::vector<Tensor> called_back(const Sequence& of, Tensors all) {
+  const Tensors in = all.subspan(of.states());
+  const Tensor lengths = of.lengths(in);
+  const std::vector<Tensor> made = called(of, in);
+  if (of.is_lstm()) {
+    const auto [dx, dh, dc, dweight, dbias] =
+        lstm_sequence_grad(all[0], all[1], in[0], in[1], in[2], in[3], in[4], made[0], made[1], lengths, of.reverse);
+    return {dx, dh, dc, dweight, dbias};
+  }
+  if (of.is_gru()) {
+    const auto [dx, dh, dweight, dbias] =
+        gru_sequence_grad(all[0], in[0], in[1], in[2], in[3], made[0], lengths, of.reverse, of.unit == Unit::gru);
+    return {dx, dh, dweight, dbias};
+  }
+  const auto [dx, dh, dweight, dbias] =
+      rnn_sequence_grad(all[0], in[0], in[1], in[2], in[3], made[0], lengths, of.reverse, of.unit == Unit::rnn_relu);
+  return {dx, dh, dweight, dbias};
+}
+
+Var recorded(const Sequence& of, Vars in) {
+  const Tensor lengths = of.is_bounded ? in[of.variables()].value() : Tensor();
+  if (of.is_lstm()) return ad::lstm_sequence(in[0], in[1], in[2], in[3], in[4], lengths, of.reverse).y;
+  if (of.is_gru()) {
+    return ad::gru_sequence(in[0], in[1], in[2], in[3], lengths, of.reverse, of.unit == Unit::gru);
+  }
+  return ad::rnn_sequence(in[0], in[1], in[2], in[3], lengths, of.reverse, of.unit == Unit::rnn_relu);
+}
+
+void add_sequence(const Sequence& of) {
+  const std::vector<Input> inputs = of.inputs();
+  Case item{.kernel = of.kernel(),
+            .name = of.name(),
+            .inputs = inputs,
+            .call = [of](Tensors in) { return called(of, in); },
+            .reference = [of](HostTensors in) { return sequence_reference(of, in); },
+            .tolerance = terms(),
+            .fixed_shapes = true};
+  if (of.numel() > 0 && of.hidden < 16) {
+    item.differentiable = [of](Vars in) { return recorded(of, in); };
+    for (int i = 1; i < static_cast<int>(of.variables()); i++) item.differentiated.push_back(i);
+    item.gradient_dtypes = {DType::f32};
+  }
+  add_case(item);
+  Case gradient{.kernel = of.kernel() + std::string("_grad"), .name = of.name()};
+  for (size_t i = 0; i < of.states(); i++) gradient.inputs.push_back({.shape = of.of_step(of.hidden)});
+  gradient.inputs.insert(gradient.inputs.end(), inputs.begin(), inputs.end());
+  gradient.dtypes = {DType::f32};
+  gradient.call = [of](Tensors in) { return called_back(of, in); };
+  gradient.reference = [of](HostTensors in) { return gradient_reference(of, in); };
+  gradient.tolerance = terms(1e-4);
+  gradient.fixed_shapes = true;
+  add_case(gradient);
 }
 
 struct Turn {
@@ -206,11 +256,18 @@ Expected turned(const HostTensor& x, const Turn& turn) {
 }  // namespace
 
 void add_recurrent_cases() {
-  add_sequences(1, 1, 1, false);
-  add_sequences(4, 3, 5, false);
-  add_sequences(5, 2, 4, true);
-  add_sequences(6, 9, 70, false);
-  add_sequences(0, 2, 3, false);
+  for (const Unit unit : {Unit::rnn, Unit::rnn_relu, Unit::gru, Unit::gru_original, Unit::lstm}) {
+    add_sequence({unit, 1, 1, 1});
+    add_sequence({unit, 4, 3, 5});
+    add_sequence({unit, 5, 2, 4, true});
+    add_sequence({unit, 0, 2, 3});
+    add_sequence({unit, 5, 6, 4, false, true});
+    add_sequence({unit, 5, 6, 4, true, true});
+    add_sequence({unit, 1, 2, 40});   // a cell's
+    add_sequence({unit, 3, 13, 70});  // whole tiles of every schedule, and more
+    add_sequence({unit, 3, 2, 5, false, false, 5});
+    add_sequence({unit, 2, 5, 37, true, true, 3});
+  }
   const struct {
     Shape shape;
     Turn turn;

@@ -31,6 +31,8 @@ TORCH_NAMES = {
     "kl_div_of_log_target": "kl_div(log_target=True)",
     "norm_weight_sums": "",
     "uniform": "Tensor.uniform_",
+    "draw_by_forecast": "",
+    "update_forecasts": "",
     "trunc_normal": "nn.init.trunc_normal_",
     "dropout_at": "dropout",
     "rnn_sequence": "nn.RNN",

@@ -23,6 +23,7 @@ void add_quantize_cases();
 void add_channel_norm_cases();
 void add_scan_cases();
 void add_histogram_cases();
+void add_forecast_cases();
 void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
@@ -69,6 +70,7 @@ inline void add_all_cases() {
   add_channel_norm_cases();
   add_scan_cases();
   add_histogram_cases();
+  add_forecast_cases();
   add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();

@@ -19,17 +19,18 @@ Expr inside(const Expr& index, const Expr& extent) { return Halide::unsafe_promi
 
 // x = l lᵀ, of x's lower triangle, without square roots until the end: with d[k] = s[k,k] after k turns,
 //   s[i,j] -= (s[i,k] / d[k]) s[j,k]  for i ≥ j > k,  l[i,j] = s[i,j] / √d[j]
-// A pivot d[k] of at most `least` x[k,k] leaves no column: it is filled with `otherwise`.
+// A pivot d[k] of at most `least` whole[k], which is x[k,k] or more, leaves no column: it is filled with `otherwise`.
 template <ElementType T>
 class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
  public:
   Dim matrices{"matrices"}, columns{"columns"};
   In<T, 3> x{"x", {matrices, columns, columns}, strided};
+  In<T, 2> whole{"whole", {matrices, columns}, strided};
   Scalar<float> least{"least"}, otherwise{"otherwise"};
   Out<T, 3> l{"l", {matrices, columns, columns}};
 
   CholeskyBlock() {
-    this->formula("l lᵀ = x, columns of pivots of at most least x[k,k] filled with otherwise").internal();
+    this->formula("l lᵀ = x, columns of pivots of at most least whole[k] filled with otherwise").internal();
     this->widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
@@ -83,9 +84,9 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
  private:
   /// `value`, which belongs to column k, where its pivot is large enough.
   Expr kept(const Expr& k, const Expr& value) const {
-    const Value pivot = Value(s(k, k + 1, b)), whole = x(b, k, k);
-    const auto wide = [&](const Value& scalar) { return Value(Halide::cast(whole.type(), scalar.expr())); };
-    return select(pivot <= wide(least) * whole, wide(otherwise), Value(value)).expr();
+    const Value pivot = Value(s(k, k + 1, b));
+    const auto wide = [&](const Value& scalar) { return Value(Halide::cast(pivot.type(), scalar.expr())); };
+    return select(pivot <= wide(least) * whole(b, k), wide(otherwise), Value(value)).expr();
   }
   void bound() {
     // Within the 32 KB that every OpenCL device has.

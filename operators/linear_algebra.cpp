@@ -29,7 +29,7 @@ Tensor part(const Tensor& x, int64_t first, int64_t last, int64_t left, int64_t 
 Tensor factor_of_block(const Tensor& x) {
   const Tensor l = Tensor::empty(x.shape(), DType::f32, x.device());
   const std::array<Scalar, 2> scalars{0, std::numeric_limits<double>::quiet_NaN()};
-  launch(kernels::cholesky_block, {.elements = {DType::f32}}, std::span(&x, 1), scalars, std::span(&l, 1));
+  launch(kernels::cholesky_block, {.elements = {DType::f32}}, std::array{x, diagonal(x)}, scalars, std::span(&l, 1));
   return l;
 }
 
@@ -49,6 +49,9 @@ void check_square(const KernelInfo& operation, std::span<const Tensor> inputs, c
 }  // namespace
 
 Matrices::Matrices(const KernelInfo& operation, const Tensor& of) : batch(of.shape()) {
+  if (of.dtype() != DType::f32) {
+    throw DTypeError(operation.name, of.str(), "elements of f32", "Convert it with to(DType::f32)");
+  }
   if (of.rank() < 2) {
     throw forms::shape_error(operation, std::span(&of, 1), "a matrix, or a batch of them", "Give it axes by reshape()");
   }

@@ -8,7 +8,7 @@ namespace ashlar {
 
 /// x [batch…, rows, columns] as [count, rows, columns]; copies only where strides force it.
 struct Matrices {
-  /// Throws ShapeError where x isn't a matrix or a batch of them.
+  /// Throws DTypeError where x isn't of f32, ShapeError where it isn't a matrix or a batch of them.
   Matrices(const KernelInfo& operation, const Tensor& x);
   /// `y` [count, rows, columns] with the batch's axes again.
   Tensor unfolded(const Tensor& y) const;
@@ -20,6 +20,12 @@ struct Matrices {
 
 /// y's last two axes exchanged.
 inline Tensor transposed(const Tensor& y) { return y.transpose(-2, -1); }
+
+/// x[k,k] of each matrix x [count, n, n]: [count, n].
+inline Tensor diagonal(const Tensor& x) {
+  const Shape& strides = x.strides();
+  return x.as_strided({x.size(0), x.size(1)}, {strides[0], strides[1] + strides[2]}, x.offset());
+}
 
 /// l of x = l lᵀ, of the lower triangles of x [count, n, n].
 Tensor lower_factor(const Tensor& x);

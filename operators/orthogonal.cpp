@@ -33,16 +33,23 @@ Tensor gram_of(const Tensor& x) {
   return g.reshape({x.size(0), rows, rows});
 }
 
-/// Of at most kPanel rows: Cholesky's factor of x xᵀ in f64, and q = l⁻¹ x. What f32 leaves of a row that depends on
-/// those before it (2^-22 of its length) is 0 in l, and noise, by its seed, in its place in q: x = l q still. The rows
-/// of q are orthogonal to within 2^-53 of the condition number's square, so a second time makes them so to f32's last
-/// digits.
-Orthogonal orthogonal_once(const Tensor& x, int64_t seed) {
-  const Tensor gram = gram_of(x);
+/// Squares of lengths against which what is left of a row is small: `least` of them.
+struct Rounding {
+  Tensor whole;
+  double least = 0;
+};
+
+/// Of at most kPanel rows: Cholesky's factor of x xᵀ in f64, and q = l⁻¹ x. What rounding alone leaves of a row that
+/// depends on those before it (2^-22 of its length, without `left`) is 0 in l, and noise, by its seed, in its place in
+/// q: x = l q still. The rows of q are orthogonal to within 2^-53 of the condition number's square, so a second time
+/// makes them so to f32's last digits.
+Orthogonal orthogonal_once(const Tensor& x, int64_t seed, const Rounding& left = {}) {
+  const Tensor gram = gram_of(x), whole = left.whole.defined() ? left.whole : diagonal(gram);
   const Orthogonal result{Tensor::empty(gram.shape(), DType::f64, x.device()),
                           Tensor::empty(x.shape(), DType::f32, x.device())};
-  const std::array<Scalar, 2> dropped{0x1p-44, 0};
-  launch(kernels::cholesky_block, {.elements = {DType::f64}}, std::span(&gram, 1), dropped, std::span(&result.l, 1));
+  const std::array<Scalar, 2> dropped{left.whole.defined() ? left.least : 0x1p-44, 0};
+  launch(kernels::cholesky_block, {.elements = {DType::f64}}, std::array{gram, whole}, dropped,
+         std::span(&result.l, 1));
   const std::array<Scalar, 3> filled{0, 0, seed};
   launch(kernels::triangular_block, {.elements = {DType::f64, DType::f32}}, std::array{result.l, x}, filled,
          std::span(&result.q, 1));
@@ -74,9 +81,11 @@ Orthogonal orthogonal(const Tensor& x) {
     // that fills the last rows of a square matrix loses some, too. Three times are enough for both.
     const Tensor before = all.q.slice(1, 0, at);
     Tensor a, l, q = panel;
+    const Tensor lengths = diagonal(gram_of(panel));  // 2^-19 of each is what f32's products leave of nothing
     for (int64_t round = 0; round < 3; round++) {
       const Tensor along = matmul(q, before, {.transpose_b = true});
-      const Orthogonal next = orthogonal_once(sub(q, matmul(along, before)), at + round);
+      const Orthogonal next = orthogonal_once(sub(q, matmul(along, before)), at + round,
+                                              round == 0 ? Rounding{lengths, 0x1p-38} : Rounding{});
       a = round == 0 ? along : add(a, matmul(l, along));
       l = round == 0 ? next.l : matmul(l, next.l);
       q = next.q;

@@ -40,7 +40,9 @@ TEST(LinearAlgebra, TrianglesAreSquareAndFit) {
 TEST(LinearAlgebra, ElementsAreF32) {
   const Tensor x = Tensor::zeros({4, 4}, DType::f16);
   expect_error<DTypeError>([&] { cholesky(x); }, {"cholesky", "f16[4, 4]", "f32"});
+  expect_error<DTypeError>([&] { solve_triangular(x, x); }, {"solve_triangular", "f16[4, 4]", "f32"});
   expect_error<DTypeError>([&] { qr(x); }, {"qr", "f16[4, 4]", "f32"});
+  expect_error<DTypeError>([&] { svd(x); }, {"svd", "f16[4, 4]", "f32"});
 }
 
 TEST(LinearAlgebra, SizesOfSingularValuesAreLimited) {

@@ -68,9 +68,16 @@ void add_factors(const Factoring& how, const Shape& shape, Layout layout = Layou
                   })};
                 },
             .tolerance = fails ? terms(1e-3) : terms(),  // the last pivots before one below 0 are small
+            .fixed_shapes = true,
             .is_drawn = !fails};
   if (!fails && shape.numel() > 0 && shape.back() < 8) {
     item.differentiable = [how](Vars in) { return ad::cholesky(from_square(in[0], how.diagonal), how.upper); };
+  } else {
+    item.vary = [](const Case& like, Random& random) {
+      Case other = like;
+      other.inputs[0].shape = drawn_matrices(random, 200, 60);
+      return other;
+    };
   }
   add_case(item);
 }
@@ -135,12 +142,23 @@ void add_solutions(const Solving& how, const Shape& a, const Shape& b, Layout la
                   return std::vector{each_pair(
                       in[0], in[1], [&](const Matrix& a, const Matrix& b) { return solution(how, tame(a), b); })};
                 },
-            .tolerance = terms()};
+            .tolerance = terms(),
+            .fixed_shapes = true};
   if (a.numel() > 0 && b.numel() > 0 && a.back() < 8) {
     item.differentiable = [how](Vars in) {
       return ad::solve_triangular(tame(in[0]), in[1], how.upper, how.left, how.unitriangular, how.transpose);
     };
     item.differentiated = {0, 1};
+  } else {
+    item.vary = [how](const Case& like, Random& random) {
+      Case other = like;
+      Shape& sides = other.inputs[1].shape = drawn_matrices(random, how.left ? 200 : 100, how.left ? 100 : 200);
+      const int last = sides.rank() - 1, n = static_cast<int>(sides[how.left ? last - 1 : last]);
+      Shape& square = other.inputs[0].shape = sides;
+      square[last] = square[last - 1] = n;
+      if (random.chance(0.3)) square = {n, n};
+      return other;
+    };
   }
   add_case(item);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/conformance/random.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -47,6 +48,15 @@ inline Matrix matrix_of(const HostTensor& x, int64_t n) {
 
 inline Shape batch_of(Shape shape) {
   for (int axis = 0; axis < 2; axis++) shape.erase(shape.rank() - 1);
+  return shape;
+}
+
+/// The shape of matrices with at most so many rows and columns, for Case::vary: references take their cube.
+inline Shape drawn_matrices(Random& random, int64_t rows, int64_t columns) {
+  Shape shape;
+  for (int64_t axes = random.below(3); axes > 0; axes--) shape.push_back(random.pick<int64_t>({1, 2, 3}));
+  for (const int64_t most : {rows, columns})
+    shape.push_back(random.chance(0.5) ? random.below(10) : random.between(1, most));
   return shape;
 }
 

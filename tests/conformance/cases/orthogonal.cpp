@@ -123,7 +123,14 @@ void add_qr(const Input& x, const std::string& what = {}) {
                   const Expected none = like(square_of(x, size, x.shape.back()), 0, false, 0);
                   return std::vector{itself(x), identity_of(x, size), none, none};
                 },
-            .tolerance = terms()});
+            .tolerance = terms(),
+            .fixed_shapes = true,
+            .vary =
+                [](const Case& like, Random& random) {
+                  Case other = like;
+                  other.inputs[0].shape = drawn_matrices(random, 200, 200);
+                  return other;
+                }});
 }
 
 // q (r ∘ r) of x + 3, which has one value and gradients of both.
@@ -195,7 +202,14 @@ void add_svd(const Input& x, const std::string& what = {}) {
                   return std::vector{itself(x), identity_of(x, size), identity_of(x, size),
                                      singular_values_of(x, size, false)};
                 },
-            .tolerance = terms()});
+            .tolerance = terms(),
+            .fixed_shapes = true,
+            .vary =
+                [](const Case& like, Random& random) {
+                  Case other = like;
+                  other.inputs[0].shape = drawn_matrices(random, 100, 140);
+                  return other;
+                }});
 }
 
 struct Sampling {

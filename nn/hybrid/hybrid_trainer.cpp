@@ -121,7 +121,7 @@ void HybridTrainer::ordinary_step() {
 
 void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   training_.optimizer.zero_grad();
-  const Var loss = training_.loss(batch);
+  const Var loss = session_.loss_of(batch);
   backward(loss);
   training_.optimizer.step();
   last_loss_.copy_(loss.value().to(DType::f32).reshape({}));

@@ -77,7 +77,7 @@ class Fit {
   }
 
   void run_epoch() {
-    DataLoader& data = training_.data;
+    BatchSource& data = training_.data;
     session_.start_epoch();
     update_.forget();  // between epochs the model may have changed
     written_batches_ = session_.first_batch();
@@ -110,7 +110,9 @@ class Fit {
   void update(const std::vector<Tensor>& parts, int64_t batches) {
     if (options_.accumulate > 1) training_.optimizer.set_gradient_scale(1.0 / static_cast<double>(batches));
     batches_ = batches;
-    update_.run(parts);
+    // A graph has `accumulate` draws in it; a last update of fewer runs as it is.
+    const bool fits = training_.data.forecast() == nullptr || batches == options_.accumulate;
+    fits ? update_.run(parts) : compute(parts);
     session_.add_loss(loss_);
     if (training_.scheduler != nullptr) training_.scheduler->step();
   }
@@ -122,7 +124,7 @@ class Fit {
     const int64_t size = batches_ > 0 ? static_cast<int64_t>(parts.size()) / batches_ : 0;
     Tensor sum;
     for (int64_t i = 0; i < batches_; i++) {
-      std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
+      const std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
       const Tensor loss = backward_of(batch).to(DType::f32).reshape({});
       sum = sum.defined() ? add(sum, loss) : loss;
     }
@@ -131,14 +133,11 @@ class Fit {
     if (session_.averages()) training_.average->update();
   }
 
-  Tensor backward_of(std::vector<Tensor>& batch) {
-    if (!amp_) {
-      const Var loss = training_.loss(batch);
-      backward(loss);
-      return loss.value();
-    }
-    if (!batch.empty() && is_floating(batch[0].dtype())) batch[0] = batch[0].to(amp_->dtype());
-    return amp_->backward([&] { return training_.loss(batch); }).value();
+  Tensor backward_of(const std::vector<Tensor>& batch) {
+    if (amp_) return amp_->backward([&] { return session_.loss_of(batch, amp_->dtype()); }).value();
+    const Var loss = session_.loss_of(batch);
+    backward(loss);
+    return loss.value();
   }
 
   void show_progress() {

@@ -16,7 +16,7 @@ import plots
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 KINDS = {"plain": "#888888", "direction": "#1b6ca8", "direction, dense": "#0b2f4a",
-         "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e"}
+         "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e", "samples by forecast": "#d9a441"}
 
 
 def cost(row):
@@ -26,15 +26,17 @@ def cost(row):
 
 def setting(row):
     return tuple(row[name] for name in ("schedule", "learning_rate", "beta2", "forecaster", "window", "horizon",
-                                        "lookahead")) + (row.get("dense", False),)
+                                        "lookahead")) + (row.get("dense", False), row.get("sampler", ""))
 
 
 def kind_of(row):
+    if row.get("sampler"):
+        return "samples by forecast" + (", unlimited" if row["sampler"].endswith("unlimited") else "")
     return row["forecaster"] + (", dense" if row.get("dense") else "")
 
 
 def is_plain(row):
-    return row["forecaster"] == "none" and not row["lookahead"]
+    return row["forecaster"] == "none" and not row["lookahead"] and not row.get("sampler")
 
 
 def by_seed(rows):
@@ -123,7 +125,7 @@ def task_section(task, rows, name, images):
     measures = ["loss"] if is_regression else ["loss", "error"]
     lines = [f"#### {task}", "", "| plain training | steps | seeds | loss, averaged | loss, last weights |" +
              ("" if is_regression else " error, averaged |"), "|---|---|---|---|---|" + ("" if is_regression else "---|")]
-    for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] == "none" and
+    for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] == "none" and not row.get("sampler") and
                                        (row["lookahead"] or row["steps"] in budgets)):
         title = f"{of[0]}, rate {of[1]:g}, β₂ {of[2]:g}" + (f", Lookahead {of[6]}" if of[6] else "")
         mean, error = mean_and_error([run["loss"] for run in runs])
@@ -139,11 +141,7 @@ def task_section(task, rows, name, images):
               ("" if is_regression else " cost to equal error |") + " forecasts' share of the time |",
               "|---|---|---|---|---|---|" + ("" if is_regression else "---|---|")]
     for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] != "none"):
-        pairs = []
-        for run in runs:
-            partner = [row for row in rows if is_plain(row) and row["schedule"] == "wsd" and row["seed"] == run["seed"] and
-                       row["steps"] == run["computed"] and row["learning_rate"] == run["learning_rate"]]
-            pairs += [(run, partner[0])] if partner else []
+        pairs = list(partners_of(rows, runs))
         chosen = by_seed(runs)
         counts = ", ".join(f"{statistics.fmean(run[what] for run in runs):.1f}"
                            for what in ("accepted", "rejected", "rolled_back"))
@@ -156,9 +154,45 @@ def task_section(task, rows, name, images):
             line += f" {ratio_text(rows, chosen, budgets, measure)} |"
         share = sum(run["predict_seconds"] for run in runs) / sum(run["seconds"] for run in runs)
         lines.append(line + f" {100 * share:.2f} % |")
+    lines += samples_table(rows, budgets, measures)
     path = images / f"hybrid-{name}-{task}.svg"
     plot(task, rows, budgets, path)
     return lines + ["", f"![Held-out loss over cost, {task}](images/{path.name})", ""]
+
+
+def partners_of(rows, runs):
+    """(run, plain run of the same seed, rate and number of computed steps) of those that have one."""
+    for run in runs:
+        for row in rows:
+            if (is_plain(row) and row["schedule"] == "wsd" and row["seed"] == run["seed"] and
+                    row["steps"] == run["computed"] and row["learning_rate"] == run["learning_rate"]):
+                yield run, row
+                break
+
+
+def samples_table(rows, budgets, measures):
+    """Samples drawn by forecast beside shuffled epochs."""
+    groups = groups_of(rows, lambda row: row.get("sampler"))
+    if not groups:
+        return []
+    heads = ["samples drawn by forecast, rule", "steps", "seeds", *(f"{measure}, averaged" for measure in measures),
+             *(f"{measure} against shuffled epochs, same steps and seed" for measure in measures),
+             *(f"cost to equal {measure}" for measure in measures)]
+    lines = ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for (of, steps), runs in groups:
+        pairs = list(partners_of(rows, runs))
+        cells = [of[8], str(steps), str(len(runs))]
+        for measure in measures:
+            scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
+            mean, error = mean_and_error([scale * run[measure] for run in runs])
+            cells.append(f"{mean:.{digits}f} ± {error:.{digits}f}{unit}")
+        for measure in measures:
+            scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
+            mean, error = mean_and_error([scale * (a[measure] - b[measure]) for a, b in pairs]) if pairs else (math.nan,) * 2
+            cells.append(f"{mean:+.{digits}f} ± {error:.{digits}f}{unit}")
+        cells += [ratio_text(rows, by_seed(runs), budgets, measure) for measure in measures]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def plot(task, rows, budgets, path):
@@ -167,7 +201,7 @@ def plot(task, rows, budgets, path):
         if kind == "plain":
             of = [row for row in rows if is_plain(row) and row["schedule"] == "wsd" and row["steps"] in budgets]
         else:
-            of = [row for row in rows if kind_of(row) == kind]
+            of = [row for row in rows if kind_of(row) == kind and not is_plain(row)]
         axes.scatter([cost(row) for row in of], [row["loss"] for row in of], s=8, color=colour, alpha=0.5, linewidths=0)
         means = sorted((statistics.fmean(cost(row) for row in of if row["steps"] == steps),
                         statistics.fmean(row["loss"] for row in of if row["steps"] == steps))

@@ -89,8 +89,11 @@ Tensor update_forecasts(const Tensor& forecasts, const Tensor& streaks, const Te
         "finite numbers, and a part of the ranks from 0 to 1", "0, 0 and 1 keep the last loss");
   }
   const Device device = forecasts.device();
-  const Tensor known = forecasts.contiguous(), visits = streaks.contiguous(), have = counts.contiguous();
-  const Tensor at = rows.contiguous();
+  // Views with gaps, or that begin within their storage, are changed as copies: a kernel that writes some elements only
+  // needs its outputs to be the very memory of its inputs.
+  const auto whole = [](const Tensor& state) { return state.is_contiguous() && state.offset() == 0; };
+  const auto own = [&](const Tensor& state) { return whole(state) ? state : state.clone(); };
+  const Tensor known = own(forecasts), visits = own(streaks), have = own(counts), at = rows.contiguous();
   const auto of_batch = [&](DType dtype) { return Tensor::empty(rows.shape(), dtype, device); };
   const std::array visit{of_batch(DType::f32), of_batch(DType::i32), of_batch(DType::i32), of_batch(DType::i32)};
   const auto& [fresh, streak, from, to] = visit;
@@ -102,9 +105,8 @@ Tensor update_forecasts(const Tensor& forecasts, const Tensor& streaks, const Te
          scalars, visit);
   launch(kernels::forecast_recount, {.elements = {DType::i32}}, std::array{have, from, to}, {}, std::span(&have, 1));
   launch(kernels::forecast_store, key, std::array{known, visits, at, fresh, streak, to}, {}, std::array{known, visits});
-  // Copies of views that have gaps go back into them.
   for (const auto& [state, changed] : {std::pair(forecasts, known), {streaks, visits}, {counts, have}}) {
-    if (!state.is_contiguous()) state.copy_(changed);
+    if (!whole(state)) state.copy_(changed);
   }
   return fresh;
 } catch (const std::bad_alloc&) {

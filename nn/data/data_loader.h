@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "nn/data/batch_source.h"
 #include "nn/data/dataset.h"
 #include "runtime/device/stream.h"
 
@@ -29,25 +30,25 @@ struct DataLoaderOptions {
 
 /// One pass over the data per start(). Which batch comes when depends on seed, epoch and position only. next() is for
 /// one thread; the destructor may interrupt an epoch.
-class DataLoader {
+class DataLoader : public BatchSource {
  public:
   /// The data set must outlive the loader. Throws ValueError unless batch, workers and prefetch are positive,
   /// DeviceError when the device isn't there.
   DataLoader(const Dataset& data, const DataLoaderOptions& options);
-  ~DataLoader();
+  ~DataLoader() override;
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
   /// Begins epoch number `epoch` at its batch number `first`: where an interrupted training was.
-  void start(uint64_t epoch, int64_t first = 0);
+  void start(uint64_t epoch, int64_t first = 0) override;
   /// The next batch; nothing at the end of the epoch or before start(). Rethrows what the data set threw.
-  std::optional<std::vector<Tensor>> next();
+  std::optional<std::vector<Tensor>> next() override;
 
   /// Of an epoch.
-  int64_t batches() const;
+  int64_t batches() const override;
   uint64_t epoch() const { return epoch_; }
   /// Number of the batch that next() gives.
-  int64_t position() const { return position_; }
+  int64_t position() const override { return position_; }
 
  private:
   void stop();

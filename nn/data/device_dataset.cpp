@@ -58,12 +58,20 @@ void DeviceDataset::start(uint64_t epoch, int64_t first) {
   random_.copy_(philox_state(seed_of(draw, -2), options_.device));
 }
 
-std::vector<Tensor> DeviceDataset::next() {
+std::vector<Tensor> DeviceDataset::next() { return at(next_rows()); }
+
+Tensor DeviceDataset::next_rows() {
   return with_host_memory(kName, "a batch", [&] {
     // Where the numbers of this batch begin depends on its place alone, whatever the last one used.
     random_.slice(0, 1).copy_(places_.slice(0, 0, 1) * kBlocksPerSample);
     const Tensor rows = index_select(order_, remainder(places_, Tensor::full({}, size(), DType::i64, options_.device)));
     places_ += options_.batch;
+    return rows;
+  });
+}
+
+std::vector<Tensor> DeviceDataset::at(const Tensor& rows) const {
+  return with_host_memory(kName, "a batch", [&] {
     std::vector<Tensor> batch;
     for (const Tensor& tensor : tensors_) batch.push_back(index_select(tensor, rows));
     return batch;

@@ -34,6 +34,10 @@ class DeviceDataset {
   /// The next `batch` samples of each tensor. Who asks more often than batches() gets what is left and the order again
   /// from its beginning.
   std::vector<Tensor> next();
+  /// The same as numbers of samples, i64 [batch] on the device, and the samples of each tensor that have such numbers:
+  /// next() gives at(next_rows()). For who chooses otherwise at times.
+  Tensor next_rows();
+  std::vector<Tensor> at(const Tensor& rows) const;
   /// State of the numbers by chance that belong to the batch that next() gave (runtime/random/philox.h), for
   /// RandomCropFlip and the like.
   const Tensor& random() const { return random_; }

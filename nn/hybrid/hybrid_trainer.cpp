@@ -121,9 +121,7 @@ void HybridTrainer::ordinary_step() {
 
 void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   training_.optimizer.zero_grad();
-  std::vector<Tensor> parts = batch;
-  if (!parts.empty()) parts[0] = precision_.input(parts[0]);
-  last_loss_.copy_(precision_.backward([&] { return training_.loss(parts); }));
+  last_loss_.copy_(precision_.backward([&] { return session_.loss_of(batch, options_.amp); }));
   precision_.step();
   if (average_) average_->update();
 }

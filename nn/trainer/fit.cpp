@@ -75,7 +75,7 @@ class Fit {
   }
 
   void run_epoch() {
-    DataLoader& data = training_.data;
+    BatchSource& data = training_.data;
     session_.start_epoch();
     update_.forget();  // between epochs the model may have changed
     written_batches_ = session_.first_batch();
@@ -108,7 +108,9 @@ class Fit {
   void update(const std::vector<Tensor>& parts, int64_t batches) {
     if (options_.accumulate > 1) training_.optimizer.set_gradient_scale(1.0 / static_cast<double>(batches));
     batches_ = batches;
-    update_.run(parts);
+    // A graph has `accumulate` draws in it; a last update of fewer runs as it is.
+    const bool fits = training_.data.forecast() == nullptr || batches == options_.accumulate;
+    fits ? update_.run(parts) : compute(parts);
     session_.add_loss(loss_);
     if (training_.scheduler != nullptr) training_.scheduler->step();
   }
@@ -120,9 +122,8 @@ class Fit {
     const int64_t size = batches_ > 0 ? static_cast<int64_t>(parts.size()) / batches_ : 0;
     Tensor sum;
     for (int64_t i = 0; i < batches_; i++) {
-      std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
-      if (!batch.empty()) batch[0] = precision_.input(batch[0]);
-      const Tensor loss = precision_.backward([&] { return training_.loss(batch); });
+      const std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
+      const Tensor loss = precision_.backward([&] { return session_.loss_of(batch, options_.amp); });
       sum = sum.defined() ? add(sum, loss) : loss;
     }
     loss_.copy_(sum);

@@ -29,10 +29,10 @@ struct DivergenceError : Error {
 struct Training {
   Module& model;
   Optimizer& optimizer;
-  DataLoader& data;
-  /// The loss, one element, of a batch as the loader gives it, on the parameters' device: the only thing that is the
-  /// task's own. Where steps are replayed it is called for a few of them only: what it decides on the host holds for
-  /// the others.
+  BatchSource& data;
+  /// The loss of a batch as `data` gives it, on the parameters' device: one element, or one for each sample, whose mean
+  /// counts then (a SampleForecast wants these). The only thing that is the task's own. Where steps are replayed it is
+  /// called for a few of them only: what it decides on the host holds for the others.
   std::function<Var(const std::vector<Tensor>& batch)> loss;
   Scheduler* scheduler = nullptr;  ///< stepped after each update
   /// After each epoch, in evaluation mode and without a tape: what shall become small (a held-out loss).

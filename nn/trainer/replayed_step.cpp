@@ -26,13 +26,14 @@ void ReplayedStep::run(const std::vector<Tensor>& batch) {
       return a.shape() == b.shape() && a.dtype() == b.dtype();
     });
   };
-  if (!replays_ || anomaly_mode() || batch_.empty() || !fits()) {
+  if (!replays_ || anomaly_mode() || !ran_ || !fits()) {
     std::vector<Tensor> here;
     for (const Tensor& part : batch) here.push_back(part.to(device_));
     compute_(here);
     // The graph's own tensors: the batch's may be somebody else's, where they were on the device already.
-    if (replays_ && batch_.empty()) {
+    if (replays_ && !ran_) {
       for (const Tensor& part : here) batch_.push_back(Tensor::empty(part.shape(), part.dtype(), device_));
+      ran_ = true;
     }
     return;
   }

@@ -13,7 +13,8 @@ namespace ashlar::nn {
 
 /// Runs a step on batch after batch. Replaying, the first one runs as it is, the second is captured as a graph, and
 /// further ones of the same shapes and dtypes are replays: the same kernels in the same order, so the same bits.
-/// Batches of other shapes (the last of an epoch) run as they are, and all do under an AnomalyMode.
+/// Batches of other shapes (the last of an epoch) run as they are, and all do under an AnomalyMode. A step that draws
+/// its batch itself gets an empty one.
 ///
 /// Whether that is done may be said. If not, it is on CUDA, where launching kernels costs more than running many of
 /// them, until a step does what can't be captured; why_not() says what that was.
@@ -31,6 +32,7 @@ class ReplayedStep {
   void forget() {
     graph_ = Graph();
     batch_.clear();
+    ran_ = false;
   }
   void set_replay(std::optional<bool> replay);
 
@@ -46,6 +48,7 @@ class ReplayedStep {
   bool replays_;
   Graph graph_;                // one step on batch_
   std::vector<Tensor> batch_;  // on the device; what the graph reads
+  bool ran_ = false;           // a first step, as it is; its batch may be empty
   std::string why_not_;
 };
 

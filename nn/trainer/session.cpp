@@ -6,9 +6,11 @@
 #include <sstream>
 #include <string>
 
+#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
 #include "nn/data/file.h"
+#include "nn/data/sample_forecast.h"
 #include "nn/trainer/plot.h"
 
 namespace ashlar::nn {
@@ -63,6 +65,7 @@ void TrainingSession::add_to(Checkpoint& checkpoint) const {
                               {"loss", loss_.defined() ? loss_ : Tensor::zeros({})}});
   if (training_.metrics != nullptr) checkpoint.add("metrics", numbered(training_.metrics->sums()));
   if (training_.average != nullptr) checkpoint.add("average", training_.average->state_dict());
+  if (const SampleForecast* forecast = training_.data.forecast()) checkpoint.add("samples", forecast->state_dict());
   if (training_.plateau != nullptr) {
     const ReduceLROnPlateau::State& state = training_.plateau->state();
     checkpoint.add("plateau",
@@ -98,6 +101,7 @@ void TrainingSession::restore(const Checkpoint& checkpoint, const std::filesyste
   }
   const NamedTensors plateau = training_.plateau != nullptr ? checkpoint.part("plateau") : NamedTensors();
   const NamedTensors average = training_.average != nullptr ? checkpoint.part("average") : NamedTensors();
+  if (SampleForecast* forecast = training_.data.forecast()) forecast->load_state_dict(checkpoint.part("samples"));
   training_.model.load_state_dict(checkpoint.part("model"), Saved::with_checkpoints);
   training_.optimizer.load_state_dict(checkpoint.part("optimizer"));
   if (training_.average != nullptr) training_.average->load_state_dict(average);
@@ -128,6 +132,20 @@ void TrainingSession::start_epoch() {
   if (training_.metrics != nullptr) training_.metrics->reset();
 }
 
+Var TrainingSession::loss_of(std::vector<Tensor> batch, std::optional<DType> inputs) const {
+  SampleForecast* forecast = training_.data.forecast();
+  if (forecast != nullptr) batch = forecast->draw();
+  if (inputs && !batch.empty() && is_floating(batch[0].dtype())) batch[0] = batch[0].to(*inputs);
+  const Var loss = training_.loss(batch);
+  if (forecast != nullptr) forecast->observe(loss.value());
+  return loss.value().numel() == 1 ? loss : ad::mean(loss);
+}
+
+void TrainingSession::count_samples(const std::vector<Tensor>& batch) {
+  const SampleForecast* forecast = training_.data.forecast();
+  samples_ += forecast != nullptr ? forecast->batch() : batch.empty() ? 0 : batch[0].size(0);
+}
+
 void TrainingSession::add_loss(const Tensor& loss) {
   loss_ = loss_.defined() ? add(loss_.to(loss.device()), loss) : loss.clone();
 }
@@ -156,7 +174,8 @@ double TrainingSession::mean_loss_of(DataLoader& data) const {
   while (std::optional<std::vector<Tensor>> batch = data.next()) {
     for (Tensor& part : *batch) part = part.to(device);
     const int64_t size = batch->empty() ? 1 : (*batch)[0].size(0);
-    const Tensor loss = training_.loss(*batch).value().to(DType::f32).reshape({});
+    const Tensor losses = training_.loss(*batch).value().to(DType::f32);
+    const Tensor loss = (losses.numel() == 1 ? losses : mean(losses)).reshape({});
     sum = add(sum, affine(loss, static_cast<double>(size), 0.0));
     samples += size;
   }
@@ -191,6 +210,8 @@ void TrainingSession::finish_epoch(int64_t batches) {
     epoch.validation_metrics = read_metrics();
   }
   if (training_.plateau != nullptr) training_.plateau->step(epoch.validation);
+  SampleForecast* forecast = training_.data.forecast();
+  if (forecast != nullptr && validates()) forecast->watch(epoch.validation);
   epoch.learning_rate = training_.optimizer.learning_rate();
   epochs_.push_back(std::move(epoch));
   first_batch_ = 0;

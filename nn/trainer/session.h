@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,14 @@ class TrainingSession {
 
   /// Puts the model into training mode, and the loader where the epoch is.
   void start_epoch();
+  /// The loss of `batch`, one element; where the data are drawn by forecast, of the batch that they draw now, after
+  /// telling them of its samples' losses. With `inputs`, the batch's first part comes in that dtype where it's floating
+  /// point.
+  Var loss_of(std::vector<Tensor> batch, std::optional<DType> inputs = {}) const;
   /// A batch's loss, rank 0, f32: added up on its device, nothing is waited for.
   void add_loss(const Tensor& loss);
   /// For the throughput: a batch of so many samples.
-  void count_samples(const std::vector<Tensor>& batch) { samples_ += batch.empty() ? 0 : batch[0].size(0); }
+  void count_samples(const std::vector<Tensor>& batch);
   /// The loader's position is reached by the weights.
   void advance() { first_batch_ = training_.data.position(); }
   /// Throws DivergenceError when the epoch's sum isn't finite.

@@ -66,6 +66,8 @@ finish(compare)
 rows = [json.loads(line) for line in results.read_text().splitlines() if line.endswith("}")]
 assert rows[0] == known[0], "a run that was there was made again"
 assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "last_move"}, rows
+assert {row["sampler"] for row in rows if row["split"] == "validation"} == {"", "last", "age", "average"}, rows
+assert any(row["sampler"].endswith("unlimited") for row in rows), rows
 assert len({row["key"] for row in rows}) == len(rows), rows
 for row in rows:  # the same settings and seed on both sides
     if row["forecaster"] != "none" and row["split"] == "test":

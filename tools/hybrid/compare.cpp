@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "ashlar/ashlar.h"
+#include "nn/data/sample_forecast.h"
 #include "nn/optim/adam.h"
 #include "runtime/support/error.h"
 
@@ -51,6 +52,14 @@ class Lookahead {
   std::vector<Tensor> slow_;
 };
 
+nn::SampleForecastOptions sampling_of(const Run& run, int64_t batch, Device device) {
+  nn::SampleForecastOptions options{.batch = batch, .steps = run.steps, .seed = run.seed, .device = device};
+  if (run.sampler.starts_with("age")) options.age = 1;
+  if (run.sampler.starts_with("average")) options.trend = -0.5;
+  if (run.sampler.ends_with("unlimited")) options.patience = 0;
+  return options;
+}
+
 HeldOut measure(const Task& task, nn::Sequential& model, Split split, Device device) {
   const NoGrad no_grad;
   model.eval();
@@ -73,10 +82,12 @@ Result train(const Task& task, const Run& run, Device device) {
                               : nn::warm_up_stable_decay(run.steps, warm_up, decay));
   nn::DataLoader loader(task.training(),
                         {.batch = task.batch(), .shuffle = true, .seed = run.seed, .workers = 1, .drop_last = true});
+  std::optional<nn::SampleForecast> sampler;
+  if (!run.sampler.empty()) sampler.emplace(task.training_tensors(), sampling_of(run, task.batch(), device));
   Lookahead lookahead(optimizer, run.lookahead);
   const auto loss = [&](const std::vector<Tensor>& batch) {
     lookahead.before_step();
-    return task.loss(model, batch);
+    return sampler ? task.losses(model, batch) : task.loss(model, batch);
   };
   nn::HybridOptions options;
   options.steps = run.steps;
@@ -90,7 +101,8 @@ Result train(const Task& task, const Run& run, Device device) {
   }
   options.average = kAverage;
   if (run.lookahead > 0) options.replay = false;  // it counts on the host
-  nn::HybridTrainer trainer({model, optimizer, loader, loss, &scheduler}, options);
+  nn::BatchSource& data = sampler ? static_cast<nn::BatchSource&>(*sampler) : loader;
+  nn::HybridTrainer trainer({model, optimizer, data, loss, &scheduler}, options);
   try {
     const nn::HybridReport report = trainer.train();
     const nn::HybridStatistics& statistics = report.statistics;
@@ -125,6 +137,7 @@ nlohmann::json to_json(const Result& result) {
           {"window", run.window},
           {"horizon", run.horizon},
           {"dense", run.dense},
+          {"sampler", run.sampler},
           {"lookahead", run.lookahead},
           {"loss", result.averaged.loss},
           {"error", result.averaged.error},
@@ -278,6 +291,23 @@ void compare_task(const CompareOptions& options, const std::string& name, Result
       });
     }
   }
+  // Samples drawn by forecast in as many steps as plain training takes, the rule chosen on the tuning seeds' split too.
+  // The limit's price where labels are right is shown beside it.
+  std::vector<Run> candidates;
+  for (const char* rule : {"last", "age", "average"}) {
+    candidates.push_back(tuned["wsd"]);
+    candidates.back().sampler = rule;
+  }
+  const std::optional<Run> best = best_of(results, *task, candidates, options.tuning_seeds);
+  if (!best) return;
+  Run unlimited = *best;
+  unlimited.sampler += " unlimited";
+  for (const int64_t budget : budgets) {
+    for (Run run : {*best, unlimited}) {
+      run.steps = budget;
+      each_seed(run);
+    }
+  }
   Run lookahead = tuned["wsd"];
   lookahead.lookahead = 5;
   lookahead.steps = middle;
@@ -292,6 +322,7 @@ std::string Run::key() const {
        << seed << (split == Split::test ? " test" : " validation");
   if (forecaster != Forecaster::none) text << ' ' << nn::name_of(forecaster) << ' ' << window << ' ' << horizon;
   if (dense) text << " dense";
+  if (!sampler.empty()) text << " samples " << sampler;
   if (lookahead > 0) text << " lookahead " << lookahead;
   return text.str();
 }

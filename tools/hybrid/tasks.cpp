@@ -34,13 +34,16 @@ class Regression : public Task {
       const Tensor y = x.matmul(first).tanh().matmul(second).tanh().matmul(last);
       return std::vector<Tensor>{x, y + Tensor::randn({count, 1}, random) * 0.1};
     };
-    training_ = std::make_unique<nn::TensorDataset>(points(8192));
+    train_on(points(8192));
     splits_ = {points(4096), points(4096)};
   }
   nn::Sequential model(uint64_t seed) const override { return mlp({kInputs, 64, 64, 1}, seed); }
   Var loss(nn::Sequential& model, const std::vector<Tensor>& batch) const override {
     const Var error = ad::sub(model(batch[0]), batch[1]);
     return ad::mean(ad::mul(error, error));
+  }
+  Var losses(nn::Sequential& model, const std::vector<Tensor>& batch) const override {
+    return nn::mse_loss(model(batch[0]), Var(batch[1]), nn::Reduction::none).reshape({-1});
   }
   HeldOut evaluate(nn::Sequential& model, Split split, Device device) const override {
     const std::vector<Tensor>& of = splits_.at(static_cast<size_t>(split));
@@ -66,14 +69,17 @@ class Images : public Task {
       return std::vector<Tensor>{all.images.slice(0, from, to).reshape({to - from, -1}),
                                  all.labels.slice(0, from, to).to(DType::i64)};
     };
-    training_ = std::make_unique<nn::TensorDataset>(part(data_.train, 0, rows - held));
+    train_on(part(data_.train, 0, rows - held));
     splits_ = {part(data_.train, rows - held, rows), part(data_.test, 0, data_.test.size())};
   }
   nn::Sequential model(uint64_t seed) const override {
     return mlp({data_.train.pixels(), 128, 64, data_.classes}, seed);
   }
   Var loss(nn::Sequential& model, const std::vector<Tensor>& batch) const override {
-    return nn::cross_entropy(model(affine(batch[0].to(DType::f32), scale_, shift_)), batch[1]);
+    return nn::cross_entropy(logits(model, batch), batch[1]);
+  }
+  Var losses(nn::Sequential& model, const std::vector<Tensor>& batch) const override {
+    return nn::cross_entropy(logits(model, batch), batch[1], {.reduction = nn::Reduction::none});
   }
   HeldOut evaluate(nn::Sequential& model, Split split, Device device) const override {
     constexpr int64_t kPart = 2000;
@@ -91,6 +97,9 @@ class Images : public Task {
   }
 
  private:
+  Var logits(nn::Sequential& model, const std::vector<Tensor>& batch) const {
+    return model(affine(batch[0].to(DType::f32), scale_, shift_));
+  }
   nn::ImageDataset data_;
   double scale_ = 1, shift_ = 0;
   std::vector<std::vector<Tensor>> splits_;

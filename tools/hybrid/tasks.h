@@ -27,14 +27,24 @@ class Task {
   virtual nn::Sequential model(uint64_t seed) const = 0;  ///< on the CPU
   virtual Var loss(nn::Sequential& model, const std::vector<Tensor>& batch) const = 0;
   virtual HeldOut evaluate(nn::Sequential& model, Split split, Device device) const = 0;
+  /// The same, one for each sample.
+  virtual Var losses(nn::Sequential& model, const std::vector<Tensor>& batch) const = 0;
   const nn::Dataset& training() const { return *training_; }
+  const std::vector<Tensor>& training_tensors() const { return tensors_; }  ///< of that data set, on the CPU
   int64_t batch() const { return batch_; }
   const std::vector<int64_t>& budgets() const { return budgets_; }  ///< steps, rising
 
  protected:
-  std::unique_ptr<nn::Dataset> training_;
+  void train_on(const std::vector<Tensor>& tensors) {
+    tensors_ = tensors;
+    training_ = std::make_unique<nn::TensorDataset>(tensors);
+  }
   int64_t batch_ = 128;
   std::vector<int64_t> budgets_;
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::unique_ptr<nn::Dataset> training_;
 };
 
 /// "regression": a random network of tanh with 16 inputs and some noise, learnt by 16-64-64-1 with ReLU from 8192

@@ -228,7 +228,7 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
  public:
   Dim matrices{"matrices"}, columns{"columns"};
   In<T, 3> g{"g", {matrices, columns, columns}};
-  Scalar<int32_t> sweeps{"sweeps"};
+  Scalar<int32_t> pairs{"pairs"};  // of rounds
   Out<f32, 2> roots{"roots", {matrices, columns}};
   Out<f32, 3> vectors{"vectors", {matrices, columns, columns}};
   // Rows 0 and 1: what a column takes of itself and of its partner; then g; then v. Rounds go from one of the two
@@ -248,9 +248,9 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
     w(b, side, i, j) = select(row < Value(n), g(b, Halide::clamp(row.expr(), 0, n - 1), j),
                               select(row == Value(j) + Value(n), Value(one), Value(none)));
 
-    turn = Halide::RDom({{0, n}, {0, 2 * n + 2}, {0, 2}, {0, last}, {0, Value(sweeps).expr()}}, "turn");
-    const Expr column = turn[0], line = turn[1], is_angle = turn[2] == 0, round = turn[3];
-    const Expr now = (turn[4] * last + round) % 2;
+    turn = Halide::RDom({{0, n}, {0, 2 * n + 2}, {0, 2}, {0, 2}, {0, Value(pairs).expr()}}, "turn");
+    const Expr column = turn[0], line = turn[1], is_angle = turn[2] == 0, now = turn[3];
+    const Expr round = (turn[4] * 2 + now) % last;
     turn.where(is_angle == (line < 2));
     Halide::Func all = w.func();
     const auto partner = [&](const Expr& of) {
@@ -280,8 +280,8 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
                        row_angle(0) * turned(inside(r, 2 * n)) + row_angle(1) * turned(inside(from, 2 * n)));
     all(column, line, Halide::select(is_angle, now, 1 - now), b) = Halide::select(is_angle, angle, rows);
 
-    const Expr end = Value(sweeps).expr() * last % 2;
-    const auto eigenvalue = [&](const Value& c) { return w(b, Value(end), c + 2, c); };
+    const Value end = Value(Expr(0));
+    const auto eigenvalue = [&](const Value& c) { return w(b, end, c + 2, c); };
     k = columns.reduce();
     const Value mine = eigenvalue(j), other = eigenvalue(Value(k));
     ranks(b, j) =
@@ -291,7 +291,7 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
     place(b, j) = places(b, j);
     const Value chosen = Value(Halide::clamp(Value(place(b, j)).expr(), 0, n - 1));
     roots(b, j) = sqrt(max(eigenvalue(chosen), 0.0));
-    vectors(b, i, j) = w(b, Value(end), Value(i) + Value(n) + 2, chosen);
+    vectors(b, i, j) = w(b, end, Value(i) + Value(n) + 2, chosen);
   }
   void schedule(Cpu target) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
@@ -309,14 +309,14 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
   }
   void schedule(auto target) {
     constexpr int kThreads = 512;
-    Var all("all"), thread("thread"), step("step");
+    Var line("line"), thread("thread"), step("step");
     Halide::RVar each("each"), steps("steps"), one("one");
     index_arithmetic();
     w.func()
-        .fuse(j, i, all)
-        .fuse(all, side, all)
-        .split(all, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
-        .gpu_blocks(step, b)
+        .fuse(j, i, line)
+        .split(line, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
+        .reorder(thread, step, side, b)
+        .gpu_blocks(step, side, b)
         .gpu_threads(thread);
     w.func()
         .update()

@@ -112,7 +112,8 @@ Singular singular(const Tensor& x, int64_t rank) {
   // Off the diagonal less is left than f64's last digits after log₂ n sweeps and a few.
   int sweeps = 6;
   for (int64_t size = 2; size < n; size *= 2) sweeps++;
-  const std::array<Scalar, 1> scalars{sweeps};
+  const int64_t rounds = (n + 1) / 2 * 2 - 1;  // of a sweep
+  const std::array<Scalar, 1> scalars{(sweeps * rounds + 1) / 2};
   launch(kernels::jacobi_block, {.elements = {DType::f64}}, std::span(&gram, 1), scalars, std::array{roots, vectors});
   const Tensor u = vectors.slice(2, 0, rank);
   // uᵀ x = s v: rows that are orthogonal, the longest first.

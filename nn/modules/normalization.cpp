@@ -58,7 +58,7 @@ Var LayerNorm::forward(const Var& x) const {
   return shape_.rank() == 1 ? y : y.reshape(x.shape());
 }
 
-NormalizedStream LayerNorm::forward(const Var& x, const Var& residual) const {
+NormalizedStream LayerNorm::of_sum(const Var& x, const Var& residual) const {
   const auto [y, h, mean, rstd] = ad::add_layer_norm(
       rows_of("LayerNorm", x, shape_), rows_of("LayerNorm", residual, shape_), flat(weight_), flat(bias_), eps_);
   return shape_.rank() == 1 ? NormalizedStream{y, h} : NormalizedStream{y.reshape(x.shape()), h.reshape(x.shape())};
@@ -78,7 +78,7 @@ Var RMSNorm::forward(const Var& x) const {
   return shape_.rank() == 1 ? y : y.reshape(x.shape());
 }
 
-NormalizedStream RMSNorm::forward(const Var& x, const Var& residual) const {
+NormalizedStream RMSNorm::of_sum(const Var& x, const Var& residual) const {
   const double eps = eps_.value_or(epsilon_of(x.dtype()));
   const auto [y, h, rstd] =
       ad::add_rms_norm(rows_of("RMSNorm", x, shape_), rows_of("RMSNorm", residual, shape_), flat(weight_), eps);

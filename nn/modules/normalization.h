@@ -32,7 +32,7 @@ class LayerNorm : public WeightAndBias<LayerNorm> {
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
   /// {forward(x + residual), x + residual}
-  NormalizedStream forward(const Var& x, const Var& residual) const;
+  NormalizedStream of_sum(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:
@@ -58,7 +58,7 @@ class RMSNorm : public WeightAndBias<RMSNorm> {
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
   /// {forward(x + residual), x + residual}
-  NormalizedStream forward(const Var& x, const Var& residual) const;
+  NormalizedStream of_sum(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:

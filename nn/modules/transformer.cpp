@@ -32,11 +32,11 @@ class ResidualStream {
   template <class Part>
   void through(const LayerNorm& norm, const Part& part) {
     if (!norm_first_) {
-      stream_ = norm.forward(part(stream_), stream_).y;
+      stream_ = norm.of_sum(part(stream_), stream_).y;
     } else if (!pending_.defined()) {
       pending_ = part(norm(stream_));
     } else {
-      const auto [y, h] = norm.forward(pending_, stream_);
+      const auto [y, h] = norm.of_sum(pending_, stream_);
       stream_ = h;
       pending_ = part(y);
     }

@@ -421,7 +421,7 @@ TEST_P(ModulesOnDevice, NormsWorkOnRows) {
   const RMSNorm rms({2, 3}, {.device = device()});
   const auto check_stream = [&](const auto& norm) {
     const Var a(x.to(device()), true), b(affine(x.to(device()), -0.5, 1.0), true);
-    const NormalizedStream stream = norm.forward(a, b);
+    const NormalizedStream stream = norm.of_sum(a, b);
     const Var h = ad::add(a, b), y = norm.forward(h);
     EXPECT_EQ(stream.h.value().to_doubles(), h.value().to_doubles());
     const std::vector<double> got = stream.y.value().to_doubles(), wanted = y.value().to_doubles();
@@ -435,7 +435,7 @@ TEST_P(ModulesOnDevice, NormsWorkOnRows) {
   check_stream(layer);
   check_stream(wide);
   check_stream(rms);
-  EXPECT_THROW(layer.forward(x.to(device()), Tensor::ones({3, 2}).to(device())), ShapeError);
+  EXPECT_THROW(layer.of_sum(x.to(device()), Tensor::ones({3, 2}).to(device())), ShapeError);
 }
 
 // Two batches of one channel, whose means, variances and running statistics one can work out by hand.

@@ -316,7 +316,7 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
         .fuse(j, i, line)
         .split(line, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
         .reorder(thread, step, side, b)
-        .gpu_blocks(step, side, b)
+        .gpu_blocks(b)
         .gpu_threads(thread);
     w.func()
         .update()

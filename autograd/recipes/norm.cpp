@@ -253,6 +253,14 @@ T var_mean_grad(const T& dvar, const T& dmean, const T& x, const Shape& axes, bo
   return add(of_variance, mean_grad(dmean.to(DType::f32), axes, keepdim, x.shape())).to(x.dtype());
 }
 
+template std::vector<Tensor> add_layer_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                      const Tensor&, const Tensor&, double, int64_t, Needs);
+template std::vector<Tensor> add_rms_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                    const Tensor&, double, int64_t, Needs);
+template std::vector<Var> add_layer_norm_gradients(const Var&, const Var&, const Var&, const Var&, const Var&,
+                                                   const Var&, double, int64_t, Needs);
+template std::vector<Var> add_rms_norm_gradients(const Var&, const Var&, const Var&, const Var&, const Var&, double,
+                                                 int64_t, Needs);
 template Tensor sum_to_axis(const Tensor&, int64_t);
 template Var sum_to_axis(const Var&, int64_t);
 template std::vector<Tensor> batch_norm_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,

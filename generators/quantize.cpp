@@ -25,8 +25,9 @@ struct QuantizeRows : Kernel<QuantizeRows<T>> {
     const Axis k = columns.reduce();
     largest(r) = max(k, abs(x(r, k)));
     scale(r) = largest(r) / 127.0F;
-    // As a part of the largest first: 127 / largest may be no number. A row of zeros is 0 / 0, whose integer is 0.
-    values(r, c) = round(x(r, c) / largest(r) * 127.0F);
+    // As a part of the largest first: 127 / largest may be no number. A row of zeros is 0 / 0, whose integer is 0, as
+    // are all of a row that isn't finite: its scale tells.
+    values(r, c) = cast<i8>(round(as_written(x(r, c) / largest(r) * 127.0F)));
   }
   void schedule(auto target) { row_reduction(target, {{largest}, values, r, c, tunables, {scale}}); }
 };

@@ -10,12 +10,11 @@
 
 #include "dsl/functions.h"
 #include "dsl/kernel.h"
+#include "generators/forecast.h"
 #include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 namespace {
-
-constexpr int kGroup = 64;  // of operators/forecast.cpp, too
 
 Expr inside(const Expr& index, const Expr& extent) { return Halide::unsafe_promise_clamped(index, 0, extent - 1); }
 
@@ -38,7 +37,7 @@ Expr weight_of(const In<f32, 1>& forecasts, const In<i32, 1>& streaks, const In<
 }
 
 // The samples g, g + groups, g + 2 groups, … are group g: neighbouring threads read neighbouring samples.
-Expr groups_of(const In<f32, 1>& forecasts) { return (forecasts.extent(0) + kGroup - 1) / kGroup; }
+Expr groups_of(const In<f32, 1>& forecasts) { return (forecasts.extent(0) + kForecastGroup - 1) / kForecastGroup; }
 
 }  // namespace
 
@@ -77,14 +76,14 @@ class ForecastGroupWeights : public Kernel<ForecastGroupWeights<T>> {
   In<i32, 1> streaks{"streaks", shape_of(forecasts)};
   In<i32, 1> weights{"weights"};
   Scalar<int32_t> patience{"patience"}, most{"most"};
-  Out<i64, 1> sums{"sums", {(forecasts.size(0) + constant(kGroup - 1)) / constant(kGroup)}};
+  Out<i64, 1> sums{"sums", {(forecasts.size(0) + constant(kForecastGroup - 1)) / constant(kForecastGroup)}};
 
   ForecastGroupWeights() {
     this->formula("sums[g] = Σ_k weight of sample g + k groups").internal();
     this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    k = Axis(kGroup, "k");
+    k = Axis(kForecastGroup, "k");
     const Expr groups = groups_of(forecasts), sample = Expr(Value(k).expr()) * groups + g;
     k.where(Value(sample) < Value(forecasts.extent(0)));
     total(g) = sum(k, weight_of(forecasts, streaks, weights, sample, patience, most));
@@ -114,7 +113,7 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
   In<T, 1> forecasts{"forecasts"};
   In<i32, 1> streaks{"streaks", shape_of(forecasts)};
   In<i32, 1> weights{"weights"};
-  In<i64, 1> ends{"ends", {(forecasts.size(0) + constant(kGroup - 1)) / constant(kGroup)}};
+  In<i64, 1> ends{"ends", {(forecasts.size(0) + constant(kForecastGroup - 1)) / constant(kForecastGroup)}};
   In<i64, 1> chances{"chances"};
   Scalar<int32_t> patience{"patience"}, most{"most"};
   Out<i64, 1> rows{"rows", shape_of(chances)};
@@ -124,7 +123,7 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
     this->internal().widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    const Halide::RDom step(0, kSearchSteps, "step"), k(0, kGroup, "k");
+    const Halide::RDom step(0, kSearchSteps, "step"), k(0, kForecastGroup, "k");
     const Expr groups = groups_of(forecasts), n = forecasts.extent(0);
     const auto end_of = [&](const Expr& group) { return ends(inside(group, groups)).expr(); };
 

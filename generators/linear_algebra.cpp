@@ -4,14 +4,12 @@
 // What goes along the columns one by one is a loop around the threads of a work-group, who read what others of them
 // have written in the turn before: one Func with an update, whose turns have two phases, written out one after the
 // other, so that Halide puts a barrier behind each.
+#include "generators/linear_algebra.h"
 #include "schedules/generic.h"
 #include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
 namespace {
-
-constexpr int kBlock = 64;  // columns of a block at most, as in operators/linear_algebra.cpp
-constexpr int kPanel = 48;  // the same of f64, as in operators/orthogonal.cpp
 
 Expr inside(const Expr& index, const Expr& extent) { return Halide::unsafe_promise_clamped(index, 0, extent - 1); }
 
@@ -89,8 +87,7 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
     return select(pivot <= wide(least) * whole(b, k), wide(otherwise), Value(value)).expr();
   }
   void bound() {
-    // Within the 32 KB that every OpenCL device has.
-    const int columns = std::is_same_v<T, f64> ? kPanel : kBlock;
+    const int columns = std::is_same_v<T, f64> ? kFactorPanel : kFactorBlock;
     s.bound_storage(j, columns).bound_storage(i, columns + 1).bound_storage(b, 1);
   }
 
@@ -182,8 +179,8 @@ class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
     return Halide::cast<float>(Halide::reinterpret<int32_t>(bits >> 8)) * 0x1p-23f - 1.0f;
   }
   void bound() {
-    inverse.bound_storage(k, kBlock).bound_storage(b, 1);
-    work.bound_storage(i, kBlock).bound_storage(b, 1);
+    inverse.bound_storage(k, kFactorBlock).bound_storage(b, 1);
+    work.bound_storage(i, kFactorBlock).bound_storage(b, 1);
   }
 
   Halide::RDom turn;

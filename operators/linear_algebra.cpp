@@ -10,6 +10,7 @@
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/linear_algebra.h"
 #include "ashlar/ops/matmul.h"
+#include "generators/linear_algebra.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
@@ -18,7 +19,7 @@
 namespace ashlar {
 namespace {
 
-constexpr int64_t kBlock = 64;  // columns that the kernels take, as in generators/linear_algebra.cpp
+constexpr int64_t kBlock = kFactorBlock;
 
 /// Rows [first, last) and columns [left, right) of each matrix.
 Tensor part(const Tensor& x, int64_t first, int64_t last, int64_t left, int64_t right) {

@@ -8,6 +8,7 @@
 #include "ashlar/ops/linear_algebra.h"
 #include "ashlar/ops/matmul.h"
 #include "ashlar/ops/random.h"
+#include "generators/linear_algebra.h"
 #include "operators/linear_algebra.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
@@ -18,8 +19,8 @@
 namespace ashlar {
 namespace {
 
-constexpr int64_t kPanel = 48;        // vectors that are made orthogonal at once: f64 in 32 KB of shared memory
-constexpr int64_t kMostJacobi = 128;  // rows of a matrix whose eigenvectors Jacobi's rotations find
+constexpr int64_t kPanel = kFactorPanel;  // vectors that are made orthogonal at once
+constexpr int64_t kMostJacobi = 128;      // rows of a matrix whose eigenvectors Jacobi's rotations find
 
 /// x = l q, q with orthonormal rows, l lower triangular with no negative element on its diagonal.
 struct Orthogonal {

@@ -121,7 +121,7 @@ void HybridTrainer::ordinary_step() {
 
 void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   training_.optimizer.zero_grad();
-  last_loss_.copy_(precision_.backward([&] { return session_.loss_of(batch, options_.amp); }));
+  last_loss_.copy_(precision_.backward([&] { return session_.loss_of(batch, precision_); }));
   precision_.step();
   if (average_) average_->update();
 }

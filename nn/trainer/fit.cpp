@@ -123,7 +123,7 @@ class Fit {
     Tensor sum;
     for (int64_t i = 0; i < batches_; i++) {
       const std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
-      const Tensor loss = precision_.backward([&] { return session_.loss_of(batch, options_.amp); });
+      const Tensor loss = precision_.backward([&] { return session_.loss_of(batch, precision_); });
       sum = sum.defined() ? add(sum, loss) : loss;
     }
     loss_.copy_(sum);

@@ -132,10 +132,10 @@ void TrainingSession::start_epoch() {
   if (training_.metrics != nullptr) training_.metrics->reset();
 }
 
-Var TrainingSession::loss_of(std::vector<Tensor> batch, std::optional<DType> inputs) const {
+Var TrainingSession::loss_of(std::vector<Tensor> batch, const Precision& precision) const {
   SampleForecast* forecast = training_.data.forecast();
   if (forecast != nullptr) batch = forecast->draw();
-  if (inputs && !batch.empty() && is_floating(batch[0].dtype())) batch[0] = batch[0].to(*inputs);
+  if (!batch.empty()) batch[0] = precision.input(batch[0]);
   const Var loss = training_.loss(batch);
   if (forecast != nullptr) forecast->observe(loss.value());
   return loss.value().numel() == 1 ? loss : ad::mean(loss);

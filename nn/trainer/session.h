@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "nn/optim/precision.h"
 #include "nn/trainer/checkpoint.h"
 #include "nn/trainer/fit.h"
 
@@ -26,9 +26,8 @@ class TrainingSession {
   /// Puts the model into training mode, and the loader where the epoch is.
   void start_epoch();
   /// The loss of `batch`, one element; where the data are drawn by forecast, of the batch that they draw now, after
-  /// telling them of its samples' losses. With `inputs`, the batch's first part comes in that dtype where it's floating
-  /// point.
-  Var loss_of(std::vector<Tensor> batch, std::optional<DType> inputs = {}) const;
+  /// telling them of its samples' losses. The batch's first part comes as `precision`'s input.
+  Var loss_of(std::vector<Tensor> batch, const Precision& precision) const;
   /// A batch's loss, rank 0, f32: added up on its device, nothing is waited for.
   void add_loss(const Tensor& loss);
   /// For the throughput: a batch of so many samples.

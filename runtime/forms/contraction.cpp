@@ -155,7 +155,8 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   const bool has_bias = given_bias.defined();
   std::vector<Tensor> shown{a, b};
   if (has_bias) shown.push_back(given_bias);
-  const KernelKey key = key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options.activation, has_bias)), 1);
+  const KernelKey key =
+      key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options.activation, has_bias)), 1);
   if (a.rank() == 0 || b.rank() == 0) {
     throw shape_error(kernel, shown, "operands of rank 1 or more", "Use mul() for scalars");
   }
@@ -226,9 +227,7 @@ CanonicalSizes Contraction::sizes(std::span<const Tensor> inputs, std::span<cons
 
 std::vector<FormSample> Contraction::samples(const KernelInfo& kernel, KernelKey key, std::span<const int64_t> sizes) {
   const int64_t batch = sizes[0], m = sizes[1], n = sizes[2], k = sizes[3];
-  const auto of = [&](Activation activation) {
-    return with_epilogue(kernel, 0, epilogue_of(activation, false));
-  };
+  const auto of = [&](Activation activation) { return with_epilogue(kernel, 0, epilogue_of(activation, false)); };
   const Activation activation = key.variant == of(Activation::relu)   ? Activation::relu
                                 : key.variant == of(Activation::gelu) ? Activation::gelu
                                                                       : Activation::none;

@@ -11,6 +11,13 @@
 namespace ashlar::dsl {
 namespace {
 
+/// Rows of `out` written from `values`, with their lines asked for ahead.
+void rows_of(Halide::Func values, Halide::Func out, const Var& r, const Var& c) {
+  out.vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+  values.compute_at(out, r).vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
+  write_ahead(values, out);
+}
+
 template <ElementType T>
 class TwiceRows : public Kernel<TwiceRows<T>> {
  public:
@@ -22,12 +29,7 @@ class TwiceRows : public Kernel<TwiceRows<T>> {
     values(c, r) = with_inputs ? (x(r, c) * 2.0).expr() : Halide::cast<float>(Expr(c) + Expr(r));
     y(r, c) = Value(values(c, r));
   }
-  void schedule(auto) {
-    Halide::Func out = y.func();
-    out.vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
-    values.compute_at(out, r).vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
-    write_ahead(values, out);
-  }
+  void schedule(auto) { rows_of(values, y.func(), r, c); }
 
  private:
   Var r{"r"}, c{"c"};
@@ -47,12 +49,7 @@ class SummedRows : public Kernel<SummedRows<T>> {
     values(c, r) = (sum * sum).expr();
     y(r, c) = Value(values(c, r));
   }
-  void schedule(auto) {
-    Halide::Func out = y.func();
-    out.vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
-    values.compute_at(out, r).vectorize(c, 32, Halide::TailStrategy::GuardWithIf);
-    write_ahead(values, out);
-  }
+  void schedule(auto) { rows_of(values, y.func(), r, c); }
 
  private:
   Var r{"r"}, c{"c"};

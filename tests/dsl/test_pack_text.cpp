@@ -17,7 +17,7 @@ TEST(PackText, GivesTheSameTextBack) {
   for (int i = 0; i < 5000; i++)
     repeated += "float _" + std::to_string(i % 700) + " = _a[" + std::to_string(i) + "];\n";
   for (const std::string& text : {std::string(), std::string("a"), std::string("abc"), std::string("abcdabcd"),
-                                  std::string(100000, 'x'), std::string(131, 'x') + "y", repeated}) {
+                                  std::string(100000, 'x'), std::string(131, 'x').append("y"), repeated}) {
     const std::string packed = pack_text(text);
     ASSERT_TRUE(ashlar::detail::is_packed_text(packed.c_str()));
     ASSERT_EQ(unpack_text(packed.data()), text);

@@ -92,9 +92,8 @@ class Comparison {
   }
 
   std::vector<Run> plain_candidates(const std::string& schedule) const {
-    std::vector<double> rates = options_.rates;
-    if (rates.empty())
-      rates = options_.wide ? std::vector{5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2} : std::vector{1e-3, 2e-3, 4e-3};
+    const std::vector usual{1e-3, 2e-3, 4e-3}, all{5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2};
+    const std::vector<double>& rates = !options_.rates.empty() ? options_.rates : options_.wide ? all : usual;
     std::vector<Run> runs;
     for (const double rate : rates) {
       for (const double beta2 : {0.999, 0.99}) {

@@ -16,7 +16,7 @@ import plots
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 KINDS = {"plain": "#888888", "direction": "#1b6ca8", "direction, dense": "#0b2f4a",
-         "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e", "samples by forecast": "#d9a441"}
+         "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e", "samples by forecast": "#d9a441", "both": "#a03050"}
 
 
 def cost(row):
@@ -30,6 +30,8 @@ def setting(row):
 
 
 def kind_of(row):
+    if row.get("sampler") and row["forecaster"] != "none":
+        return "both"
     if row.get("sampler"):
         return "samples by forecast" + (", unlimited" if row["sampler"].endswith("unlimited") else "")
     return row["forecaster"] + (", dense" if row.get("dense") else "")
@@ -60,23 +62,34 @@ def budgets_of(rows):
     return sorted({steps for (_, steps), seeds in counts.items() if len(seeds) == most and (steps in cosine or not cosine)})
 
 
-def frontier(rows, budgets, seeds, measure):
-    """[(steps, least mean so far)] of the better of the plain schedules at each budget, falling."""
+def seconds_alone(rows):
+    """Mean time of the runs that nothing else ran beside; None where there is none."""
+    times = [row["seconds"] for row in rows if row.get("alone")]
+    return statistics.fmean(times) if times else None
+
+
+def steps_of_plain(rows):
+    return rows[0]["steps"]
+
+
+def frontier(rows, budgets, seeds, measure, price=steps_of_plain):
+    """[(price, least mean so far)] of the better of the plain schedules at each budget, falling."""
     points, least = [], math.inf
     for steps in budgets:
-        means = []
+        found = []
         for of in {setting(row) for row in rows if is_plain(row)}:
             chosen = by_seed(row for row in rows if is_plain(row) and setting(row) == of and row["steps"] == steps)
-            if all(seed in chosen for seed in seeds):
-                means.append(statistics.fmean(chosen[seed][measure] for seed in seeds))
-        if means and min(means) < least:
-            least = min(means)
-            points.append((steps, least))
+            if chosen and all(seed in chosen for seed in seeds) and price(list(chosen.values())) is not None:
+                mean = statistics.fmean(chosen[seed][measure] for seed in seeds)
+                found.append((mean, price(list(chosen.values()))))
+        if found and min(found)[0] < least:
+            least, paid = min(found)
+            points.append((paid, least))
     return points
 
 
 def plain_cost(points, value):
-    """Steps that plain training needs to come to `value`, between its budgets on logarithms of steps."""
+    """What plain training pays to come to `value`, between its budgets on logarithms of prices."""
     for (left, high), (right, low) in zip(points, points[1:]):
         if low <= value <= high:
             part = (high - value) / (high - low)
@@ -84,22 +97,31 @@ def plain_cost(points, value):
     return None
 
 
-def ratio(rows, chosen, budgets, seeds, measure):
+def mean_cost(runs):
+    return statistics.fmean(cost(run) for run in runs)
+
+
+STEPS, SECONDS = (steps_of_plain, mean_cost), (seconds_alone, seconds_alone)  # prices: of plain training, of the others
+
+
+def ratio(rows, chosen, budgets, seeds, measure, prices):
     value = statistics.fmean(chosen[seed][measure] for seed in seeds)
-    needed = plain_cost(frontier(rows, budgets, seeds, measure), value)
-    return None if needed is None else needed / statistics.fmean(cost(chosen[seed]) for seed in seeds)
+    needed, paid = plain_cost(frontier(rows, budgets, seeds, measure, prices[0]), value), prices[1]
+    # How long runs take differs by what else the machine does, not by seed: all that were alone count.
+    of = chosen.values() if prices is SECONDS else [chosen[seed] for seed in seeds]
+    return None if needed is None else needed / paid(of)
 
 
-def ratio_text(rows, chosen, budgets, measure):
+def ratio_text(rows, chosen, budgets, measure, prices=STEPS):
     """The ratio, and the middle 90 % of it when seeds are drawn anew, the same ones on both sides."""
     seeds = sorted(chosen)
-    value = ratio(rows, chosen, budgets, seeds, measure)
+    value = ratio(rows, chosen, budgets, seeds, measure, prices)
     if value is None:
-        points = frontier(rows, budgets, seeds, measure)
+        points = frontier(rows, budgets, seeds, measure, prices[0])
         mean = statistics.fmean(chosen[seed][measure] for seed in seeds)
         return "better than any plain run" if points and mean < points[-1][1] else "worse than any plain run"
     draw = random.Random(1)
-    drawn = [ratio(rows, chosen, budgets, [draw.choice(seeds) for _ in seeds], measure) for _ in range(400)]
+    drawn = [ratio(rows, chosen, budgets, [draw.choice(seeds) for _ in seeds], measure, prices) for _ in range(400)]
     known = sorted(one for one in drawn if one is not None)
     if len(known) < 0.9 * len(drawn):
         return f"{value:.2f}× (spread beyond the budgets)"
@@ -119,33 +141,50 @@ def groups_of(rows, wanted):
     return sorted(found.items(), key=lambda item: (item[0][1], str(item[0][0])))
 
 
-def task_section(task, rows, name, images):
+def task_section(task, noise, rows, name, images):
     budgets = budgets_of(rows)
     is_regression = task == "regression"
     measures = ["loss"] if is_regression else ["loss", "error"]
-    lines = [f"#### {task}", "", "| plain training | steps | seeds | loss, averaged | loss, last weights |" +
+    title = task + (f", {100 * noise:g} % of the training labels wrong" if noise else "")
+    lines = [f"#### {title}", "", "| plain training | steps | seeds | loss, averaged | loss, last weights |" +
              ("" if is_regression else " error, averaged |"), "|---|---|---|---|---|" + ("" if is_regression else "---|")]
     for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] == "none" and not row.get("sampler") and
                                        (row["lookahead"] or row["steps"] in budgets)):
-        title = f"{of[0]}, rate {of[1]:g}, β₂ {of[2]:g}" + (f", Lookahead {of[6]}" if of[6] else "")
+        schedule = f"{of[0]}, rate {of[1]:g}, β₂ {of[2]:g}" + (f", Lookahead {of[6]}" if of[6] else "")
         mean, error = mean_and_error([run["loss"] for run in runs])
         last, last_error = mean_and_error([run["last_loss"] for run in runs])
-        line = f"| {title} | {steps} | {len(runs)} | {mean:.5f} ± {error:.5f} | {last:.5f} ± {last_error:.5f} |"
+        line = f"| {schedule} | {steps} | {len(runs)} | {mean:.5f} ± {error:.5f} | {last:.5f} ± {last_error:.5f} |"
         if not is_regression:
             wrong, wrong_error = mean_and_error([100 * run["error"] for run in runs])
             line += f" {wrong:.2f} ± {wrong_error:.2f} % |"
         lines.append(line)
-    lines += ["", "| forecaster (window, horizon) | steps, of them computed | jumps kept, rejected, taken back |"
+    lines += jumps_table(rows, budgets, measures) + samples_table(rows, budgets, measures)
+    lines += times_table(rows, budgets, measures)
+    path = images / f"hybrid-{name}-{task}{f'-noise-{noise:g}' if noise else ''}.svg"
+    plot(title, rows, budgets, path)
+    return lines + ["", f"![Held-out loss over cost, {title}](images/{path.name})", ""]
+
+
+def jump_text(of):
+    return f"{of[3]}{', dense' if of[7] else ''} ({of[4]}, {of[5]})"
+
+
+def jumps_table(rows, budgets, measures):
+    """Weights by forecast beside ordinary steps."""
+    is_regression = "error" not in measures
+    if not any(row["forecaster"] != "none" and not row.get("sampler") for row in rows):
+        return []
+    lines = ["", "| forecaster (window, horizon) | steps, of them computed | jumps kept, rejected, taken back |"
               " loss against plain, same computed steps and seed | " +
               ("" if is_regression else "error against the same | ") + "cost to equal loss |" +
               ("" if is_regression else " cost to equal error |") + " forecasts' share of the time |",
               "|---|---|---|---|---|---|" + ("" if is_regression else "---|---|")]
-    for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] != "none"):
+    for (of, steps), runs in groups_of(rows, lambda row: row["forecaster"] != "none" and not row.get("sampler")):
         pairs = list(partners_of(rows, runs))
         chosen = by_seed(runs)
         counts = ", ".join(f"{statistics.fmean(run[what] for run in runs):.1f}"
                            for what in ("accepted", "rejected", "rolled_back"))
-        line = (f"| {of[3]}{', dense' if of[7] else ''} ({of[4]}, {of[5]}) | {steps}, {statistics.fmean(run['computed'] for run in runs):.0f} | {counts} |"
+        line = (f"| {jump_text(of)} | {steps}, {statistics.fmean(run['computed'] for run in runs):.0f} | {counts} |"
                 f" {difference_text(pairs, 'loss', 5) if pairs else 'no partners'} |")
         if not is_regression:
             mean, error = mean_and_error([100 * (a["error"] - b["error"]) for a, b in pairs]) if pairs else (math.nan,) * 2
@@ -154,10 +193,7 @@ def task_section(task, rows, name, images):
             line += f" {ratio_text(rows, chosen, budgets, measure)} |"
         share = sum(run["predict_seconds"] for run in runs) / sum(run["seconds"] for run in runs)
         lines.append(line + f" {100 * share:.2f} % |")
-    lines += samples_table(rows, budgets, measures)
-    path = images / f"hybrid-{name}-{task}.svg"
-    plot(task, rows, budgets, path)
-    return lines + ["", f"![Held-out loss over cost, {task}](images/{path.name})", ""]
+    return lines
 
 
 def partners_of(rows, runs):
@@ -171,17 +207,17 @@ def partners_of(rows, runs):
 
 
 def samples_table(rows, budgets, measures):
-    """Samples drawn by forecast beside shuffled epochs."""
+    """Samples drawn by forecast beside shuffled epochs; with weights by forecast too, where the rule says so."""
     groups = groups_of(rows, lambda row: row.get("sampler"))
     if not groups:
         return []
-    heads = ["samples drawn by forecast, rule", "steps", "seeds", *(f"{measure}, averaged" for measure in measures),
-             *(f"{measure} against shuffled epochs, same steps and seed" for measure in measures),
+    heads = ["samples drawn by forecast, rule", "steps, of them computed", "seeds", *(f"{measure}, averaged" for measure in measures),
+             *(f"{measure} against shuffled epochs, same computed steps and seed" for measure in measures),
              *(f"cost to equal {measure}" for measure in measures)]
     lines = ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for (of, steps), runs in groups:
         pairs = list(partners_of(rows, runs))
-        cells = [of[8], str(steps), str(len(runs))]
+        cells = [sampler_text(of), f"{steps}, {statistics.fmean(run['computed'] for run in runs):.0f}", str(len(runs))]
         for measure in measures:
             scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
             mean, error = mean_and_error([scale * run[measure] for run in runs])
@@ -193,6 +229,56 @@ def samples_table(rows, budgets, measures):
         cells += [ratio_text(rows, by_seed(runs), budgets, measure) for measure in measures]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def sampler_text(of):
+    return of[8] + (f", and {jump_text(of)}" if of[3] != "none" else "")
+
+
+def times_table(rows, budgets, measures):
+    """Wall time of the runs that were alone on the device."""
+    groups = [group for group in groups_of(rows, lambda row: row["steps"] in budgets)
+              if seconds_alone(group[1]) is not None]
+    if not groups:
+        return []
+    heads = ["alone on the device", "steps", "runs", "seconds", "µs a computed step",
+             *(f"wall time to equal {measure}" for measure in measures)]
+    lines = ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for (of, steps), runs in groups:
+        alone = [run for run in runs if run.get("alone")]
+        mean, error = mean_and_error([run["seconds"] for run in alone])
+        each = 1e6 * mean / statistics.fmean(run["computed"] for run in alone)
+        what = sampler_text(of) if of[8] else jump_text(of) if of[3] != "none" else "plain, " + of[0]
+        cells = [what + (f", Lookahead {of[6]}" if of[6] else ""), str(steps), str(len(alone)),
+                 f"{mean:.3f}" + ("" if math.isnan(error) else f" ± {error:.3f}"), f"{each:.1f}"]
+        plain = of[3] == "none" and not of[6] and not of[8]
+        cells += ["" if plain else ratio_text(rows, by_seed(runs), budgets, measure, SECONDS) for measure in measures]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def sampling_table(notes):
+    """What drawing by forecast adds to a step."""
+    if not notes:
+        return []
+    heads = ["a batch of", "samples", "batch", "shuffled, µs", "drawn by forecast, µs", "forecasts updated, µs",
+             "added to a step, µs"]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for note in notes:
+        times = [note["shuffled_us"], note["draw_us"], note["update_us"],
+                 note["draw_us"] + note["update_us"] - note["shuffled_us"]]
+        lines.append(f"| {note['sampling']} | {note['samples']} | {note['batch']} | " +
+                     " | ".join(f"{time:.1f}" for time in times) + " |")
+    return lines + [""]
+
+
+def runs_of(rows):
+    """Each run once: where it was made again alone on the device, that one."""
+    found = {}
+    for row in rows:
+        if row.get("alone") or not found.get(row["key"], {}).get("alone"):
+            found[row["key"]] = row
+    return list(found.values())
 
 
 def plot(task, rows, budgets, path):
@@ -225,13 +311,16 @@ def main():
     images = arguments.page.parent / "images"
     lines = []
     for file in arguments.results:
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        read = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+        rows = runs_of([row for row in read if "task" in row])
         kept = [row for row in rows if row["split"] == "test" and not row["diverged"]]
         name = file.stem.removeprefix("hybrid-")
         lines += [f"### {name}", "", f"{len(rows)} runs, {sum(row['diverged'] for row in rows)} of them diverged; "
                   f"`docs/results/{file.name}` has each.", ""]
-        for task in sorted({row["task"] for row in kept}):
-            lines += task_section(task, [row for row in kept if row["task"] == task], name, images)
+        lines += sampling_table([row for row in read if "sampling" in row])
+        for task, noise in sorted({(row["task"], row.get("label_noise", 0)) for row in kept}):
+            of = [row for row in kept if (row["task"], row.get("label_noise", 0)) == (task, noise)]
+            lines += task_section(task, noise, of, name, images)
     page = arguments.page.read_text(encoding="utf-8")
     before, rest = page.split(BEGIN)
     arguments.page.write_text(before + BEGIN + "\n\n" + "\n".join(lines).rstrip() + "\n\n" + END + rest.split(END)[1],

@@ -16,20 +16,24 @@
 # (build/bundle-training) knows only
 #   run.sh train [PROGRAM] [ARGUMENT ...]   a program of ashlar-train, mlp where none is named; those that learn from
 #                                           images get the bundled Fashion-MNIST
+#   run.sh compare [ARGUMENT ...]           ashlar-hybrid compare with the same data
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
 limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-mkdir -p "$output/bin"
-if [[ ! $output/bin/unpacked -nt $here/programs.tar.xz ]]; then
+# unpack ARCHIVE FOLDER: unless it was done already
+unpack() {
+  mkdir -p "$2"
+  [[ ! $2/unpacked -nt $1 ]] || return 0
   if command -v xz > /dev/null; then
-    tar -x -J -m -f "$here/programs.tar.xz" -C "$output/bin"
+    tar -x -J -m -f "$1" -C "$2"
   else
-    python3 -m tarfile -e "$here/programs.tar.xz" "$output/bin"
+    python3 -m tarfile -e "$1" "$2"
   fi || exit 2
-  touch "$output/bin/unpacked"
-fi
+  touch "$2/unpacked"
+}
+unpack "$here/programs.tar.xz" "$output/bin"
 
 # The OpenCL loader reads the vendor files of one folder: ours names NVIDIA's driver wherever this machine has it.
 if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
@@ -46,18 +50,24 @@ if [[ -z ${OCL_ICD_VENDORS:-} ]]; then
   export OCL_ICD_VENDORS="$vendors/"
 fi
 
-if [[ ${1:-} == train && ! -e $here/data ]]; then
-  echo "run.sh train: that is for build/bundle-training, which ./dev bundle makes beside this one" >&2
-  exit 2
-fi
-if [[ ${1:-} == train ]]; then
+if [[ ${1:-} == train || ${1:-} == compare ]]; then
+  if [[ ! -e $here/data.tar.xz ]]; then
+    echo "run.sh $1: that is for build/bundle-training, which ./dev bundle makes beside this one" >&2
+    exit 2
+  fi
+  unpack "$here/data.tar.xz" "$output/data"
+  images=(--data "$output/data/fashion-mnist")
+  what=$1
   shift
+  if [[ $what == compare ]]; then
+    "$output/bin/ashlar-hybrid" compare "${images[@]}" "$@"
+    exit
+  fi
   program=mlp
   if [[ ${1:-} == [a-z]* ]]; then
     program=$1
     shift
   fi
-  images=(--data "$here/data/fashion-mnist")
   if [[ $program == xor || $program == char-* ]]; then images=(); fi
   "$output/bin/ashlar-train" "$program" "${images[@]}" "$@"
   exit

@@ -53,24 +53,55 @@ assert refused.returncode != 0 and "batch" in refused.stderr, refused
 
 # A comparison that is out of time at once, and one that goes on from a file whose last line was cut off.
 results = work / "results.jsonl"
-compare = [hybrid, "compare", "--task", "fashion", "--data", str(data), "--seeds", "1", "--tuning-seeds", "1", "--budgets",
-           "1", "--quick", "--results", str(results)]
+
+
+def compare(*arguments):
+    return [hybrid, "compare", "--data", str(data), "--mnist", str(data), "--seeds", "1", "--tuning-seeds", "1", "--quick",
+            "--results", str(results), *arguments]
+
+
+def runs():
+    rows = [json.loads(line) for line in results.read_text().splitlines() if line.endswith("}")]
+    return [row for row in rows if "task" in row]  # not the cost of sampling
+
+
 known = []
-while len(known) < 2:  # each call makes a run at least
-    first = subprocess.run([*compare, "--limit", "0.2"], capture_output=True, text=True, timeout=100)
+small = compare("--task", "fashion", "--budgets", "1", "--shortest", "300")
+while len(known) < 2:  # each call makes a run at least, but the first, which measures the cost of sampling
+    first = subprocess.run([*small, "--limit", "0.2"], capture_output=True, text=True, timeout=100)
     assert first.returncode == 4 and "call again" in first.stdout, first
-    known = [json.loads(line) for line in results.read_text().splitlines()]
+    known = runs()
 assert all(row["computed"] > 0 for row in known), known
 results.write_text(results.read_text()[:-20])
-finish(compare)
-rows = [json.loads(line) for line in results.read_text().splitlines() if line.endswith("}")]
+finish(small)
+rows = runs()
 assert rows[0] == known[0], "a run that was there was made again"
 assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "last_move"}, rows
 assert {row["sampler"] for row in rows if row["split"] == "validation"} == {"", "last", "age", "average"}, rows
 assert any(row["sampler"].endswith("unlimited") for row in rows), rows
+both = [row for row in rows if row["sampler"] and row["forecaster"] != "none"]
+assert {row["dense"] for row in both} == {True, False}, both
 assert len({row["key"] for row in rows}) == len(rows), rows
 for row in rows:  # the same settings and seed on both sides
     if row["forecaster"] != "none" and row["split"] == "test":
         assert row["computed"] < row["steps"] or row["rolled_back"] > 0, row
-        assert any(other["forecaster"] == "none" and other["steps"] == row["computed"] for other in rows), row
-assert finish(compare).count("key") == 0 and len(results.read_text().splitlines()) == len(rows) + 1
+        assert any(other["forecaster"] == "none" and not other["sampler"] and other["steps"] == row["computed"]
+                   for other in rows), row
+lines = results.read_text().splitlines()
+assert finish(small).count("key") == 0 and results.read_text().splitlines() == lines
+assert sum("draw_us" in line for line in lines) == 1, lines
+
+# Wrong labels, several runs at a time; then the measured ones again for their time.
+noisy = compare("--task", "mnist-cnn", "--label-noise", "0.2", "--kinds", "plain,samples", "--budgets", "2", "--shortest",
+                "40", "--rates", "0.004")
+finish([*noisy, "--jobs", "2"])
+rows = [row for row in runs() if row["task"] == "mnist-cnn"]
+assert all(row["label_noise"] == 0.2 and "noise 0.2" in row["key"] and not row["alone"] for row in rows), rows
+assert {row["forecaster"] for row in rows} == {"none"} and {row["steps"] for row in rows} == {40, 80}, rows
+finish([*noisy, "--alone"])
+again = [row for row in runs() if row["task"] == "mnist-cnn"][len(rows):]
+tests = {row["key"]: row["loss"] for row in rows if row["split"] == "test"}
+assert {row["key"]: row["loss"] for row in again} == tests and all(row["alone"] for row in again), again
+
+refused = subprocess.run(compare("--task", "regression", "--label-noise", "0.2"), capture_output=True, text=True)
+assert refused.returncode == 1 and "--label-noise" in refused.stderr, refused

@@ -1,80 +1,20 @@
-// char-transformer: a decoder of a transformer (Vaswani et al. 2017; Radford et al. 2019) that foretells characters.
-#include <cmath>
+// char-transformer: a transformer that foretells characters.
 #include <iostream>
 #include <memory>
 #include <vector>
 
-#include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "nn/data/data_loader.h"
-#include "nn/init.h"
 #include "nn/loss.h"
-#include "nn/modules/dropout.h"
-#include "nn/modules/module_list.h"
-#include "nn/modules/normalization.h"
-#include "nn/modules/transformer.h"
 #include "runtime/support/error.h"
 #include "tools/train/text.h"
+#include "tools/train/transformer.h"
 
 namespace ashlar::tools::train {
 namespace {
 
 struct Settings : TextSettings {
   int64_t heads = 4;
-};
-
-class Transformer : public nn::ModuleOf<Transformer> {
- public:
-  Transformer(const Settings& settings, int64_t characters, Random& random)
-      : context_(settings.context),
-        tokens_(Tensor::zeros({characters, settings.width}), true),
-        positions_(Tensor::zeros({context_, settings.width}), true),
-        dropout_(settings.dropout, {.random = &random}),
-        norm_(Shape{settings.width}) {
-    const nn::TransformerEncoderLayerOptions options{.dim_feedforward = 4 * settings.width,
-                                                     .dropout = settings.dropout,
-                                                     .gelu = true,
-                                                     .batch_first = true,
-                                                     .norm_first = true,
-                                                     .random = &random};
-    for (int64_t i = 0; i < settings.layers; i++) layers_.emplace(settings.width, settings.heads, options);
-    initialise(settings.layers, random);
-  }
-
-  int64_t context() const { return context_; }
-  /// tokens i64 [n, steps ≤ context] to logits [n, steps, characters]. Each sees itself and those before it. The logits
-  /// are products with the characters' vectors.
-  Var forward(const Tensor& tokens) {
-    Var x = dropout_(ad::add(ad::embedding(tokens, tokens_), positions_.slice(0, 0, tokens.size(1))));
-    for (nn::TransformerEncoderLayer& layer : layers_) x = layer(x, nn::AttentionMask{.is_causal = true});
-    return ad::matmul(norm_(x), tokens_, {.transpose_b = true}).to(DType::f32);
-  }
-
- protected:
-  void members(nn::Members& members) override {
-    members.parameter("tokens", tokens_);
-    members.parameter("positions", positions_);
-    members.child("dropout", dropout_);
-    members.child("layers", layers_);
-    members.child("norm", norm_);
-  }
-
- private:
-  /// Normal with deviation 0.02, what ends on the residual's path less by the root of how often; biases 0.
-  void initialise(int64_t layers, Random& random) {
-    const double less = 1 / std::sqrt(2.0 * static_cast<double>(layers));
-    for (const auto& [name, parameter] : named_parameters()) {
-      const bool is_last = name.ends_with("out_proj.weight") || name.ends_with("linear2.weight");
-      if (parameter.rank() > 1) nn::init::normal_(parameter, 0, is_last ? 0.02 * less : 0.02, &random);
-      if (name.ends_with("bias")) parameter.value().fill_(0);
-    }
-  }
-
-  int64_t context_;
-  Var tokens_, positions_;
-  nn::Dropout dropout_;
-  nn::ModuleList<nn::TransformerEncoderLayer> layers_;
-  nn::LayerNorm norm_;
 };
 
 int train(const Settings& settings) {
@@ -86,7 +26,13 @@ int train(const Settings& settings) {
   }
   const Text text(settings.data, settings.context);
   Random random(settings.seed);
-  Transformer model(settings, text.vocabulary().size(), random);
+  CharTransformer model(text.vocabulary().size(),
+                        {.context = settings.context,
+                         .layers = settings.layers,
+                         .heads = settings.heads,
+                         .width = settings.width,
+                         .dropout = settings.dropout},
+                        random);
   model.to(device);
 
   const auto loss = [&](const std::vector<Tensor>& batch) {

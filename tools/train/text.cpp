@@ -15,13 +15,6 @@
 namespace ashlar::tools::train {
 namespace {
 
-std::string read(const std::string& file) {
-  if (!file.empty()) return nn::read_text(file);
-  throw DataError("--data", "no file", "a text in UTF-8, some ten thousand characters or more",
-                  "Any will do; the usual one is tinyshakespeare, 1.1 MB, data/tinyshakespeare/input.txt of "
-                  "https://github.com/karpathy/char-rnn");
-}
-
 /// AdamW with weight decay for matrices alone, as is usual for such networks.
 std::vector<nn::ParameterGroup<nn::AdamOptions>> groups_of(const nn::Module& model, double learning_rate) {
   std::vector<nn::ParameterGroup<nn::AdamOptions>> groups(2);
@@ -102,24 +95,6 @@ void add_text_options(CLI::App& command, TextSettings& settings) {
   add_results(command, settings);
   add_resume(command, settings);
   add_amp(command, settings);
-}
-
-Text::Text(const std::string& file, int64_t context) : Text(read(file)) {
-  const auto least = static_cast<size_t>(context) + 1;
-  if (training().size() >= least && held_out().size() >= least) return;
-  throw DataError("--data", file + " of " + std::to_string(tokens_.size()) + " characters",
-                  "at least " + std::to_string(10 * least) + " for a --context of " + std::to_string(context),
-                  "Give a longer text or a smaller --context");
-}
-
-Text::Text(const std::string& text)
-    : vocabulary_(text), tokens_(vocabulary_.encode(text)), split_(tokens_.size() - tokens_.size() / 10) {}
-
-std::string Text::description() const {
-  std::ostringstream text;
-  text << training().size() << " characters to learn, " << held_out().size() << " held out, " << vocabulary_.size()
-       << " distinct";
-  return text.str();
 }
 
 Windows::Windows(std::span<const int64_t> tokens, int64_t length, int64_t batch, int64_t steps, bool follow)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nn/data/text.h"
+#include "tools/train/characters.h"
 #include "tools/train/program.h"
 
 namespace ashlar::tools::train {
@@ -27,24 +28,6 @@ struct TextSettings : Common {
 };
 /// All of them but those of Common that the text programs leave out.
 void add_text_options(CLI::App& command, TextSettings& settings);
-
-/// A text in numbers; the last tenth is held out.
-class Text {
- public:
-  /// Throws DataError without a file, as nn::read_text(), and where there are too few characters for a window of
-  /// `context` in each part.
-  Text(const std::string& file, int64_t context);
-  const nn::CharVocabulary& vocabulary() const { return vocabulary_; }
-  std::span<const int64_t> training() const { return std::span(tokens_).first(split_); }
-  std::span<const int64_t> held_out() const { return std::span(tokens_).subspan(split_); }
-  std::string description() const;
-
- private:
-  explicit Text(const std::string& text);
-  nn::CharVocabulary vocabulary_;
-  std::vector<int64_t> tokens_;
-  size_t split_;
-};
 
 /// What a network learns from in the steps between two evaluations: `batch` · `steps` windows, each of which begins
 /// anywhere. With `follow` a row of a batch goes on where the same row of the batch before ended, from a random start

@@ -127,8 +127,31 @@ Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
           }};
 }
 
+// The same of columns: neighbouring threads read neighbours.
+Branch gpu_thread_columns(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kThreads = 256, kLongest = 16;
+  Func out = s.out;
+  const Shape3 shape(out);
+  const Var row("row"), column("column");
+  const std::vector<Var> index = stage.index();
+  const Rewrite first_part{{{index[0].name(), column}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
+  Share share = make_share(stage, "_thread_column", {column, row}, 0, 1, 4, first_part);
+  return {shape.parts == 1 && stage.extent() <= kLongest,
+          reading(out, stage,
+                  [f = share.kept](const std::vector<Expr>& at, int i) { return value_at(f, {at[0], at[2]}, i); }),
+          [=](Halide::Stage branch) mutable {
+            Var result("result"), block("block_of_columns"), thread("column_of_thread");
+            branch.fuse(s.inner, s.part, result)
+                .fuse(result, s.outer, result)
+                .split(result, block, thread, kThreads, TailStrategy::GuardWithIf)
+                .gpu_blocks(block)
+                .gpu_threads(thread);
+            share.func.compute_at(out, thread);
+          }};
+}
+
 // Short contiguous reductions, one part each: 256 threads in a block, `threads` of them for each.
-Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, int longest) {
+Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, const Expr& condition) {
   const int rows = 256 / threads;
   Func out = s.out;
   const Shape3 shape(out);
@@ -140,7 +163,7 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
   Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
   return {
-      shape.inner == 1 && shape.parts == 1 && stage.extent() <= longest,
+      shape.inner == 1 && shape.parts == 1 && condition,
       reading(out, stage, [f = tree.back()](const std::vector<Expr>& at, int i) { return value_at(f, {at[2]}, i); }),
       [=](Halide::Stage branch) mutable {
         Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
@@ -275,7 +298,12 @@ void reduction_gpu(const ReductionStages& s) {
   index_arithmetic();
   const ReductionStage stage(s.reduce.func());
   std::vector<Branch> branches;
-  if (!s.has_parts) branches = {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 32, 2048)};
+  if (!s.has_parts) {
+    // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy.
+    const Expr length = stage.extent(), rows = Shape3(s.out).outer;
+    branches = {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)),
+                gpu_short_rows(s, stage, 32, length <= 2048), gpu_thread_columns(s, stage)};
+  }
   branches.push_back(gpu_long_rows(s, stage));
   branches.push_back(gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false}));
   const int along = s.tunables.column_members,

@@ -82,6 +82,14 @@ struct Product {
            vendor_policy() != VendorPolicy::always;
   }
 
+  /// Whether the vendor's library shall compute it, which takes so long in parts.
+  bool is_vendors(double microseconds) const {
+    const auto matrix = [this](const Tensor& x) { return matrices(x, {}, {}, 0); };
+    const std::array inputs{matrix(a), matrix(b), bias};
+    const std::array outputs{matrix(y)};
+    return ashlar::is_vendors({kernel, key, inputs, outputs, precision.allow_tf32, microseconds}, y.device());
+  }
+
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)
   void run_in_parts(int64_t length) const {
     const int64_t m = y.size(-2), n = y.size(-1), k = a.size(-1), whole = k / length, rest = k % length;
@@ -106,8 +114,8 @@ struct Product {
   void run() const {
     if (y.numel() == y.size(-2) * y.size(-1) && may_have_parts()) {
       const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % 4 == 0;
-      const int64_t length = length_of_parts(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device());
-      if (length > 0) return run_in_parts(length);
+      const PartsOfSums parts = parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device());
+      if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
     const Shape batch = leading(y.shape(), 2);
     const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));

@@ -15,13 +15,14 @@ constexpr int64_t kLeastLength = 64, kMostParts = 128, kAligned = 4;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Parts of equal lengths where so many or a few less divide k, so that no shorter one is left; aligned as k is.
+/// Parts of equal lengths where so many or a few less divide k, so that no shorter one is left; aligned as k is. Else as
+/// short a one as can be, which costs a kernel of its own behind the others.
 int64_t length_for(int64_t parts, int64_t k) {
   const int64_t unit = k % kAligned == 0 ? kAligned : 1;
   for (int64_t fewer = parts; fewer > 1 && 4 * fewer >= 3 * parts; --fewer) {
     if (k % (fewer * unit) == 0) return k / fewer;
   }
-  return over(over(k, parts), kAligned) * kAligned;
+  return k / parts / kAligned * kAligned;
 }
 
 // In microseconds, fitted to an H200 as schedules/contraction_model.h is. A multiprocessor takes as long for one block
@@ -51,9 +52,9 @@ double stage_of(int64_t m, bool along_k, Device device) {
 
 }  // namespace
 
-int64_t length_of_parts(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device) {
-  if (k < 2 * kLeastLength) return 0;
-  if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return 0;  // the product's own plan is meant
+PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device) {
+  if (k < 2 * kLeastLength) return {};
+  if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};
   int64_t length = 0;
   const int64_t most = std::min(kMostParts, k / kLeastLength);
@@ -77,7 +78,8 @@ int64_t length_of_parts(const char* kernel, int64_t m, int64_t n, int64_t k, boo
   if (detail::environment().log_dispatch) [[unlikely]]
     call = "m " + std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k);
   const std::array plans{split, whole};
-  return choose_plan(kernel, device, plans, call) == 0 ? length : 0;
+  if (choose_plan(kernel, device, plans, call) != 0) return {};
+  return {length, split.microseconds};
 }
 
 }  // namespace ashlar::forms

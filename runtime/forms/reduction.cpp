@@ -148,6 +148,7 @@ struct Work {
   KernelKey key;
   double scale;  ///< 1 / the number of elements of one result
   std::span<const Scalar> scalars;
+  bool rounds = false;  ///< the caller wants results in the dtype of x, not in the accumulator's
 };
 
 /// Whether the kernel reduces results of its own, or those of another kernel, in whatever order they come: then one of
@@ -168,7 +169,12 @@ Tensor reduce_canonical(const Work& work, const Tensor& x) {
   const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
   const bool has_parts = chunk < count;
   const KernelInfo& first = has_parts && work.kernel.parts ? *work.kernel.parts : work.kernel;
-  std::vector<Tensor> y = run_pass(first, work.key, std::span(&x, 1), chunk,
+  KernelKey key = work.key;
+  if (!has_parts && work.rounds) {
+    const KernelKey rounded{.elements = {x.dtype(), x.dtype()}, .variant = key.variant};
+    if (has_instance(first, rounded, x.device().kind)) key = rounded;
+  }
+  std::vector<Tensor> y = run_pass(first, key, std::span(&x, 1), chunk,
                                    scalars_of(first, chunk, has_parts ? 1.0 : work.scale, work.scalars));
   if (!has_parts) return y[0];
   const Work last = behind_first_pass(work, y[0]);
@@ -277,8 +283,10 @@ Tensor as_reduction(const Tensor& x, unsigned reduced) {
   return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
 }
 
-Tensor reduction_unrounded(const KernelInfo& kernel, const Tensor& given, const Axes& axes, bool keepdim,
-                           std::span<const Scalar> scalars, uint16_t variant) {
+namespace {
+
+Tensor reduce(const KernelInfo& kernel, const Tensor& given, const Axes& axes, bool keepdim,
+              std::span<const Scalar> scalars, uint16_t variant, bool rounds) {
   const Tensor x = is_reduced_in_i64(kernel, given) ? given.to(DType::i64) : given;
   const std::span<const Tensor> inputs(&x, 1);
   KernelKey key = key_of(kernel, inputs, variant);
@@ -287,7 +295,7 @@ Tensor reduction_unrounded(const KernelInfo& kernel, const Tensor& given, const 
   const DType accumulator = x.dtype() == DType::f64 || x.dtype() == DType::i64 ? x.dtype() : DType::f32;
   if (kernel.element_count == 2) key.elements[1] = accumulator;
   if (const auto to = substitute_of(kernel, key, x.device().kind); to && is_floating(x.dtype())) {
-    return reduction_unrounded(kernel, x.to(to->compute), axes, keepdim, scalars, variant);
+    return reduce(kernel, x.to(to->compute), axes, keepdim, scalars, variant, rounds);
   }
 
   unsigned reduced_axes = 0;
@@ -317,13 +325,20 @@ Tensor reduction_unrounded(const KernelInfo& kernel, const Tensor& given, const 
     return Tensor::full(shape, result_of_none(kernel.of_none), dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, dtype, x.device());
-  const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars};
+  const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars, rounds};
   return reduce_axes(work, without_negative_strides(x), reduced_axes).reshape(shape);
+}
+
+}  // namespace
+
+Tensor reduction_unrounded(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
+                           std::span<const Scalar> scalars, uint16_t variant) {
+  return reduce(kernel, x, axes, keepdim, scalars, variant, /*rounds=*/false);
 }
 
 Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars, uint16_t variant) try {
-  const Tensor y = reduction_unrounded(kernel, x, axes, keepdim, scalars, variant);
+  const Tensor y = reduce(kernel, x, axes, keepdim, scalars, variant, /*rounds=*/true);
   const bool is_fixed = argument_of(kernel, Argument::Role::output, 0).element < 0;
   return is_fixed || is_promoted_to_i64(kernel, x) ? y : y.to(x.dtype());
 } catch (const std::bad_alloc&) {

@@ -187,6 +187,17 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
   return chosen;
 }
 
+double modelled_microseconds(const KernelInfo& kernel, KernelKey key, Device device, std::span<const Tensor> inputs,
+                             std::span<const Tensor> outputs) {
+  double microseconds = -1;
+  const Found found = find(kernel, key, device.kind);
+  if (found.instance == nullptr || found.table->plan_count == 0) return microseconds;
+  if (const PlanSet* plans = find_plans(*found.table, key.packed())) {
+    choose_among(*plans, judge_plans(kernel, *plans, inputs, outputs), device, microseconds);
+  }
+  return microseconds;
+}
+
 }  // namespace detail
 
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind) {

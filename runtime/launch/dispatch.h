@@ -21,4 +21,8 @@ const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, Dev
 const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, Device device,
                                       std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
+/// What the plan that a call would get by its kernel's model takes, in microseconds; -1 where there is no such model.
+double modelled_microseconds(const KernelInfo& kernel, KernelKey key, Device device, std::span<const Tensor> inputs,
+                             std::span<const Tensor> outputs);
+
 }  // namespace ashlar::detail

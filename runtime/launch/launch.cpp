@@ -195,10 +195,8 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
 
 /// True when a vendor's library has taken the call.
 bool run_by_vendor(const KernelInfo& kernel, Device device, const VendorCall& call) {
+  if (!is_vendors(call, device)) return false;
   const VendorRoutine* routine = kernel.vendor;
-  if (routine == nullptr || routine->kind != device.kind) return false;
-  const VendorPolicy policy = vendor_policy();
-  if (policy == VendorPolicy::never || (policy == VendorPolicy::automatic && !routine->preferred(call))) return false;
   if (!routine->run(call)) return false;
   if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) {
     observer(kernel, {call.key.packed(), nullptr, routine->name});

@@ -22,4 +22,11 @@ void set_vendor_policy(VendorPolicy chosen) { policy() = chosen; }
 
 VendorPolicy vendor_policy() { return policy().load(std::memory_order_relaxed); }
 
+bool is_vendors(const VendorCall& call, Device device) {
+  const VendorRoutine* routine = call.kernel.vendor;
+  if (routine == nullptr || routine->kind != device.kind) return false;
+  const VendorPolicy policy = vendor_policy();
+  return policy == VendorPolicy::always || (policy == VendorPolicy::automatic && routine->preferred(call));
+}
+
 }  // namespace ashlar

@@ -27,6 +27,7 @@ struct VendorCall {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
   bool allow_tf32 = false;  ///< factors may be rounded to TF32's 10 bits of fraction
+  double our_microseconds = -1;  ///< what our own way takes by its model; -1: what the kernel's plan does
 };
 
 struct VendorRoutine {
@@ -44,5 +45,8 @@ namespace vendor {
 /// TF32, f16 and bf16 factors, f32 sums, bias and ReLU fused.
 extern const VendorRoutine cublaslt_matmul;
 }  // namespace vendor
+
+/// Whether the vendor's library shall compute a call, by the policy and, where that leaves it open, by what is quicker.
+bool is_vendors(const VendorCall& call, Device device);
 
 }  // namespace ashlar

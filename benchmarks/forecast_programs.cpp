@@ -112,9 +112,8 @@ std::vector<Benchmark> forecast_benchmarks() {
           joined(
               {kFactors, {kWeights, kShare, kStates}, kEncoder, {weights_of({kMembers * kHidden, kEncoded})}, kUnits}),
           [](Tensors x, const Tensor& from, const Tensor& random) {
-            const Var states = paths_from(x.subspan(4, 3), x.subspan(7, 4));
-            const nn::LowRank found = nn::compress_residual(random, from, kRank);
-            return std::vector{nn::apply_correction(x[2], found, x[3]), states.value()};
+            const Tensor corrected = nn::apply_correction(x[2], nn::compress_residual(random, from, kRank), x[3]);
+            return std::vector{corrected, paths_from(x.subspan(4, 3), x.subspan(7, 4)).value()};
           })};
 }
 

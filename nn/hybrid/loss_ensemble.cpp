@@ -36,8 +36,11 @@ Var roll_out(const Var& first, const Var& weight_hh, const Var& bias_ih, const V
 }
 
 Var path_of(const Var& states, const Var& weight, const Var& bias) {
-  const Var path = ad::sum(ad::mul(states, weight.reshape({weight.size(0), 1, weight.size(1)})), {3});
-  return ad::add(path, bias.reshape({bias.size(0), 1}));
+  const int64_t horizon = states.size(0), members = states.size(1), batch = states.size(2), hidden = states.size(3);
+  // A head for each member and step, so that the products are one batch.
+  const Var heads = weight.broadcast_to({horizon, members, hidden}).reshape({horizon * members, hidden, 1});
+  const Var path = ad::matmul(states.reshape({horizon * members, batch, hidden}), heads);
+  return ad::add(path.reshape({horizon, members, batch}), bias.reshape({members, 1}));
 }
 
 LossEnsemble::LossEnsemble(const LossEnsembleOptions& options)

@@ -302,6 +302,7 @@ bool HybridTrainer::roll_back_if_diverged() {
   if (losses_ahead_) losses_ahead_->go_back();
   begin(Phase::full);
   start_full(std::max(options_.full * pause_, options_.window));
+  take_snapshot_if_due();  // where an epoch ends there is no other occasion
   return true;
 }
 

@@ -55,8 +55,9 @@ LossEnsemble::LossEnsemble(const LossEnsembleOptions& options)
   weight_hh_ = parameter({members_, hidden_, 3 * hidden_});
   bias_ih_ = parameter({members_, 3 * hidden_});
   bias_hh_ = parameter({members_, 3 * hidden_});
-  head_weight_ = parameter({members_, hidden_});
-  head_bias_ = parameter({members_});
+  const auto zeros = [&](const Shape& shape) { return Var(initial_full(shape, 0, placement_of(options)), true); };
+  head_weight_ = zeros({members_, hidden_});
+  head_bias_ = zeros({members_});
 }
 
 void LossEnsemble::members(Members& members) {

@@ -39,7 +39,7 @@ struct LossEnsembleOptions {
 /// All members of a step are one launch. Parameters: "encoder.weight" [encoded, features] and bias, "start.weight"
 /// [members · hidden, encoded] and bias, "weight_hh" [members, hidden, 3 · hidden] (transposed to the modules' GRU, as
 /// its steps read it), "bias_ih" and "bias_hh" [members, 3 · hidden], "head_weight" [members, hidden], "head_bias"
-/// [members].
+/// [members]; heads are 0 at first: the path stays where it is.
 class LossEnsemble : public ModuleOf<LossEnsemble> {
  public:
   /// Throws ValueError unless all sizes are positive.

@@ -45,7 +45,7 @@ struct LossForecastOptions {
   int64_t batch = 32;           ///< past states in each of these
   int64_t memory = 512;         ///< past states that are learnt from, the last ones
   int64_t held_out = 64;        ///< forecasts, the last ones, that say how good they are
-  double learning_rate = 1e-3;  ///< of the ensemble, by Adam
+  double learning_rate = 3e-3;  ///< of the ensemble, by Adam
   double gain = 0.1;  ///< nothing is made of forecasts whose error isn't smaller than the last value's by this part
   double rise = 0.5;  ///< what counts as risen, in deviations of single losses
   uint64_t seed = 1;

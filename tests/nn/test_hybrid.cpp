@@ -339,6 +339,22 @@ TEST(Hybrid, JumpsTakenBackAreCounted) {
   for (const FitEpoch& epoch : result.report.epochs) EXPECT_TRUE(epoch.loss > 0 && epoch.loss < 10) << epoch.loss;
 }
 
+TEST(Hybrid, JumpsGoOnAfterOneThatAnEpochsEndTookBack) {
+  HybridOptions options = small(Forecaster::direction);
+  options.warm_up = 14;  // a jump after 22 steps, of 30 in an epoch; else one looks after 12 corrections
+  options.guard_every = 12;
+  options.full = 1;
+  options.longest_pause = 1;
+  options.horizon = 500;  // far enough to diverge
+  options.steps = 150 + options.horizon;
+  const Result result = train(options);
+  ASSERT_GT(result.report.phases.size(), 4U);
+  const PhaseRecord& first = result.report.phases[3];
+  EXPECT_EQ(first.verdict, Verdict::rolled_back);
+  EXPECT_EQ(first.steps, 8);
+  EXPECT_GT(result.report.statistics.predict.visits, 1);
+}
+
 TEST(Hybrid, NoJumpIsToBlame) {
   const auto spoil = [](int64_t call, const Tensor& arena) {
     if (call == 14) arena.fill_(std::numeric_limits<double>::quiet_NaN());

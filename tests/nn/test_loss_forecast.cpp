@@ -76,6 +76,13 @@ std::vector<double> reference(const LossEnsemble& ensemble, const Tensor& states
   return paths;
 }
 
+/// Heads, which are 0 at first, are filled.
+void draw_heads(const LossEnsemble& ensemble, Random& random) {
+  for (const auto& [name, parameter] : ensemble.named_parameters()) {
+    if (name.starts_with("head")) parameter.value().copy_(affine(Tensor::randn(parameter.shape(), random), 0.1, 0));
+  }
+}
+
 class LossEnsembles : public ::testing::TestWithParam<Device> {
  protected:
   const Device device_ = GetParam();
@@ -85,6 +92,7 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
   constexpr int64_t kHorizon = 10;
   Random random(3);
   const LossEnsemble ensemble({.random = &random});  // of the sizes of the figures
+  draw_heads(ensemble, random);
   const Tensor states = Tensor::randn({32, kStateFeatures}, random);
   const std::vector<double> wanted = reference(ensemble, states, kHorizon);
   ensemble.to(device_);
@@ -145,6 +153,7 @@ TEST_P(LossEnsembles, TheChainIsOneGraphOfTenMegabytes) {
 TEST_P(LossEnsembles, HaveGradientsOfAllParameters) {
   Random random(4);
   const LossEnsemble ensemble({.features = 6, .encoded = 8, .members = 3, .hidden = 16, .random = &random});
+  draw_heads(ensemble, random);
   const Tensor states = Tensor::randn({4, 6}, random), slopes = Tensor::randn({5, 3, 4}, random);
   ensemble.to(device_);
   const std::vector<Var> parameters = ensemble.parameters();

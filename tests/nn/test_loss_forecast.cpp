@@ -224,16 +224,18 @@ LossForecastOptions small_forecast() {
 
 /// A training of which nothing is real but its losses.
 struct Pretence {
-  explicit Pretence(const LossForecastOptions& options, std::function<double(int64_t)> loss)
-      : model(2, 2, random),
+  Pretence(const LossForecastOptions& options, std::function<double(int64_t)> loss, Device on = {},
+           std::optional<bool> replay = {})
+      : device(on),
+        model(2, 2, {.device = on, .random = &random}),
         optimizer(model.parameters(), {}),
-        forecaster(options, optimizer, Device::cpu(), {}),
+        forecaster(options, optimizer, on, replay),
         loss_at(std::move(loss)) {
-    for (const Var& parameter : model.parameters()) parameter.set_grad(Tensor::ones(parameter.shape()));
+    for (const Var& parameter : model.parameters()) parameter.set_grad(Tensor::ones_like(parameter.value()));
   }
   void train(int64_t steps) {
     for (int64_t i = 0; i < steps; i++) {
-      forecaster.measure(Tensor::full({}, loss_at(position++)));
+      forecaster.measure(Tensor::full({}, loss_at(position++), DType::f32, device));
       forecaster.keep();
       if (forecaster.is_due()) forecaster.learn(place());
     }
@@ -242,6 +244,7 @@ struct Pretence {
     return {.phase = Phase::full, .steps_in_phase = position, .position = position, .steps = 4000};
   }
 
+  Device device;
   Random random{1};
   Linear model;
   SGD optimizer;
@@ -321,6 +324,23 @@ TEST(LossForecaster, GoesOnWithTheSameBits) {
   whole.train(300);
   later.train(300);
   EXPECT_EQ(numbers(whole.forecaster), numbers(later.forecaster));
+}
+
+TEST(LossForecaster, LearnsTheSameOnEveryDeviceCalledAndReplayed) {
+  const auto path_on = [](Device device, bool replay) {
+    Pretence training(small_forecast(), wavy, device, replay);
+    training.train(320);
+    training.forecaster.learn(training.place());
+    EXPECT_GT(training.forecaster.report().updates, 20);
+    return training.forecaster.forecast(training.place()).path;
+  };
+  const std::vector<double> wanted = path_on(Device::cpu(), false);
+  for (const Device& device : testing::kernel_devices()) {
+    const std::vector<double> called = path_on(device, false);
+    EXPECT_EQ(path_on(device, true), called) << device.str();
+    ASSERT_EQ(called.size(), wanted.size());
+    for (size_t t = 0; t < wanted.size(); t++) EXPECT_NEAR(called[t], wanted[t], 1e-3) << device.str();
+  }
 }
 
 TEST(LossForecaster, JumpsEndPathsAndReturnsTakeThemBack) {

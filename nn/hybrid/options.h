@@ -81,7 +81,7 @@ struct HybridOptions {
   LossForecastOptions loss_forecast = {};
   /// With JumpLength::forecast: how many of the last jumps' residuals are kept, for jumps from similar states
   /// (residuals.h). A jump of L steps with C corrections takes L / (L + C) of what the forecast of the corrections' end
-  /// was off by. 0: none, since nothing was found yet that they help.
+  /// was off by. 0: none; docs/hybrid.md has a case where they did harm.
   int64_t residuals = 0;
   int64_t residual_rank = 8;
 

@@ -27,7 +27,7 @@ LowRank compress_residual(const Tensor& random, const Tensor& residual, int64_t 
 }
 
 Tensor apply_correction(const Tensor& weights, const LowRank& correction, const Tensor& share) {
-  return add(weights, matmul(mul(correction.left, share), correction.right, {.transpose_b = true}));
+  return addcmul(weights, matmul(correction.left, correction.right, {.transpose_b = true}), share);
 }
 
 ResidualStore::ResidualStore(Optimizer& optimizer, int64_t capacity, int64_t rank, uint64_t seed)
@@ -92,7 +92,7 @@ double ResidualStore::apply(const TrainingState& key, double share) {
     const Tensor wide = weights.to(DType::f32);
     const Tensor factor = Tensor::full({}, share * similarity, DType::f32, weights.device());
     const Tensor corrected = part.whole.defined()
-                                 ? add(wide, mul(part.whole, factor))
+                                 ? addcmul(wide, part.whole, factor)
                                  : apply_correction(as_matrix(wide), part.matrix, factor).reshape(weights.shape());
     weights.copy_(corrected.to(weights.dtype()));
   });

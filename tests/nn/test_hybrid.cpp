@@ -446,6 +446,7 @@ TEST(Hybrid, ResumesWithForecastsInTheMiddleOfEveryPhase) {
       HybridOptions options = with_forecasts_in_folder(folder);
       options.divergence = stop % 2 == 0 ? 1.6 : 1.0001;
       options.checkpoint_every = stop;
+      if (stop > 60) options.amp = DType::f16;
       return options;
     };
     const testing::TemporaryFolder unbroken, broken;

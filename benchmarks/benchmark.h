@@ -37,6 +37,8 @@ Benchmark simple(std::string kernel, std::string name, std::vector<Input> inputs
 std::vector<Benchmark> operator_benchmarks();
 /// Training steps, launches, chains: several calls each.
 std::vector<Benchmark> program_benchmarks();
+/// What forecasts of loss and weights are made of.
+std::vector<Benchmark> forecast_benchmarks();
 /// All, without repeating a kernel and name.
 const std::vector<Benchmark>& all_benchmarks();
 

@@ -130,7 +130,37 @@ class OnnxRuntime:
             return [one("Gemm", names, ["y"], transA=int(a), transB=int(b))]
         if kernel == "fused_chain":
             return [one("Add", ["x0", "x1"], ["s"]), one("Gelu", ["s"], ["g"]), one("Mul", ["g", "x2"], ["y"])]
+        if kernel == "encode_state":
+            return [one("Gemm", names, ["s"], transB=1), one("Relu", ["s"], ["y"])]
+        if kernel == "apply_corrections":
+            return [one("Mul", ["x1", "x3"], ["left"]), one("Gemm", ["left", "x2", "x0"], ["y"], transB=1)]
+        if kernel == "gru_rollout":
+            return self.roll_out(helper)
         return None
+
+    def roll_out(self, helper, steps=10):
+        """exact.roll_out as single operators: ONNX's GRU wants an input and one network."""
+        def one(operator, inputs, *outputs, **attributes):
+            nodes.append(helper.make_node(operator, inputs, list(outputs), **attributes))
+            return outputs[0]
+        nodes = []
+        for axis in (0, 1):
+            one("Constant", [], f"axis{axis}", value=helper.make_tensor(f"axis{axis}", 7, [1], [axis]))
+        for name in ("x2", "x3"):
+            one("Unsqueeze", [name, "axis1"], f"{name}_rows")
+        one("Split", ["x2_rows"], "x_r", "x_z", "x_n", axis=-1, num_outputs=3)
+        h, states = "x0", []
+        for t in range(steps):
+            a = one("Add", [one("MatMul", [h, "x1"], f"m{t}"), "x3_rows"], f"a{t}")
+            one("Split", [a], f"r{t}", f"z{t}", f"n{t}", axis=-1, num_outputs=3)
+            gates = [one("Sigmoid", [one("Add", [f"x_{g}", f"{g}{t}"], f"{g}_sum{t}")], f"{g}_gate{t}") for g in "rz"]
+            reset = one("Mul", [gates[0], f"n{t}"], f"reset{t}")
+            candidate = one("Tanh", [one("Add", ["x_n", reset], f"n_sum{t}")], f"candidate{t}")
+            kept = one("Mul", [gates[1], one("Sub", [h, candidate], f"off{t}")], f"kept{t}")
+            h = one("Add", [candidate, kept], f"h{t}")
+            states.append(one("Unsqueeze", [h, "axis0"], f"state{t}"))
+        one("Concat", states, "y", axis=0)
+        return nodes
 
     def calls(self, benchmark, sets, shape, dtype):
         from onnx import TensorProto, helper

@@ -65,6 +65,27 @@ def mlp_losses(steps, pixels, labels, *layers):
     return losses
 
 
+def roll_out(first, weight, bias_ih, bias_hh, steps=10):
+    """The states of gated recurrent units, [steps, members, batch, hidden], that run on by themselves."""
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+    states, h = [], first
+    for _ in range(steps):
+        x_r, x_z, x_n = np.split(bias_ih[:, None], 3, axis=-1)
+        a_r, a_z, a_n = np.split(h @ weight + bias_hh[:, None], 3, axis=-1)
+        z, n = sigmoid(x_z + a_z), np.tanh(x_n + sigmoid(x_r + a_r) * a_n)
+        h = n + z * (h - n)
+        states.append(h)
+    return np.stack(states)
+
+
+def forecast_chain(left, right, weights, share, states, weight, bias, start, *units):
+    """Corrected weights, and the states that a state of the training rolls out to."""
+    encoded = np.maximum(states @ weight.T + bias, 0)
+    first = np.tanh(encoded @ start.T).reshape(len(states), len(units[0]), -1).transpose(1, 0, 2)
+    return weights + share * (left @ right.T), roll_out(first, *units)
+
+
 UNARY = {"neg": np.negative, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
          "tanh": np.tanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0), "gelu": gelu,
          "silu": lambda x: x / (1 + np.exp(-x))}
@@ -115,6 +136,16 @@ def exact_values(benchmark, x):
         values = list(cross_entropy(*x))
     elif kernel == "mlp_step":
         values = [mlp_losses(benchmark.checked_call, *x)[-1]]
+    elif kernel == "encode_state":
+        values = [np.maximum(x[0] @ x[1].T + x[2], 0)]
+    elif kernel == "gru_rollout":
+        values = [roll_out(*x)]
+    elif kernel == "compress_residuals":  # the vectors have any sign
+        values = [np.linalg.svd(x[0] @ x[1].T, compute_uv=False)[:x[0].shape[1]]]
+    elif kernel == "apply_corrections":
+        values = [x[0] + x[3] * (x[1] @ x[2].T)]
+    elif kernel == "forecast_chain":
+        values = list(forecast_chain(*x))
     elif kernel == "adam":
         parameters = [x[0][0].copy(), x[0][-1].copy()]
         state = [(np.zeros_like(p), np.zeros_like(p)) for p in parameters]

@@ -93,6 +93,12 @@ CUDA = (
            (Reach("torch eager", 5.0, ("mlp_step/batch_64/*",)),
             Reach("torch graph", 1.0, ("mlp_step/batch_64/*",)),
             Reach("quickest", 1.0, ("mlp_step/batch_64/*",))), ("mlp_step/batch_64/*",)),
+    Figure("cuda", "the hybrid trainer's forecasts: encoding a state, correcting a forecast, µs",
+           (Reach("us", 4.0, ("encode_state/*", "apply_corrections/*")),), ("encode_state/*",)),
+    Figure("cuda", "rolling its ensemble out by 10 steps, µs", (Reach("us", 100.0, ("gru_rollout/*",)),),
+           ("gru_rollout/*",)),
+    Figure("cuda", "compressing a residual, µs", (Reach("us", 600.0, ("compress_residuals/*",)),)),
+    Figure("cuda", "all of these as one graph, µs", (Reach("us", 800.0, ("forecast_chain/*",)),), ("forecast_chain/*",)),
 )
 
 CPU = (
@@ -125,6 +131,10 @@ CPU = (
     Figure("cpu", "training step of the demo's MLP",
            (Reach("JAX", 1.0, ("mlp_step/batch_64/f32", "mlp_step/batch_128/f32")),
             Reach("torch", 1.0, ("mlp_step/batch_64/f32", "mlp_step/batch_128/f32"))), ("mlp_step/batch_64/f32",)),
+    Figure("cpu", "the hybrid trainer's forecasts: encoding a state, rolling its ensemble out, correcting a forecast",
+           (Reach("ONNX Runtime", 1.0, ("encode_state/*", "gru_rollout/*", "apply_corrections/*")),)),
+    Figure("cpu", "compressing a residual, and all of these", (Reach("torch", 1.0, ("compress_residuals/*",
+                                                                                    "forecast_chain/*")),)),
 )
 
 OPENCL = (
@@ -144,6 +154,9 @@ OPENCL = (
     Figure("opencl", "matmul with one or both operands transposed: CUDA's time over ours",
            (Reach("cuda", 0.6, tuple(f"matmul/{p}_{n}x{n}x{n}/f32" for p in ("nt", "tn", "tt") for n in (1024, 2048))),),
            ("matmul/nt_1024x1024x1024/f32",)),
+    Figure("opencl", "the hybrid trainer's forecasts: CUDA's time over ours",
+           (Reach("cuda", 0.6, ("encode_state/*", "gru_rollout/*", "compress_residuals/*", "apply_corrections/*",
+                                "forecast_chain/*")),)),
 )
 
 ALL = CUDA + CPU + OPENCL

@@ -58,6 +58,8 @@ def plain_operation(benchmark):
         return lambda x: (x.to(torch.float16),)
     if kernel == "graph":
         return lambda x: (chain_of(int(name.split("_")[-1]), x),)
+    if kernel in FORECASTS:
+        return FORECASTS[kernel]
     if kernel == "fused_chain":
         return lambda a, b, c: (F.gelu(a + b) * c,)
     return None
@@ -91,6 +93,44 @@ def matmul_in_mode(name, change):
         finally:
             torch.backends.cuda.matmul.allow_tf32 = False
     return with_mode
+
+
+def roll_out(first, weight, bias_ih, bias_hh, steps=10):
+    """The states of gated recurrent units, [steps, members, batch, hidden], that run on by themselves."""
+    states, h = [], first
+    for _ in range(steps):
+        x_r, x_z, x_n = bias_ih[:, None].chunk(3, dim=-1)
+        a_r, a_z, a_n = torch.baddbmm(bias_hh[:, None], h, weight).chunk(3, dim=-1)
+        z, n = torch.sigmoid(x_z + a_z), torch.tanh(x_n + torch.sigmoid(x_r + a_r) * a_n)
+        h = n + z * (h - n)
+        states.append(h)
+    return torch.stack(states)
+
+
+def compress(residual, rank):
+    """Singular values first; by the same algorithm, where it is a rival and not the judge."""
+    if residual.dtype == torch.float64:
+        return (torch.linalg.svdvals(residual)[:rank],)
+    u, s, v = torch.svd_lowrank(residual, q=rank + 8, niter=2)
+    return s[:rank], u[:, :rank] * s[:rank], v[:, :rank]
+
+
+def forecast_chain(left, right, weights, share, states, weight, bias, start, *units):
+    """Corrected weights, and the states that a state of the training rolls out to."""
+    encoded = torch.relu(F.linear(states, weight, bias))
+    first = torch.tanh(F.linear(encoded, start)).view(len(states), len(units[0]), -1).transpose(0, 1)
+    residual = left @ right.T
+    if residual.dtype != torch.float64:
+        _, scaled, v = compress(residual, left.shape[1])
+        residual = scaled @ v.T
+    return weights + share * residual, roll_out(first, *units)
+
+
+FORECASTS = {"encode_state": lambda x, weight, bias: (torch.relu(F.linear(x, weight, bias)),),
+             "gru_rollout": lambda *x: (roll_out(*x),),
+             "compress_residuals": lambda left, right: compress(left @ right.T, left.shape[1]),
+             "apply_corrections": lambda w, left, right, share: (torch.addmm(w, left * share, right.T),),
+             "forecast_chain": forecast_chain}
 
 
 def with_gradient(loss_of):

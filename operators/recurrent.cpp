@@ -21,6 +21,12 @@ constexpr KernelKey kF32{.elements = {DType::f32, DType::f32}};
 
 Tensor wide(const Tensor& x) { return x.to(DType::f32).contiguous(); }
 
+/// Of all steps; one step for all of them stays one.
+Tensor wide_steps(const Tensor& x) {
+  if (x.rank() < 3 || x.size(0) < 2 || x.strides()[0] != 0) return wide(x);
+  return wide(x.select(0, 0)).unsqueeze(0).broadcast_to(x.shape());
+}
+
 /// What a sequence is given, once it has been found to fit: in f32 and with an axis of members, of which there is one
 /// where the caller's tensors have none.
 struct Sequence {
@@ -73,8 +79,9 @@ struct Sequence {
     }
     if (!is_near) throw DeviceError(operation, came, "tensors of one device", "Move them with to(device)");
     steps = given.size(0);
-    x = with_members(wide(given), 1);
-    weight = with_members(wide(weight_hh), 0);
+    x = with_members(wide_steps(given), 1);
+    weight = with_members(weight_hh.to(DType::f32), 0);
+    if (!weight.transpose(1, 2).is_contiguous()) weight = weight.contiguous();
     bias = with_members(wide(bias_hh), 0);
     lengths =
         is_bounded ? row_lengths.to(DType::i32) : Tensor::empty({1}, DType::i32, x.device()).broadcast_to({batch});
@@ -94,11 +101,11 @@ struct Sequence {
   /// [members, batch, gates · hidden] as [members, batch, gates, hidden].
   Tensor by_gate(const Tensor& of) const { return of.reshape({members, batch, gates, hidden}); }
 
-  /// weight_hhᵀ, whose columns a step's threads or vectors read side by side: copied where that serves several steps,
-  /// and on the CPU, whose vectors need it.
+  /// weight_hhᵀ, whose columns a step's threads or vectors read side by side: copied where that serves several steps
+  /// and it doesn't lie so, and on the CPU, whose vectors need it.
   Tensor transposed_weight() const {
     const Tensor columns = weight.transpose(1, 2);
-    return steps > 1 || x.device().kind == DeviceKind::cpu ? spread(columns) : columns;
+    return (steps > 1 && !columns.is_contiguous()) || x.device().kind == DeviceKind::cpu ? spread(columns) : columns;
   }
   /// weight_hh, for steps back.
   Tensor spread_weight() const { return steps > 1 ? spread(weight) : weight; }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <ostream>
+#include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "nn/hybrid/forecast.h"
 #include "nn/trainer/checkpoint.h"
@@ -46,6 +48,12 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
   }
   losses_ = Tensor::zeros({options.correct}, DType::f32, device_);
   last_loss_ = Tensor::zeros({}, DType::f32, device_);
+  if (options.length == JumpLength::forecast) {
+    losses_ahead_.emplace(options.loss_forecast, training.optimizer, device_, options.replay);
+    if (options.residuals > 0) {
+      residuals_.emplace(training.optimizer, options.residuals, options.residual_rank, options.loss_forecast.seed);
+    }
+  }
 }
 
 HybridReport HybridTrainer::train() {
@@ -54,7 +62,10 @@ HybridReport HybridTrainer::train() {
   resume();
   mark_ = std::chrono::steady_clock::now();
   while (position_ < options_.steps) {
-    if (jump_is_due()) jump();
+    if (jump_is_due()) {
+      const int64_t steps = losses_ahead_ ? forecast_length() : options_.horizon;
+      if (steps > 0) jump(steps);
+    }
     ordinary_step();
   }
   if (session_.first_batch() > 0) {
@@ -67,7 +78,8 @@ HybridReport HybridTrainer::train() {
   }
   save();
   if (average_ && ordinary_ > 0) average_->apply();
-  return {session_.epochs(), records_, HybridStatistics::of(records_)};
+  return {session_.epochs(), records_, HybridStatistics::of(records_),
+          losses_ahead_ ? losses_ahead_->report() : LossForecastReport()};
 }
 
 void HybridTrainer::use_trained_weights() {
@@ -88,6 +100,7 @@ void HybridTrainer::ordinary_step() {
   session_.count_samples(*batch);
   losses_.select(0, ordinary_ % options_.correct).copy_(last_loss_);
   session_.add_loss(last_loss_);
+  if (losses_ahead_) losses_ahead_->keep();
   if (training_.scheduler != nullptr) training_.scheduler->step();
   session_.advance();
   position_++;
@@ -102,12 +115,13 @@ void HybridTrainer::ordinary_step() {
     begin(Phase::full);
     start_full(std::max(options_.full, options_.window));
     if (options_.log != nullptr) {
-      *options_.log << "step " << position_ << "  warm-up is over: jumps of " << options_.horizon << " steps by "
-                    << name_of(options_.forecaster) << std::endl;
+      *options_.log << "step " << position_ << "  warm-up is over: jumps of " << (losses_ahead_ ? "at most " : "")
+                    << options_.horizon << " steps by " << name_of(options_.forecaster) << std::endl;
     }
   } else if (phase() == Phase::correct && since_ % options_.guard_every == 0) {
     if (!roll_back_if_diverged() && since_ == options_.correct) judge();
   }
+  if (losses_ahead_ && losses_ahead_->is_due()) learn_losses();
   take_snapshot_if_due();
   if (session_.first_batch() == training_.data.batches()) {
     look();
@@ -124,6 +138,7 @@ void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   last_loss_.copy_(precision_.backward([&] { return session_.loss_of(batch, precision_); }));
   precision_.step();
   if (average_) average_->update();
+  if (losses_ahead_) losses_ahead_->measure(last_loss_);
 }
 
 void HybridTrainer::finish_epoch(int64_t batches) {
@@ -161,10 +176,11 @@ void HybridTrainer::count_time() {
 }
 
 void HybridTrainer::begin(Phase phase, int64_t steps) {
+  if (losses_ahead_) learn_losses();  // of the phase that ends
   // Reading the losses waits for the device: the phase's work is in its time.
   records_.back().loss = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_)).value;
   count_time();
-  records_.push_back({.step = position_, .phase = phase, .steps = steps, .seconds = 0, .loss = 0, .verdict = {}});
+  records_.push_back({.step = position_, .phase = phase, .steps = steps});
 }
 
 void HybridTrainer::start_full(int64_t interval) {
@@ -186,27 +202,84 @@ void HybridTrainer::take_snapshot_if_due() {
   if (ahead >= 0 && ahead == (options_.count() - 1 - window_.taken()) * options_.stride()) window_.take();
 }
 
-void HybridTrainer::jump() {
+TrainingPlace HybridTrainer::place() const {
+  return {.phase = phase(), .steps_in_phase = records_.back().steps, .position = position_, .steps = options_.steps};
+}
+
+/// Its time is counted as its own, so the device is waited for at both ends.
+void HybridTrainer::learn_losses() {
+  const Stream stream = Stream::current(device_);
+  stream.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  losses_ahead_->learn(place());
+  stream.synchronize();
+  records_.back().forecast_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Steps of the jump that is due; 0: not now.
+int64_t HybridTrainer::forecast_length() {
+  learn_losses();
+  const LossForecast forecast = losses_ahead_->forecast(place());
+  const int64_t steps = options_.jump_length(forecast.confidence, consecutive_);
+  if (steps > 0) {
+    confidence_ = forecast.confidence;
+    return steps;
+  }
+  if (options_.log != nullptr) {
+    *options_.log << "step " << position_ << "  no jump: ";
+    if (forecast.is_used) {
+      *options_.log << "confidence " << forecast.confidence << std::endl;
+    } else {
+      *options_.log << "losses can't be foretold" << std::endl;
+    }
+  }
+  records_.back().held_back++;
+  consecutive_ = 0;
+  window_.clear();
+  interval_ = since_ + options_.window;
+  take_snapshot_if_due();
+  return 0;
+}
+
+/// Of the snapshots, for so many steps ahead.
+std::vector<double> HybridTrainer::coefficients(int64_t steps) const {
+  if (options_.forecaster == Forecaster::modes) {
+    return mode_coefficients(window_.gram(), options_.rank, std::max<int64_t>(steps / options_.stride(), 1));
+  }
+  return line_coefficients(options_.forecaster, options_.count(), options_.stride(), steps);
+}
+
+void HybridTrainer::jump(int64_t steps) {
   before_ = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_));
   if (!std::isfinite(before_.value)) session_.check_finite();
-  begin(Phase::predict, options_.horizon);
+  begin(Phase::predict, steps);
+  records_.back().confidence = confidence_;
+  if (losses_ahead_) losses_ahead_->jump();
+  consecutive_++;
+  jumped_ = steps;
   good_.keep();
   kept_ = {.position = position_,
            .schedule = training_.scheduler != nullptr ? training_.scheduler->steps() : 0,
            .epoch = static_cast<int64_t>(session_.epochs().size()),
            .discarded = discarded_,
            .loss = session_.loss().defined() ? session_.loss().clone() : Tensor::zeros({}, DType::f32, device_)};
-  window_.move_to(options_.forecaster == Forecaster::modes
-                      ? mode_coefficients(window_.gram(), options_.rank, options_.horizon / options_.stride())
-                      : line_coefficients(options_.forecaster, options_.count(), options_.stride(), options_.horizon));
-  position_ += options_.horizon;
-  if (training_.scheduler != nullptr) training_.scheduler->go_to(kept_.schedule + options_.horizon);
+  window_.move_to(coefficients(steps));
+  if (residuals_) {
+    foretold_ = {.key = losses_ahead_->state(place()),
+                 .weights = window_.combined(coefficients(steps + options_.correct))};
+    residuals_->apply(foretold_.key, static_cast<double>(steps) / static_cast<double>(steps + options_.correct));
+  }
+  position_ += steps;
+  if (training_.scheduler != nullptr) training_.scheduler->go_to(kept_.schedule + steps);
   begin(Phase::correct);
   start_full(std::max(options_.correct + options_.full, options_.window));
   take_snapshot_if_due();
 }
 
-void HybridTrainer::longer_pause() { pause_ = std::min(2 * pause_, options_.longest_pause); }
+void HybridTrainer::longer_pause() {
+  pause_ = std::min(2 * pause_, options_.longest_pause);
+  consecutive_ = 0;
+}
 
 bool HybridTrainer::roll_back_if_diverged() {
   const Mean now = recent_loss(std::min(options_.guard_every, since_));
@@ -219,14 +292,17 @@ bool HybridTrainer::roll_back_if_diverged() {
   records_.back().verdict = Verdict::rolled_back;
   good_.restore();
   good_.forget();
+  foretold_.weights.clear();
   position_ = kept_.position;
   if (training_.scheduler != nullptr) training_.scheduler->go_to(kept_.schedule);
   const bool same_epoch = kept_.epoch == static_cast<int64_t>(session_.epochs().size());
   session_.set_loss(same_epoch ? kept_.loss : Tensor::zeros({}, DType::f32, device_));
   discarded_ = same_epoch ? kept_.discarded + since_ : session_.first_batch();
   longer_pause();
+  if (losses_ahead_) losses_ahead_->go_back();
   begin(Phase::full);
   start_full(std::max(options_.full * pause_, options_.window));
+  take_snapshot_if_due();  // where an epoch ends there is no other occasion
   return true;
 }
 
@@ -236,11 +312,12 @@ void HybridTrainer::judge() {
   const bool accepted = now.value <= before_.value + options_.tolerance * error;
   records_.back().verdict = accepted ? Verdict::accepted : Verdict::rejected;
   if (options_.log != nullptr) {
-    *options_.log << "step " << position_ << "  " << options_.horizon << " steps predicted, " << options_.correct
+    *options_.log << "step " << position_ << "  " << jumped_ << " steps predicted, " << options_.correct
                   << " corrections: loss " << before_.value << " -> " << now.value << ", "
                   << name_of(records_.back().verdict) << std::endl;
   }
   good_.forget();
+  if (residuals_) residuals_->put(foretold_.key, std::exchange(foretold_.weights, {}));
   begin(Phase::full);
   if (accepted) {
     pause_ = 1;
@@ -265,13 +342,38 @@ void HybridTrainer::look() {
 
 std::vector<double> HybridTrainer::option_numbers() const {
   const HybridOptions& o = options_;
+  const LossForecastOptions& f = o.loss_forecast;
   std::vector<double> numbers;
-  for (const int64_t value : {o.steps, static_cast<int64_t>(o.forecaster), o.warm_up, o.window, o.horizon, o.snapshots,
-                              o.rank, o.full, o.correct, o.guard_every, o.longest_pause, o.checkpoint_every}) {
+  for (const int64_t value : {o.steps,
+                              static_cast<int64_t>(o.forecaster),
+                              o.warm_up,
+                              o.window,
+                              o.horizon,
+                              o.snapshots,
+                              o.rank,
+                              o.full,
+                              o.correct,
+                              o.guard_every,
+                              o.longest_pause,
+                              o.checkpoint_every,
+                              static_cast<int64_t>(o.length),
+                              f.members,
+                              f.hidden,
+                              f.encoded,
+                              f.horizon,
+                              f.block,
+                              f.every,
+                              f.batch,
+                              f.memory,
+                              f.held_out,
+                              static_cast<int64_t>(f.seed),
+                              o.residuals,
+                              o.residual_rank}) {
     numbers.push_back(static_cast<double>(value));
   }
-  numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.average.value_or(-1),
-                                 o.amp ? static_cast<double>(*o.amp) : -1});
+  numbers.insert(numbers.end(),
+                 {o.start, o.tolerance, o.divergence, o.average.value_or(-1), o.amp ? static_cast<double>(*o.amp) : -1,
+                  o.confidence, f.learning_rate, f.gain, f.rise});
   return numbers;
 }
 
@@ -282,8 +384,9 @@ void HybridTrainer::save() {
     Checkpoint checkpoint;
     session_.add_to(checkpoint);
     const std::vector<double> options = option_numbers();
-    const std::vector<int64_t> counts{position_,  ordinary_,      since_,         interval_,   pause_,
-                                      discarded_, kept_.position, kept_.schedule, kept_.epoch, kept_.discarded};
+    const std::vector<int64_t> counts{position_,   ordinary_,       since_,         interval_,
+                                      pause_,      discarded_,      kept_.position, kept_.schedule,
+                                      kept_.epoch, kept_.discarded, consecutive_,   jumped_};
     NamedTensors state{{"options", Tensor::from(options, {static_cast<int64_t>(options.size())})},
                        {"counts", Tensor::from(counts, {static_cast<int64_t>(counts.size())})},
                        {"before", Tensor::from({before_.value, before_.variance})},
@@ -296,9 +399,39 @@ void HybridTrainer::save() {
     checkpoint.add("hybrid", state);
     checkpoint.add("amp", precision_.state_dict());
     if (average_) checkpoint.add("average", average_->state_dict());
+    if (losses_ahead_) checkpoint.add("loss_forecast", losses_ahead_->state_dict());
+    if (residuals_) checkpoint.add("residuals", residual_state());
     checkpoint.write(options_.checkpoint);
   }
   mark_ = std::chrono::steady_clock::now();
+}
+
+NamedTensors HybridTrainer::residual_state() const {
+  NamedTensors state = residuals_->state_dict();
+  if (foretold_.weights.empty()) return state;
+  state.emplace_back("foretold.key", Tensor::from(std::span<const float>(foretold_.key), {kStateFeatures}));
+  for (size_t i = 0; i < foretold_.weights.size(); i++) {
+    state.emplace_back("foretold." + std::to_string(i), foretold_.weights[i]);
+  }
+  return state;
+}
+
+void HybridTrainer::load_residual_state(const NamedTensors& state) {
+  residuals_->load_state_dict(state);
+  const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
+  foretold_.weights.clear();
+  if (!given.contains("foretold.key")) return;
+  const std::vector<float> key = given.at("foretold.key").to_vector<float>();
+  std::vector<Tensor> weights;
+  for (const Tensor& arena : training_.optimizer.arena_values()) {
+    const auto found = given.find("foretold." + std::to_string(weights.size()));
+    if (found == given.end() || found->second.shape() != arena.shape() || key.size() != foretold_.key.size()) {
+      throw ValueError(kName, "forecasts of other weights", "one for each arena, of its shape", kRemedy);
+    }
+    weights.push_back(found->second.to(arena.device()));
+  }
+  std::ranges::copy(key, foretold_.key.begin());
+  foretold_.weights = std::move(weights);
 }
 
 void HybridTrainer::resume() {
@@ -318,7 +451,7 @@ void HybridTrainer::resume() {
   }
   const std::vector<int64_t> counts = given.at("counts").to_vector<int64_t>();
   const std::vector<double> before = given.at("before").to_vector<double>();
-  if (counts.size() != 10 || before.size() != 2 || given.at("losses").shape() != losses_.shape() ||
+  if (counts.size() != 12 || before.size() != 2 || given.at("losses").shape() != losses_.shape() ||
       given.at("kept_loss").shape() != Shape{} || given.at("records").numel() == 0) {
     throw ValueError(kName, options_.checkpoint.string() + " that is damaged", "what save() wrote", kRemedy);
   }
@@ -326,6 +459,8 @@ void HybridTrainer::resume() {
   session_.restore(checkpoint, options_.checkpoint);
   precision_.load_state_dict(amp);
   if (average_) average_->load_state_dict(checkpoint.part("average"));
+  if (losses_ahead_) losses_ahead_->load_state_dict(checkpoint.part("loss_forecast"));
+  if (residuals_) load_residual_state(checkpoint.part("residuals"));
   window_.load_state_dict(state);
   good_.load_state_dict(state);
   records_ = records_from(given.at("records"));
@@ -333,7 +468,7 @@ void HybridTrainer::resume() {
   before_ = {before[0], before[1]};
   size_t i = 0;
   for (int64_t* count : {&position_, &ordinary_, &since_, &interval_, &pause_, &discarded_, &kept_.position,
-                         &kept_.schedule, &kept_.epoch, &kept_.discarded}) {
+                         &kept_.schedule, &kept_.epoch, &kept_.discarded, &consecutive_, &jumped_}) {
     *count = counts[i++];
   }
   kept_.loss = given.at("kept_loss").to(device_);

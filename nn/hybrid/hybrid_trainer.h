@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "nn/hybrid/loss_forecaster.h"
 #include "nn/hybrid/options.h"
+#include "nn/hybrid/residuals.h"
 #include "nn/hybrid/snapshots.h"
 #include "nn/hybrid/statistics.h"
 #include "nn/optim/precision.h"
@@ -21,6 +23,7 @@ struct HybridReport {
   std::vector<FitEpoch> epochs;  ///< as fit()'s; the last may be a part of one
   std::vector<PhaseRecord> phases;
   HybridStatistics statistics;
+  LossForecastReport loss_forecast = {};  ///< with JumpLength::forecast
 };
 
 /// Trains in phases:
@@ -35,6 +38,9 @@ struct HybridReport {
 /// A loss that is `divergence` times that before the jump, or not finite, takes the training back to before the jump.
 /// A jump that fails, either way, doubles the full steps until the next one. So a network that can't be foretold costs
 /// little more than without a forecaster.
+///
+/// With JumpLength::forecast a LossForecaster learns in all phases how this training's loss goes on, and says of each
+/// jump that is due whether it is made and how far it goes (HybridOptions::confidence).
 ///
 /// Weights, snapshots and losses stay on the device. The host reads the last losses before a jump, every `guard_every`
 /// steps of corrections, and at checkpoints and epochs.
@@ -58,6 +64,8 @@ class HybridTrainer {
   void resume();
   void save();
   std::vector<double> option_numbers() const;
+  NamedTensors residual_state() const;
+  void load_residual_state(const NamedTensors& state);
 
   void ordinary_step();
   void compute(const std::vector<Tensor>& batch);
@@ -69,7 +77,11 @@ class HybridTrainer {
   void start_full(int64_t interval);
   void take_snapshot_if_due();
   bool jump_is_due() const;
-  void jump();
+  int64_t forecast_length();
+  void jump(int64_t steps);
+  TrainingPlace place() const;
+  void learn_losses();
+  std::vector<double> coefficients(int64_t steps) const;
   bool roll_back_if_diverged();
   void judge();
   void longer_pause();
@@ -89,16 +101,25 @@ class HybridTrainer {
   std::optional<WeightAverage> average_;
   SnapshotWindow window_;
   GoodState good_;
+  std::optional<LossForecaster> losses_ahead_;
+  std::optional<ResidualStore> residuals_;
+  struct {
+    TrainingState key{};
+    std::vector<Tensor> weights;  // for the end of corrections, of each arena; none between jumps
+  } foretold_;                    // with residuals
   std::vector<PhaseRecord> records_;
   std::chrono::steady_clock::time_point mark_;  // time up to here is in records_
 
-  int64_t position_ = 0;   // steps, predicted ones included
-  int64_t ordinary_ = 0;   // steps that were computed
-  int64_t since_ = 0;      // of these since the last jump, return or end of warm-up
-  int64_t interval_ = 0;   // of these until the next jump
-  int64_t pause_ = 1;      // factor of the full steps in it
-  int64_t discarded_ = 0;  // batches of this epoch that a return took back
-  Mean before_;            // the jump
+  int64_t position_ = 0;     // steps, predicted ones included
+  int64_t ordinary_ = 0;     // steps that were computed
+  int64_t since_ = 0;        // of these since the last jump, return or end of warm-up
+  int64_t interval_ = 0;     // of these until the next jump
+  int64_t pause_ = 1;        // factor of the full steps in it
+  int64_t consecutive_ = 0;  // jumps, none of which failed or was held back
+  int64_t discarded_ = 0;    // batches of this epoch that a return took back
+  Mean before_;              // the jump
+  int64_t jumped_ = 0;       // its steps
+  double confidence_ = 0;    // of the forecast that made it
   struct {
     int64_t position = 0, schedule = 0, epoch = 0, discarded = 0;
     Tensor loss;

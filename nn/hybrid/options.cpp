@@ -1,5 +1,6 @@
 #include "nn/hybrid/options.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -16,25 +17,42 @@ constexpr std::array<std::pair<Forecaster, std::string_view>, 5> kNames{{{Foreca
                                                                          {Forecaster::line, "line"},
                                                                          {Forecaster::modes, "modes"}}};
 
+constexpr std::array<std::pair<JumpLength, std::string_view>, 2> kLengths{
+    {{JumpLength::fixed, "fixed"}, {JumpLength::forecast, "forecast"}}};
+
+template <class Names, class Value>
+std::string_view name_in(const Names& names, Value value) {
+  for (const auto& [known, name] : names) {
+    if (known == value) return name;
+  }
+  return "unknown";
+}
+template <class Names>
+auto parse_in(const Names& names, std::string_view name, const char* operation, const char* needed,
+              const char* remedy) {
+  for (const auto& [value, known] : names) {
+    if (known == name) return value;
+  }
+  throw ValueError(operation, "\"" + std::string(name) + "\"", needed, remedy);
+}
+
 void require(bool good, const std::string& came, const char* needed, const char* remedy) {
   if (!good) throw ValueError("HybridOptions", came, needed, remedy);
 }
 
 }  // namespace
 
-std::string_view name_of(Forecaster forecaster) {
-  for (const auto& [value, name] : kNames) {
-    if (value == forecaster) return name;
-  }
-  return "unknown";
-}
+std::string_view name_of(Forecaster forecaster) { return name_in(kNames, forecaster); }
 
 Forecaster parse_forecaster(std::string_view name) {
-  for (const auto& [value, known] : kNames) {
-    if (known == name) return value;
-  }
-  throw ValueError("parse_forecaster", "\"" + std::string(name) + "\"", "none, last_move, direction, line or modes",
-                   "The default is direction");
+  return parse_in(kNames, name, "parse_forecaster", "none, last_move, direction, line or modes",
+                  "The default is direction");
+}
+
+std::string_view name_of(JumpLength length) { return name_in(kLengths, length); }
+
+JumpLength parse_jump_length(std::string_view name) {
+  return parse_in(kLengths, name, "parse_jump_length", "fixed or forecast", "The default is fixed");
 }
 
 int64_t HybridOptions::count() const {
@@ -44,6 +62,43 @@ int64_t HybridOptions::count() const {
 
 int64_t HybridOptions::stride() const {
   return forecaster == Forecaster::direction ? window : window / (snapshots - 1);
+}
+
+int64_t HybridOptions::jump_length(double forecast_confidence, int64_t consecutive) const {
+  if (!(forecast_confidence >= confidence)) return 0;
+  const double part =
+      forecast_confidence * forecast_confidence * (1 - std::min(0.1 * static_cast<double>(consecutive), 0.5));
+  const int64_t least = forecaster == Forecaster::modes ? stride() : 1;
+  const auto steps_ahead = static_cast<int64_t>(std::lround(static_cast<double>(horizon) * part));
+  return std::clamp(steps_ahead / least * least, least, horizon);
+}
+
+void LossForecastOptions::validate() const {
+  for (const auto& [name, value] : {std::pair("members", members),
+                                    {"hidden", hidden},
+                                    {"encoded", encoded},
+                                    {"horizon", horizon},
+                                    {"block", block},
+                                    {"every", every},
+                                    {"batch", batch},
+                                    {"memory", memory},
+                                    {"held_out", held_out}}) {
+    require(value > 0, std::string(name) + " = " + std::to_string(value), "a positive number",
+            "Start with the default");
+  }
+  require(members > 1, "members = " + std::to_string(members), "2 or more: they have to disagree", "The default is 5");
+  require(every % block == 0, "every = " + std::to_string(every) + ", block = " + std::to_string(block),
+          "every a multiple of block", "Start with 16 and 4");
+  require(held_out >= 16, "held_out = " + std::to_string(held_out), "16 or more", "The default is 64");
+  require(memory >= batch, "memory = " + std::to_string(memory) + ", batch = " + std::to_string(batch),
+          "as many states as a batch has", "Start with 512 and 32");
+  require(horizon * block <= 512, "horizon = " + std::to_string(horizon) + " blocks of " + std::to_string(block),
+          "a path of 512 steps at most", "Start with 10 and 4");
+  require(learning_rate > 0 && std::isfinite(learning_rate), "learning_rate = " + std::to_string(learning_rate),
+          "a positive number", "The default is 0.003");
+  require(gain >= 0 && gain < 1, "gain = " + std::to_string(gain), "a number in [0, 1)", "The default is 0.1");
+  require(rise >= 0 && std::isfinite(rise), "rise = " + std::to_string(rise), "a finite number of 0 or more",
+          "The default is 0.5");
 }
 
 void HybridOptions::validate() const {
@@ -72,6 +127,14 @@ void HybridOptions::validate() const {
           "The default is 1.6");
   require(!average || (*average >= 0 && *average < 1), number("average", average.value_or(0)), "a number in [0, 1)",
           "Start with 0.995");
+  require(confidence > 0 && confidence <= 1, number("confidence", confidence), "a probability in (0, 1]",
+          "The default is 0.85");
+  if (length == JumpLength::forecast) loss_forecast.validate();
+  positive("residual_rank", residual_rank);
+  require(residuals >= 0, "residuals = " + std::to_string(residuals), "0 or more", "The default is 0");
+  require(residuals == 0 || length == JumpLength::forecast,
+          "residuals = " + std::to_string(residuals) + " with length = fixed",
+          "length = JumpLength::forecast: only it knows which states are similar", "Leave residuals at 0");
   const bool spaced =
       forecaster == Forecaster::last_move || forecaster == Forecaster::line || forecaster == Forecaster::modes;
   const int64_t least = forecaster == Forecaster::modes ? 3 : 2;

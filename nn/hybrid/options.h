@@ -24,6 +24,36 @@ std::string_view name_of(Forecaster forecaster);
 /// Throws ValueError on another name.
 Forecaster parse_forecaster(std::string_view name);
 
+/// How far a jump goes, and when there is one.
+enum class JumpLength : uint8_t {
+  fixed,     ///< `horizon` steps, whenever one is due
+  forecast,  ///< as far as the forecast of the training's loss says, which may hold a jump back
+};
+/// "fixed", "forecast".
+std::string_view name_of(JumpLength length);
+/// Throws ValueError on another name.
+JumpLength parse_jump_length(std::string_view name);
+
+/// Of the recurrent ensemble that forecasts the training's loss (loss_forecaster.h).
+struct LossForecastOptions {
+  int64_t members = 5;   ///< of the ensemble
+  int64_t hidden = 256;  ///< of each member's units; 32 is enough for small trainings, and 20 times cheaper
+  int64_t encoded = 128;
+  int64_t horizon = 10;         ///< steps of the units: blocks of losses that are foretold
+  int64_t block = 4;            ///< steps of the training in a block, whose mean loss is foretold
+  int64_t every = 16;           ///< steps of the training for one of the ensemble's own
+  int64_t batch = 32;           ///< past states in each of these
+  int64_t memory = 512;         ///< past states that are learnt from, the last ones
+  int64_t held_out = 64;        ///< forecasts, the last ones, that say how good they are
+  double learning_rate = 3e-3;  ///< of the ensemble, by Adam
+  double gain = 0.1;  ///< nothing is made of forecasts whose error isn't smaller than the last value's by this part
+  double rise = 0.5;  ///< what counts as risen, in deviations of single losses
+  uint64_t seed = 1;
+
+  /// Throws ValueError that names the first option that can't be, and says what could.
+  void validate() const;
+};
+
 /// The defaults are those of the pilot that docs/hybrid.md tells of.
 struct HybridOptions {
   int64_t steps = 0;  ///< of the training, predicted ones included; must be said
@@ -41,6 +71,19 @@ struct HybridOptions {
   double divergence = 1.6;    ///< rolled back when it is larger by this factor, or not finite
   int64_t guard_every = 5;    ///< steps after a jump between looks at the loss; divides `correct`
   int64_t longest_pause = 8;  ///< each jump that fails doubles the full steps until the next, up to this factor
+
+  JumpLength length = JumpLength::fixed;
+  /// With JumpLength::forecast: a jump is made where LossForecast::confidence is at least this, and goes
+  ///   horizon · confidence² · (1 - min(0.1 · consecutive, 0.5))
+  /// steps, one at least (modes: a multiple of its stride), where `consecutive` counts the jumps in a row of which none
+  /// was held back and none failed. One that is held back is asked for again after another window.
+  double confidence = 0.85;
+  LossForecastOptions loss_forecast = {};
+  /// With JumpLength::forecast: how many of the last jumps' residuals are kept, for jumps from similar states
+  /// (residuals.h). A jump of L steps with C corrections takes L / (L + C) of what the forecast of the corrections' end
+  /// was off by. 0: none; docs/hybrid.md has a case where they did harm.
+  int64_t residuals = 0;
+  int64_t residual_rank = 8;
 
   std::optional<double> average = {};  ///< decay of an exponential average of the weights, which validate() sees
   /// Steps are captured once and replayed. Default: on CUDA, unless the loss does what can't be captured.
@@ -61,6 +104,8 @@ struct HybridOptions {
   /// Snapshots that the forecaster looks at, and steps between them.
   int64_t count() const;
   int64_t stride() const;
+  /// Steps of a jump by the formula above, 0 below the threshold.
+  int64_t jump_length(double forecast_confidence, int64_t consecutive) const;
 };
 
 }  // namespace ashlar::nn

@@ -42,19 +42,25 @@ void SnapshotWindow::take() {
   taken_++;
 }
 
-void SnapshotWindow::move_to(const std::vector<double>& coefficients) const {
+std::vector<Tensor> SnapshotWindow::combined(const std::vector<double>& coefficients) const {
   if (!is_full() || static_cast<int64_t>(coefficients.size()) != snapshots_) {
-    throw ValueError("SnapshotWindow::move_to",
+    throw ValueError("SnapshotWindow::combined",
                      std::to_string(coefficients.size()) + " coefficients, " + std::to_string(taken_) + " snapshots",
                      std::to_string(snapshots_) + " of both", "take() all snapshots first");
   }
   const NoGrad no_grad;
   const std::vector<float> narrow(coefficients.begin(), coefficients.end());
-  const std::vector<Tensor> values = optimizer_.arena_values();
-  for (size_t i = 0; i < values.size(); i++) {
-    const Tensor row = Tensor::from(narrow, {1, snapshots_}, values[i].device());
-    values[i].copy_(matmul(row, windows_[i]).reshape({values[i].numel()}).to(values[i].dtype()));
+  std::vector<Tensor> result;
+  for (const Tensor& window : windows_) {
+    const Tensor row = Tensor::from(narrow, {1, snapshots_}, window.device());
+    result.push_back(matmul(row, window).reshape({window.size(1)}));
   }
+  return result;
+}
+
+void SnapshotWindow::move_to(const std::vector<double>& coefficients) const {
+  const std::vector<Tensor> there = combined(coefficients), values = optimizer_.arena_values();
+  for (size_t i = 0; i < values.size(); i++) values[i].copy_(there[i].to(values[i].dtype()));
 }
 
 std::vector<double> SnapshotWindow::gram() const {

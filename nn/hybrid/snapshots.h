@@ -22,7 +22,10 @@ class SnapshotWindow {
   void clear() { taken_ = 0; }
   /// The weights of now. Throws ValueError when full, or when the parameters have moved since the first one.
   void take();
-  /// Σ coefficients[j] · snapshot[j] becomes the weights. Throws ValueError unless full, with a coefficient each.
+  /// Σ coefficients[j] · snapshot[j], f32 and of rank 1, for each arena. Throws ValueError unless full, with a
+  /// coefficient each.
+  std::vector<Tensor> combined(const std::vector<double>& coefficients) const;
+  /// The same becomes the weights.
   void move_to(const std::vector<double>& coefficients) const;
   /// [n, n] row-major, n = snapshots - 1: products of the moves from each snapshot to the next.
   std::vector<double> gram() const;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kPhases{"warm-up", "full", "predict", "correct"};
 constexpr std::array<std::string_view, 4> kVerdicts{"", "accepted", "rejected", "rolled back"};
-constexpr int64_t kColumns = 6;
+constexpr int64_t kColumns = 9;
 
 }  // namespace
 
@@ -35,13 +35,21 @@ HybridStatistics HybridStatistics::of(const std::vector<PhaseRecord>& records) {
       const Verdict verdict = i + 1 < records.size() ? records[i + 1].verdict : Verdict::none;
       if (verdict != Verdict::rolled_back) ahead += record.steps;
     }
+    all.held_back += record.held_back;
+    all.forecast_seconds += record.forecast_seconds;
+    if (record.phase != Phase::predict && record.verdict != Verdict::rolled_back) {
+      all.seconds_spent += record.forecast_seconds;  // else all of the record's seconds count
+    }
     all.accepted += record.verdict == Verdict::accepted ? 1 : 0;
     all.rejected += record.verdict == Verdict::rejected ? 1 : 0;
     if (record.verdict != Verdict::rolled_back) continue;
     all.rolled_back++;
     all.seconds_spent += record.seconds;
   }
-  const double ordinary = all.warm_up.seconds + all.full.seconds + all.correct.seconds;
+  double ordinary = all.warm_up.seconds + all.full.seconds + all.correct.seconds;
+  for (const PhaseRecord& record : records) {
+    if (record.phase != Phase::predict) ordinary -= record.forecast_seconds;
+  }
   if (all.ordinary_steps() > 0) {
     all.seconds_saved = ordinary / static_cast<double>(all.ordinary_steps()) * static_cast<double>(ahead);
   }
@@ -58,16 +66,23 @@ std::string HybridStatistics::str() const {
                 static_cast<long long>(predict.steps), static_cast<long long>(predict.visits),
                 static_cast<long long>(accepted), static_cast<long long>(rejected), static_cast<long long>(rolled_back),
                 seconds_saved, seconds_spent);
-  return text;
+  std::string all = text;
+  if (forecast_seconds > 0) {
+    std::snprintf(text, sizeof text, "\nforecasts of the loss: %lld jumps held back, %.2f s of those spent",
+                  static_cast<long long>(held_back), forecast_seconds);
+    all += text;
+  }
+  return all;
 }
 
 void write_phases(const std::filesystem::path& file, const std::vector<PhaseRecord>& records) {
   std::ostringstream text;
   text.precision(std::numeric_limits<double>::max_digits10);
-  text << "step,phase,steps,seconds,loss,verdict\n";
+  text << "step,phase,steps,seconds,loss,verdict,forecast_seconds,confidence,held_back\n";
   for (const PhaseRecord& record : records) {
     text << record.step << ',' << name_of(record.phase) << ',' << record.steps << ',' << record.seconds << ','
-         << record.loss << ',' << name_of(record.verdict) << '\n';
+         << record.loss << ',' << name_of(record.verdict) << ',' << record.forecast_seconds << ',' << record.confidence
+         << ',' << record.held_back << '\n';
   }
   const std::string bytes = text.str();
   write_file_atomically("HybridTrainer", file, {{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}});
@@ -78,7 +93,8 @@ Tensor to_tensor(const std::vector<PhaseRecord>& records) {
   for (const PhaseRecord& record : records) {
     table.insert(table.end(),
                  {static_cast<double>(record.step), static_cast<double>(record.phase),
-                  static_cast<double>(record.steps), record.seconds, record.loss, static_cast<double>(record.verdict)});
+                  static_cast<double>(record.steps), record.seconds, record.loss, static_cast<double>(record.verdict),
+                  record.forecast_seconds, record.confidence, static_cast<double>(record.held_back)});
   }
   return Tensor::from(table, {static_cast<int64_t>(records.size()), kColumns});
 }
@@ -95,7 +111,8 @@ std::vector<PhaseRecord> records_from(const Tensor& table) {
     if (!(values[i + 1] >= 0 && values[i + 1] < 4 && values[i + 5] >= 0 && values[i + 5] < 4)) refuse();
     records.push_back({static_cast<int64_t>(values[i]), static_cast<Phase>(static_cast<int>(values[i + 1])),
                        static_cast<int64_t>(values[i + 2]), values[i + 3], values[i + 4],
-                       static_cast<Verdict>(static_cast<int>(values[i + 5]))});
+                       static_cast<Verdict>(static_cast<int>(values[i + 5])), values[i + 6], values[i + 7],
+                       static_cast<int64_t>(values[i + 8])});
   }
   return records;
 }

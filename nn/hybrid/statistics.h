@@ -26,6 +26,9 @@ struct PhaseRecord {
   double seconds = 0;  ///< forecasts, copies and looks at the loss included, validation and checkpoints not
   double loss = 0;     ///< mean of its last losses when it ended; of a predict phase, the last before it
   Verdict verdict = Verdict::none;
+  double forecast_seconds = 0;  ///< of `seconds`: the loss forecaster's learning and foretelling
+  double confidence = 0;        ///< of a predict phase whose length was forecast
+  int64_t held_back = 0;        ///< times that a jump was due here and its forecast said no
 };
 
 struct PhaseTotal {
@@ -37,19 +40,21 @@ struct PhaseTotal {
 struct HybridStatistics {
   PhaseTotal warm_up, full, predict, correct;
   int64_t accepted = 0, rejected = 0, rolled_back = 0;  ///< jumps
-  double seconds_saved = 0;  ///< steps of jumps that weren't rolled back, at the mean cost of an ordinary step
-  double seconds_spent = 0;  ///< in jumps, and in corrections that were rolled back
+  int64_t held_back = 0;                                ///< jumps that were due and weren't made
+  double seconds_saved = 0;     ///< steps of jumps that weren't rolled back, at the mean cost of an ordinary step
+  double seconds_spent = 0;     ///< in jumps, in forecasts of the loss, and in corrections that were rolled back
+  double forecast_seconds = 0;  ///< of these, in forecasts of the loss
   static HybridStatistics of(const std::vector<PhaseRecord>& records);
   /// Steps with forward and backward pass.
   int64_t ordinary_steps() const { return warm_up.steps + full.steps + correct.steps; }
-  /// Two lines for people.
+  /// Two lines for people, three with forecasts of the loss.
   std::string str() const;
 };
 
 /// CSV with a row for each record. Throws WriteError.
 void write_phases(const std::filesystem::path& file, const std::vector<PhaseRecord>& records);
 
-/// For checkpoints: f64 [records, 6], and back. Throws ValueError on another shape.
+/// For checkpoints: f64 [records, 9], and back. Throws ValueError on another shape.
 Tensor to_tensor(const std::vector<PhaseRecord>& records);
 std::vector<PhaseRecord> records_from(const Tensor& table);
 

@@ -129,8 +129,7 @@ void Optimizer::step() try {
   detail::throw_out_of_host_memory("Optimizer::step");
 }
 
-// norm = scale · √Σ gradient²;  the kernels' scale = scale · min(1, most / (norm + 1e-6)), as clip_grad_norm_
-void Optimizer::scale_gradients() {
+Tensor Optimizer::norm_of_gradients() const {
   const Device device = arenas_[0].parameters.values().device();
   Tensor total;
   for (const Arena& arena : arenas_) {
@@ -140,7 +139,13 @@ void Optimizer::scale_gradients() {
     const Tensor squares = sum_of_squares(arena.parameters.gradients()).to(device);
     total = total.defined() ? add(total, squares) : squares;
   }
-  const Tensor norm = affine(sqrt(total), gradient_scale_, 0.0);
+  return total.defined() ? sqrt(total) : Tensor::zeros({}, DType::f32, device);
+}
+
+// norm = scale · √Σ gradient²;  the kernels' scale = scale · min(1, most / (norm + 1e-6)), as clip_grad_norm_
+void Optimizer::scale_gradients() {
+  const Device device = arenas_[0].parameters.values().device();
+  const Tensor norm = affine(norm_of_gradients(), gradient_scale_, 0.0);
   if (!norm_.defined() || norm_.device() != device) norm_ = Tensor::empty({}, DType::f32, device);
   norm_.copy_(norm);
   const Tensor scale = affine(minimum(div(clipping_.norm, affine(norm, 1.0, 1e-6)), 1.0), gradient_scale_, 0.0);
@@ -213,6 +218,14 @@ std::vector<Tensor> Optimizer::arena_state() const {
     all.push_back(arena.parameters.values());
     all.insert(all.end(), arena.moments.begin(), arena.moments.end());
     all.insert(all.end(), arena.numbers.begin(), arena.numbers.end());
+  }
+  return all;
+}
+
+std::vector<Tensor> Optimizer::arena_moments(size_t state) const {
+  std::vector<Tensor> all;
+  for (const Arena& arena : arenas_) {
+    if (state < arena.moments.size()) all.push_back(arena.moments[state]);
   }
   return all;
 }

@@ -73,6 +73,9 @@ class Optimizer {
   /// Length of the scaled gradients in the last step, before clipping: rank 0, f32, on the first parameter's device.
   /// Undefined before a step with Clipping::norm.
   const Tensor& gradient_norm() const { return norm_; }
+  /// √Σ gradient² of the gradients at hand, neither scaled nor clipped: rank 0, f32, on the first parameter's device. 0
+  /// where there is none.
+  Tensor norm_of_gradients() const;
 
   /// The parameters' flat arenas, in the order of groups; a parameter's values are a view of one. Made anew when
   /// parameters have moved.
@@ -80,6 +83,8 @@ class Optimizer {
   /// All that step() changes: values, moments and numbers of each arena, the optimiser's own tensors. To keep a state
   /// and to go back to it with few large copies.
   std::vector<Tensor> arena_state() const;
+  /// The state-th moment of each arena that has so many: f32, rank 1.
+  std::vector<Tensor> arena_moments(size_t state) const;
 
   /// Where parameters and gradients lie, in the order of arena_values(), after those that moved were gathered: for what
   /// works on whole arenas. Valid until parameters move again.

@@ -80,6 +80,26 @@ Result train(const HybridOptions& options, const Observer& observe = {}) {
   return train_with(observe, [&](const Training& training) { return HybridTrainer(training, options).train(); });
 }
 
+/// The same with forecasts of the loss that are made from the 16th step on, and believed soon.
+HybridOptions small_with_forecasts(Forecaster forecaster) {
+  HybridOptions options = small(forecaster);
+  options.length = JumpLength::forecast;
+  options.horizon = 8;
+  options.confidence = 0.3;
+  options.loss_forecast = {.hidden = 8,
+                           .encoded = 8,
+                           .horizon = 3,
+                           .block = 2,
+                           .every = 4,
+                           .batch = 8,
+                           .memory = 64,
+                           .held_out = 16,
+                           .learning_rate = 0.01,
+                           .gain = 0,
+                           .rise = 1};
+  return options;
+}
+
 void expect_same(const NamedTensors& got, const NamedTensors& wanted, const std::string& when) {
   ASSERT_EQ(got.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); i++) {
@@ -154,6 +174,90 @@ TEST(Hybrid, EveryForecasterTrains) {
     EXPECT_GT(result.report.statistics.predict.visits, 2) << name_of(forecaster);
     EXPECT_LT(result.report.epochs.back().loss, first) << name_of(forecaster);
   }
+}
+
+TEST(Hybrid, JumpsAreAsLongAsTheirConfidenceAllows) {
+  HybridOptions options;
+  options.horizon = 10;
+  EXPECT_EQ(options.jump_length(0.8499, 0), 0);
+  EXPECT_EQ(options.jump_length(0.85, 0), 7);  // 10 · 0.7225
+  EXPECT_EQ(options.jump_length(1, 0), 10);
+  EXPECT_EQ(options.jump_length(1, 3), 7);
+  EXPECT_EQ(options.jump_length(1, 5), 5);
+  EXPECT_EQ(options.jump_length(1, 50), 5);
+  EXPECT_EQ(options.jump_length(std::numeric_limits<double>::quiet_NaN(), 0), 0);
+  options.confidence = 0.01;
+  EXPECT_EQ(options.jump_length(0.1, 0), 1);
+  options.forecaster = Forecaster::modes;  // whose stride is 5
+  EXPECT_EQ(options.jump_length(0.1, 0), 5);
+  EXPECT_EQ(options.jump_length(0.9, 0), 5);
+  EXPECT_EQ(options.jump_length(1, 0), 10);
+  for (const JumpLength length : {JumpLength::fixed, JumpLength::forecast}) {
+    EXPECT_EQ(parse_jump_length(name_of(length)), length);
+  }
+  EXPECT_THROW(parse_jump_length("far"), ValueError);
+  options.steps = 100;
+  options.confidence = 1.5;
+  EXPECT_THROW(options.validate(), ValueError);
+  options.confidence = 0.85;
+  options.residuals = 4;
+  EXPECT_THROW(options.validate(), ValueError) << "without forecasts";
+  options.length = JumpLength::forecast;
+  options.validate();
+  options.loss_forecast.block = 3;
+  EXPECT_THROW(options.validate(), ValueError);
+}
+
+TEST(Hybrid, ForecastsOfTheLossDecideWhenAndHowFar) {
+  HybridOptions options = small_with_forecasts(Forecaster::direction);
+  options.divergence = 100;  // nothing is taken back
+  std::ostringstream log;
+  options.log = &log;
+  const Result result = train(options);
+  const HybridStatistics& statistics = result.report.statistics;
+  EXPECT_GT(statistics.predict.visits, 1) << log.str();
+  EXPECT_GT(statistics.held_back, 1);  // before anything was known
+  EXPECT_GT(statistics.forecast_seconds, 0);
+  EXPECT_LT(statistics.forecast_seconds, statistics.seconds_spent + 1e-9);
+  EXPECT_NE(log.str().find("losses can't be foretold"), std::string::npos);
+  EXPECT_NE(statistics.str().find("held back"), std::string::npos);
+  EXPECT_EQ(statistics.ordinary_steps() + statistics.predict.steps, 150);
+  int64_t in_a_row = 0;
+  for (size_t i = 0; i < result.report.phases.size(); i++) {
+    const PhaseRecord& record = result.report.phases[i];
+    if (record.held_back > 0 || record.verdict == Verdict::rejected) in_a_row = 0;
+    if (record.phase != Phase::predict) continue;
+    EXPECT_GE(record.confidence, options.confidence);
+    EXPECT_EQ(record.steps, options.jump_length(record.confidence, in_a_row)) << i;
+    in_a_row++;
+  }
+  EXPECT_GT(result.report.loss_forecast.forecasts, 10);
+  EXPECT_GT(result.report.loss_forecast.updates, 10);
+  // Where nothing is certain enough there are no jumps, and the steps are those of an ordinary training.
+  options.confidence = 1;
+  const Result never = train(options), plain = train(small(Forecaster::none));
+  EXPECT_EQ(never.report.statistics.predict.visits, 0);
+  expect_same(never.weights, plain.weights, "without a jump");
+}
+
+TEST(Hybrid, ForecastsOfTheLossInReplayedStepsGiveTheSameBits) {
+  HybridOptions options = small_with_forecasts(Forecaster::direction);
+  options.residuals = 2;
+  options.residual_rank = 2;
+  const Result called = train(options);
+  options.replay = true;
+  expect_same(train(options).weights, called.weights, "replayed");
+}
+
+TEST(Hybrid, ResidualsCorrectLaterJumps) {
+  HybridOptions options = small_with_forecasts(Forecaster::line);
+  const Result without = train(options);
+  options.residuals = 3;
+  options.residual_rank = 2;
+  const Result with = train(options);
+  ASSERT_GT(without.report.statistics.predict.visits, 1);
+  ASSERT_GT(with.report.statistics.predict.visits, 1);
+  EXPECT_NE(with.weights[0].second.to_doubles(), without.weights[0].second.to_doubles());
 }
 
 TEST(Hybrid, GoesBackToTheBitWhenAJumpDiverges) {
@@ -235,6 +339,22 @@ TEST(Hybrid, JumpsTakenBackAreCounted) {
   for (const FitEpoch& epoch : result.report.epochs) EXPECT_TRUE(epoch.loss > 0 && epoch.loss < 10) << epoch.loss;
 }
 
+TEST(Hybrid, JumpsGoOnAfterOneThatAnEpochsEndTookBack) {
+  HybridOptions options = small(Forecaster::direction);
+  options.warm_up = 14;  // a jump after 22 steps, of 30 in an epoch; else one looks after 12 corrections
+  options.guard_every = 12;
+  options.full = 1;
+  options.longest_pause = 1;
+  options.horizon = 500;  // far enough to diverge
+  options.steps = 150 + options.horizon;
+  const Result result = train(options);
+  ASSERT_GT(result.report.phases.size(), 4U);
+  const PhaseRecord& first = result.report.phases[3];
+  EXPECT_EQ(first.verdict, Verdict::rolled_back);
+  EXPECT_EQ(first.steps, 8);
+  EXPECT_GT(result.report.statistics.predict.visits, 1);
+}
+
 TEST(Hybrid, NoJumpIsToBlame) {
   const auto spoil = [](int64_t call, const Tensor& arena) {
     if (call == 14) arena.fill_(std::numeric_limits<double>::quiet_NaN());
@@ -296,6 +416,59 @@ TEST(Hybrid, InAProcessOfItsOwn) {
   write_safetensors(std::filesystem::path(folder) / "done", result.weights);
 }
 
+HybridOptions with_forecasts_in_folder(const std::filesystem::path& folder) {
+  HybridOptions options = in_folder(folder, Forecaster::line);
+  const HybridOptions forecasts = small_with_forecasts(Forecaster::line);
+  options.length = forecasts.length;
+  options.horizon = forecasts.horizon;
+  options.confidence = forecasts.confidence;
+  options.loss_forecast = forecasts.loss_forecast;
+  options.residuals = 2;
+  options.residual_rank = 2;
+  return options;
+}
+
+TEST(Hybrid, WithForecastsInAProcessOfItsOwn) {
+  const char* folder = std::getenv(testing::kChildFolder);
+  if (folder == nullptr) GTEST_SKIP() << "run by Hybrid.KilledWithForecastsAndResumedGivesTheSameBits";
+  const Result result = train(with_forecasts_in_folder(folder));
+  write_safetensors(std::filesystem::path(folder) / "done", result.weights);
+}
+
+TEST(Hybrid, KilledWithForecastsAndResumedGivesTheSameBits) {
+  testing::expect_same_bits_when_killed("Hybrid.WithForecastsInAProcessOfItsOwn", {"done", "metrics.csv"});
+}
+
+TEST(Hybrid, ResumesWithForecastsInTheMiddleOfEveryPhase) {
+  struct Interrupt {};
+  for (const int64_t stop : {9, 18, 41, 63, 85, 100, 117}) {
+    const auto options_for = [&](const std::filesystem::path& folder) {
+      HybridOptions options = with_forecasts_in_folder(folder);
+      options.divergence = stop % 2 == 0 ? 1.6 : 1.0001;
+      options.checkpoint_every = stop;
+      if (stop > 60) options.amp = DType::f16;
+      return options;
+    };
+    const testing::TemporaryFolder unbroken, broken;
+    const Result wanted = train(options_for(unbroken.path()));
+    EXPECT_GT(wanted.report.statistics.predict.visits, 0);
+    const auto interrupt = [&](int64_t call, const Tensor&) {
+      if (call == stop) throw Interrupt();
+    };
+    EXPECT_THROW(train(options_for(broken.path()), interrupt), Interrupt);
+    const Result resumed = train(options_for(broken.path()));
+    expect_same(resumed.weights, wanted.weights, "after " + std::to_string(stop));
+    ASSERT_EQ(resumed.report.phases.size(), wanted.report.phases.size()) << stop;
+    for (size_t i = 0; i < wanted.report.phases.size(); i++) {
+      EXPECT_EQ(resumed.report.phases[i].steps, wanted.report.phases[i].steps);
+      EXPECT_EQ(resumed.report.phases[i].confidence, wanted.report.phases[i].confidence);
+      EXPECT_EQ(resumed.report.phases[i].held_back, wanted.report.phases[i].held_back);
+    }
+    EXPECT_EQ(resumed.report.loss_forecast.error, wanted.report.loss_forecast.error);
+    EXPECT_EQ(resumed.report.loss_forecast.forecasts, wanted.report.loss_forecast.forecasts);
+  }
+}
+
 TEST(Hybrid, KilledAndResumedGivesTheSameBits) {
   testing::expect_same_bits_when_killed("Hybrid.InAProcessOfItsOwn", {"done", "metrics.csv"});
 }
@@ -338,6 +511,10 @@ TEST(Hybrid, RefusesCheckpointsOfOthers) {
   train(options);
   options.horizon = 4;
   EXPECT_THROW(train(options), ValueError);
+  options.horizon = 2;
+  options.length = JumpLength::forecast;
+  EXPECT_THROW(train(options), ValueError);
+  options.length = JumpLength::fixed;
   train_with({}, [&](const Training& training) {
     return HybridReport{
         .epochs = fit(training, {.epochs = 1, .checkpoint = folder / "of_fit"}), .phases = {}, .statistics = {}};

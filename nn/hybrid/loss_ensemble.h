@@ -1,0 +1,62 @@
+// Recurrent networks that roll a training's state ahead.
+#pragma once
+
+#include <cstdint>
+
+#include "nn/hybrid/training_state.h"
+#include "nn/init.h"
+#include "nn/module.h"
+#include "nn/modules/linear.h"
+
+namespace ashlar::nn {
+
+/// relu(states weightᵀ + bias): states [batch, features], weight [encoded, features], bias [encoded].
+Var encode_state(const Var& states, const Var& weight, const Var& bias);
+/// The states of gated recurrent units that run on by themselves, [horizon, members, batch, hidden], from `first`
+/// [members, batch, hidden]; weight_hh [members, hidden, 3 · hidden], biases [members, 3 · hidden]. One launch a step.
+/// Throws ShapeError.
+Var roll_out(const Var& first, const Var& weight_hh, const Var& bias_ih, const Var& bias_hh, int64_t horizon);
+/// What linear heads see in them, [horizon, members, batch]: weight [members, hidden], bias [members].
+Var path_of(const Var& states, const Var& weight, const Var& bias);
+
+struct LossEnsembleOptions {
+  int64_t features = kStateFeatures;
+  int64_t encoded = 128;
+  int64_t members = 5;
+  int64_t hidden = 256;
+  Device device = {};
+  DType dtype = DType::f32;
+  Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
+};
+
+/// A state-space model of which there are several: one encoder, then for each member m gated recurrent units (Cho et
+/// al. 2014) that run on by themselves, without an input, and a linear head on each of their states.
+///
+///   e = relu(encoder state)
+///   h[m,0] = tanh(start[m] e),  h[m,t] = GRU_m(h[m,t-1])
+///   path[t,m] = head[m] · h[m,t]
+///
+/// All members of a step are one launch. Parameters: "encoder.weight" [encoded, features] and bias, "start.weight"
+/// [members · hidden, encoded] and bias, "weight_hh" [members, hidden, 3 · hidden] (transposed to the modules' GRU, as
+/// its steps read it), "bias_ih" and "bias_hh" [members, 3 · hidden], "head_weight" [members, hidden], "head_bias"
+/// [members]; heads are 0 at first: the path stays where it is.
+class LossEnsemble : public ModuleOf<LossEnsemble> {
+ public:
+  /// Throws ValueError unless all sizes are positive.
+  explicit LossEnsemble(const LossEnsembleOptions& options = {});
+
+  /// states [batch, features] to paths [horizon, members, batch]. Throws ShapeError, DTypeError.
+  Var forward(const Var& states, int64_t horizon) const;
+
+  int64_t size() const { return members_; }
+
+ protected:
+  void members(Members& members) override;
+
+ private:
+  int64_t members_, hidden_;
+  Linear encoder_, start_;
+  Var weight_hh_, bias_ih_, bias_hh_, head_weight_, head_bias_;
+};
+
+}  // namespace ashlar::nn

@@ -128,11 +128,6 @@ def ratio_text(rows, chosen, budgets, measure, prices=STEPS):
     return f"{value:.2f}× ({known[len(known) // 20]:.2f} to {known[-1 - len(known) // 20]:.2f})"
 
 
-def difference_text(pairs, measure, digits):
-    mean, error = mean_and_error([hybrid[measure] - plain[measure] for hybrid, plain in pairs])
-    return f"{mean:+.{digits}f} ± {error:.{digits}f}"
-
-
 def groups_of(rows, wanted):
     found = {}
     for row in rows:
@@ -185,15 +180,23 @@ def jumps_table(rows, budgets, measures):
         counts = ", ".join(f"{statistics.fmean(run[what] for run in runs):.1f}"
                            for what in ("accepted", "rejected", "rolled_back"))
         line = (f"| {jump_text(of)} | {steps}, {statistics.fmean(run['computed'] for run in runs):.0f} | {counts} |"
-                f" {difference_text(pairs, 'loss', 5) if pairs else 'no partners'} |")
+                f" {difference_cell(pairs, 'loss')} |")
         if not is_regression:
-            mean, error = mean_and_error([100 * (a["error"] - b["error"]) for a, b in pairs]) if pairs else (math.nan,) * 2
-            line += f" {mean:+.2f} ± {error:.2f} % |"
+            line += f" {difference_cell(pairs, 'error')} |"
         for measure in measures:
             line += f" {ratio_text(rows, chosen, budgets, measure)} |"
         share = sum(run["predict_seconds"] for run in runs) / sum(run["seconds"] for run in runs)
         lines.append(line + f" {100 * share:.2f} % |")
     return lines
+
+
+def difference_cell(pairs, measure):
+    """Of a run's measure against its partner's; with one seed there's no spread."""
+    if not pairs:
+        return "no partners"
+    scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
+    mean, error = mean_and_error([scale * (a[measure] - b[measure]) for a, b in pairs])
+    return f"{mean:+.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}") + unit
 
 
 def partners_of(rows, runs):
@@ -222,10 +225,7 @@ def samples_table(rows, budgets, measures):
             scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
             mean, error = mean_and_error([scale * run[measure] for run in runs])
             cells.append(f"{mean:.{digits}f} ± {error:.{digits}f}{unit}")
-        for measure in measures:
-            scale, digits, unit = (100, 2, " %") if measure == "error" else (1, 5, "")
-            mean, error = mean_and_error([scale * (a[measure] - b[measure]) for a, b in pairs]) if pairs else (math.nan,) * 2
-            cells.append(f"{mean:+.{digits}f} ± {error:.{digits}f}{unit}")
+        cells += [difference_cell(pairs, measure) for measure in measures]
         cells += [ratio_text(rows, by_seed(runs), budgets, measure) for measure in measures]
         lines.append("| " + " | ".join(cells) + " |")
     return lines

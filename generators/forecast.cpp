@@ -36,6 +36,9 @@ Expr weight_of(const In<f32, 1>& forecasts, const In<i32, 1>& streaks, const In<
   return Halide::select(streaks(at).expr() >= patience.expr(), Halide::min(weight, most.expr()), weight);
 }
 
+// Of the samples of a group, by one thread of a GPU.
+constexpr int kLoadsUnderWay = 16;
+
 // The samples g, g + groups, g + 2 groups, … are group g: neighbouring threads read neighbouring samples.
 Expr groups_of(const In<f32, 1>& forecasts) { return (forecasts.extent(0) + kForecastGroup - 1) / kForecastGroup; }
 
@@ -84,9 +87,10 @@ class ForecastGroupWeights : public Kernel<ForecastGroupWeights<T>> {
   }
   void algorithm() {
     k = Axis(kForecastGroup, "k");
-    const Expr groups = groups_of(forecasts), sample = Expr(Value(k).expr()) * groups + g;
-    k.where(Value(sample) < Value(forecasts.extent(0)));
-    total(g) = sum(k, weight_of(forecasts, streaks, weights, sample, patience, most));
+    const Expr groups = groups_of(forecasts), n = forecasts.extent(0), sample = Expr(Value(k).expr()) * groups + g;
+    // Not a condition on k: loads of samples that follow each other are then under way together.
+    const Expr weight = weight_of(forecasts, streaks, weights, Halide::min(sample, n - 1), patience, most);
+    total(g) = sum(k, Halide::select(sample < n, weight, 0));
     sums(g) = cast<i64>(Value(total(g)));
   }
   void schedule(Cpu) {
@@ -95,8 +99,8 @@ class ForecastGroupWeights : public Kernel<ForecastGroupWeights<T>> {
     total.func().update().reorder(g, k.rvar());
   }
   void schedule(auto) {
-    sums.func().gpu_tile(g, outer, inner, 128, Halide::TailStrategy::GuardWithIf);
-    total.func().compute_at(sums.func(), inner);
+    sums.func().gpu_tile(g, outer, inner, 32, Halide::TailStrategy::GuardWithIf);
+    total.func().compute_at(sums.func(), inner).update().unroll(k.rvar(), kLoadsUnderWay);
   }
 
  private:
@@ -123,7 +127,8 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
     this->internal().widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    const Halide::RDom step(0, kSearchSteps, "step"), k(0, kForecastGroup, "k");
+    const Halide::RDom step(0, kSearchSteps, "step");
+    k = Halide::RDom(0, kForecastGroup, "k");
     const Expr groups = groups_of(forecasts), n = forecasts.extent(0);
     const auto end_of = [&](const Expr& group) { return ends(inside(group, groups)).expr(); };
 
@@ -159,11 +164,13 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
   void schedule(auto) {
     rows.func().gpu_tile(j, outer, inner, 32, Halide::TailStrategy::GuardWithIf);
     for (Halide::Func* stage : {&target, &group, &own, &passed}) stage->compute_at(rows.func(), inner);
+    passed.update().unroll(k.x, kLoadsUnderWay);
   }
 
  private:
   static constexpr int kSearchSteps = 25;  // 2^25 groups of 64 are 2^31 samples
   Halide::Func target{"target"}, group{"group"}, own{"own"}, passed{"passed"};
+  Halide::RDom k;
   Var j{"j"}, outer{"outer"}, inner{"inner"};
 };
 

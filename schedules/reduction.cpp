@@ -138,7 +138,9 @@ Branch gpu_thread_columns(const ReductionStages& s, const ReductionStage& stage)
   Share share = make_share(stage, "_thread_column", {column, row}, 0, 1, 4, first_part);
   return {shape.parts == 1 && stage.extent() <= kLongest,
           reading(out, stage,
-                  [f = share.kept](const std::vector<Expr>& at, int i) { return value_at(f, {at[0], at[2]}, i); }),
+                  [f = share.kept](const std::vector<Expr>& at, int i) {
+                    return value_at(f, {at[0], at[2]}, i);
+                  }),
           [=](Halide::Stage branch) mutable {
             Var result("result"), block("block_of_columns"), thread("column_of_thread");
             branch.fuse(s.inner, s.part, result)
@@ -301,7 +303,8 @@ void reduction_gpu(const ReductionStages& s) {
   if (!s.has_parts) {
     // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy.
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
-    branches = {gpu_thread_rows(s, stage), gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)),
+    branches = {gpu_thread_rows(s, stage),
+                gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)),
                 gpu_short_rows(s, stage, 32, length <= 2048), gpu_thread_columns(s, stage)};
   }
   branches.push_back(gpu_long_rows(s, stage));

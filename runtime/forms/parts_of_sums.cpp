@@ -15,8 +15,8 @@ constexpr int64_t kLeastLength = 64, kMostParts = 128, kAligned = 4;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// Parts of equal lengths where so many or a few less divide k, so that no shorter one is left; aligned as k is. Else as
-/// short a one as can be, which costs a kernel of its own behind the others.
+/// Parts of equal lengths where so many or a few less divide k, so that no shorter one is left; aligned as k is. Else
+/// as short a one as can be, which costs a kernel of its own behind the others.
 int64_t length_for(int64_t parts, int64_t k) {
   const int64_t unit = k % kAligned == 0 ? kAligned : 1;
   for (int64_t fewer = parts; fewer > 1 && 4 * fewer >= 3 * parts; --fewer) {

@@ -14,9 +14,9 @@ struct PartsOfSums {
 };
 
 /// Whether an m×n product of k terms shall be one of parts, by the plans "split_k" and "at_once"
-/// (runtime/launch/plans.h). On a GPU the choice is by a model of its multiprocessors; `along_k`: both operands lie so in
-/// memory, in aligned quads. On the CPU it depends on the sizes alone, so that one call gives the same bits on any number
-/// of threads.
+/// (runtime/launch/plans.h). On a GPU the choice is by a model of its multiprocessors; `along_k`: both operands lie so
+/// in memory, in aligned quads. On the CPU it depends on the sizes alone, so that one call gives the same bits on any
+/// number of threads.
 PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device);
 
 }  // namespace ashlar::forms

@@ -249,7 +249,7 @@ bool run(const VendorCall& call) {
 /// product is little more than a launch: of 63 that were drawn at random and timed on an H200, this limit chose best.
 bool preferred(const VendorCall& call) {
   constexpr double kLittleMicroseconds = 5.5;
-  constexpr int64_t kTermsWorthAPass = 256;
+  constexpr int64_t kTermsWorthAPass = 256, kManyTerms = 1 << 24;
   if (api() == nullptr) return false;
   const DType dtype = call.outputs[0].dtype();
   if (dtype == DType::f16 || dtype == DType::bf16 || call.allow_tf32) return true;
@@ -258,7 +258,8 @@ bool preferred(const VendorCall& call) {
   if (ours < 0) {
     ours = modelled_microseconds(call.kernel, call.key, call.outputs[0].device(), call.inputs, call.outputs);
   }
-  return ours > kLittleMicroseconds;
+  if (ours >= 0) return ours > kLittleMicroseconds;
+  return call.outputs[0].numel() * call.inputs[0].size(2) >= kManyTerms;  // of a device that no model speaks of
 }
 
 }  // namespace

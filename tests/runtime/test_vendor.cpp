@@ -114,7 +114,7 @@ TEST_F(CudaVendor, PolicyDecides) {
   EXPECT_EQ(log.products, before);
   matmul(a, b, {.allow_tf32 = true});
   EXPECT_EQ(log.products, before + 1);
-  const Tensor wide = random({256, 256}).to(Device::cuda(0));
+  const Tensor wide = random({1024, 1024}).to(Device::cuda(0));
   matmul(wide, wide);
   EXPECT_EQ(log.products, before + 2);
 }

@@ -301,11 +301,15 @@ void reduction_gpu(const ReductionStages& s) {
   const ReductionStage stage(s.reduce.func());
   std::vector<Branch> branches;
   if (!s.has_parts) {
-    // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy.
+    // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy. States
+    // of several values need too many registers for it.
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
-    branches = {gpu_thread_rows(s, stage),
-                gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)),
-                gpu_short_rows(s, stage, 32, length <= 2048), gpu_thread_columns(s, stage)};
+    branches = {gpu_thread_rows(s, stage)};
+    if (!stage.has_merge()) {
+      branches.push_back(gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)));
+      branches.push_back(gpu_thread_columns(s, stage));
+    }
+    branches.push_back(gpu_short_rows(s, stage, 32, length <= 2048));
   }
   branches.push_back(gpu_long_rows(s, stage));
   branches.push_back(gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false}));

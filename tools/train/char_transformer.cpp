@@ -71,7 +71,7 @@ std::function<int()> add(CLI::App& command) {
       ->capture_default_str();
   command.footer(
       "The defaults suit a CPU. For a GPU, about 10 million parameters: --device cuda --layers 6 --heads 6 --width 384 "
-      "--context 256 --batch 64 --dropout 0.2 --steps 5000");
+      "--context 256 --batch 64 --dropout 0.2 --steps 1750");
   return [settings] { return train(*settings); };
 }
 

@@ -304,12 +304,13 @@ void reduction_gpu(const ReductionStages& s) {
     // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy. States
     // of several values need too many registers for it.
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
+    const bool is_one_value = !stage.has_merge();
     branches = {gpu_thread_rows(s, stage)};
-    if (!stage.has_merge()) {
+    if (is_one_value) {
       branches.push_back(gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)));
-      branches.push_back(gpu_thread_columns(s, stage));
     }
     branches.push_back(gpu_short_rows(s, stage, 32, length <= 2048));
+    if (is_one_value) branches.push_back(gpu_thread_columns(s, stage));
   }
   branches.push_back(gpu_long_rows(s, stage));
   branches.push_back(gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false}));

@@ -122,7 +122,7 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
 
 // At the sizes of the figures: a residual's compression and its correction, and the state's path. The weights that are
 // corrected, and the residual, are the training's own.
-TEST_P(LossEnsembles, TheChainIsOneGraphOfTenMegabytes) {
+TEST_P(LossEnsembles, TheChainIsOneGraph) {
   const NoGrad no_grad;
   Random random(7);
   const Tensor residual = Tensor::randn({1000, 512}, random, DType::f32, device_);

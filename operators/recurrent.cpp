@@ -107,8 +107,8 @@ struct Sequence {
     const Tensor columns = weight.transpose(1, 2);
     return (steps > 1 && !columns.is_contiguous()) || x.device().kind == DeviceKind::cpu ? spread(columns) : columns;
   }
-  /// weight_hh, for steps back.
-  Tensor spread_weight() const { return steps > 1 ? spread(weight) : weight; }
+  /// weight_hh, for steps back, whose kernels read whole rows.
+  Tensor spread_weight() const { return steps > 1 ? spread(weight) : weight.contiguous(); }
   std::vector<Scalar> step_of(int64_t t) const { return {Scalar(t), Scalar(int64_t{is_bounded})}; }
 
   /// The state before each step.

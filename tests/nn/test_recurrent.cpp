@@ -92,6 +92,22 @@ TEST_P(RecurrentSequences, AStepIsOneLaunchForwardAndOneBack) {
             device_.kind == DeviceKind::cpu ? 2 : 1);
 }
 
+TEST_P(RecurrentSequences, TakeAWeightThatLiesTransposed) {
+  for (const int64_t steps : {1, 3}) {
+    Given given(steps, 4, device_);
+    const Tensor dense = given.weight, turned = dense.transpose(0, 1).contiguous().transpose(0, 1), c = given.h;
+    const auto gradients = [&](const Tensor& weight) {
+      const Var w(weight, true), h(given.h, true);
+      const auto out = ad::lstm_sequence(Var(given.x), h, Var(c), w, Var(given.bias));
+      return grad({ad::sum(out.y)}, {w, h});
+    };
+    const auto want = gradients(dense), got = gradients(turned);
+    for (size_t i = 0; i < want.size(); i++) {
+      EXPECT_LT(largest_difference(got[i].value(), want[i].value()), 1e-4) << steps << " steps, gradient " << i;
+    }
+  }
+}
+
 TEST_P(RecurrentSequences, AreOneGraph) {
   const Given given(6, 3, device_);
   const Tensor lengths = Tensor::from<int64_t>({6, 2, 0, 5}, device_);

@@ -23,11 +23,6 @@ constexpr size_t kLeastJudged = 16;         // forecasts before anything is made
 constexpr double kNineOfTen = 1.645, kFarthest = 10;
 constexpr size_t kSampleNumbers = 7;  // of a sample beside its state and path
 
-double mean_of(std::span<const double> values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
 double variance_of(std::span<const double> values, double mean, double count) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);

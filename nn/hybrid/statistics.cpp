@@ -23,32 +23,30 @@ std::string_view name_of(Verdict verdict) { return kVerdicts.at(static_cast<size
 HybridStatistics HybridStatistics::of(const std::vector<PhaseRecord>& records) {
   HybridStatistics all;
   const std::array<PhaseTotal*, 4> totals{&all.warm_up, &all.full, &all.predict, &all.correct};
-  int64_t ahead = 0;  // steps of jumps that weren't taken back
+  int64_t ahead = 0;    // steps of jumps that weren't taken back
+  double ordinary = 0;  // seconds of computed steps alone
   for (size_t i = 0; i < records.size(); i++) {
     const PhaseRecord& record = records[i];
     PhaseTotal& total = *totals.at(static_cast<size_t>(record.phase));
     total.visits++;
     total.steps += record.steps;
     total.seconds += record.seconds;
-    if (record.phase == Phase::predict) {
+    if (record.phase != Phase::predict) {
+      ordinary += record.seconds - record.forecast_seconds;
+      // Of one that was rolled back all seconds count.
+      if (record.verdict != Verdict::rolled_back) all.seconds_spent += record.forecast_seconds;
+    } else {
       all.seconds_spent += record.seconds;
       const Verdict verdict = i + 1 < records.size() ? records[i + 1].verdict : Verdict::none;
       if (verdict != Verdict::rolled_back) ahead += record.steps;
     }
     all.held_back += record.held_back;
     all.forecast_seconds += record.forecast_seconds;
-    if (record.phase != Phase::predict && record.verdict != Verdict::rolled_back) {
-      all.seconds_spent += record.forecast_seconds;  // else all of the record's seconds count
-    }
     all.accepted += record.verdict == Verdict::accepted ? 1 : 0;
     all.rejected += record.verdict == Verdict::rejected ? 1 : 0;
     if (record.verdict != Verdict::rolled_back) continue;
     all.rolled_back++;
     all.seconds_spent += record.seconds;
-  }
-  double ordinary = all.warm_up.seconds + all.full.seconds + all.correct.seconds;
-  for (const PhaseRecord& record : records) {
-    if (record.phase != Phase::predict) ordinary -= record.forecast_seconds;
   }
   if (all.ordinary_steps() > 0) {
     all.seconds_saved = ordinary / static_cast<double>(all.ordinary_steps()) * static_cast<double>(ahead);

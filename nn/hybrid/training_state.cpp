@@ -7,6 +7,13 @@
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
+
+double mean_of(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
 namespace {
 
 constexpr double kTiny = 1e-30, kLargest = 8;
@@ -19,12 +26,6 @@ std::span<const double> last(std::span<const double> values, size_t count) {
 std::span<const double> previous(std::span<const double> values, size_t count) {
   if (values.size() <= count) return values.first(1);
   return last(values.first(values.size() - count), count);
-}
-
-double mean_of(std::span<const double> values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
 }
 
 /// What is asked of a window, found once.

@@ -34,6 +34,9 @@ struct TrainingMeasures {
   double progress = 0;  ///< part of the training that is over
 };
 
+/// Of one value at least.
+double mean_of(std::span<const double> values);
+
 /// A feature's name and what it is computed from.
 struct StateFeature {
   std::string_view name, formula;

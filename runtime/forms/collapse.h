@@ -25,8 +25,9 @@ Loops collapse(const Shape& sizes, std::vector<Shape> strides);
 /// Reorders the dimensions so that the first operand's strides fall from the outermost to the innermost.
 void sort_by_first(Loops& loops);
 
-/// Moves short loops outside, but for the innermost two, where there are more than `rank`: for_each_piece() makes a piece of
-/// each of their steps.
+/// Moves those loops outside, but for the innermost two, that cost least there, where there are more than `rank`:
+/// for_each_piece() makes a piece of each of their steps. Short ones do, and those whose steps leave the first operand,
+/// which is written, aligned.
 void sort_for_few_pieces(Loops& loops, int rank);
 
 /// Calls `run(piece, offsets)` for pieces of at most `rank` dimensions and kMaxElements elements that together make

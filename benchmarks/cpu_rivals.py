@@ -163,28 +163,33 @@ class OnnxRuntime:
         return nodes
 
     def calls(self, benchmark, sets, shape, dtype):
-        from onnx import TensorProto, helper
         nodes = self.nodes(benchmark, [x.shape for x in sets[0]])
-        if nodes is None:
-            return None
-        kind = TensorProto.INT64 if dtype == np.int64 else TensorProto.FLOAT
+        return self.calls_of_nodes(nodes, sets, shape, dtype) if nodes else None
+
+    def calls_of_nodes(self, nodes, sets, shape, dtype, constants=(), opset=20):
+        """Of nodes from x0, x1, … to y. Inputs at `constants` are the model's own, which it may rearrange beforehand."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        def kind(dtype):
+            return TensorProto.INT64 if dtype == np.int64 else TensorProto.FLOAT
+        given = [i for i in range(len(sets[0])) if i not in constants]
         graph = helper.make_graph(
-            nodes, "benchmark",
-            [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, x.shape) for i, x in enumerate(sets[0])],
-            [helper.make_tensor_value_info("y", kind, shape)])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+            nodes, "benchmark", [helper.make_tensor_value_info(f"x{i}", kind(sets[0][i].dtype), sets[0][i].shape) for i in given],
+            [helper.make_tensor_value_info("y", kind(dtype), shape)],
+            [numpy_helper.from_array(sets[0][i], f"x{i}") for i in constants])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
         options = self.ort.SessionOptions()
         options.intra_op_num_threads = self.threads
         session = self.ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
         def bound(inputs):
             binding = session.io_binding()
-            for i, x in enumerate(inputs):
-                binding.bind_cpu_input(f"x{i}", x)
+            for i in given:
+                binding.bind_cpu_input(f"x{i}", inputs[i])
             target = self.ort.OrtValue.ortvalue_from_numpy(np.empty(shape, dtype))
             binding.bind_ortvalue_output("y", target)
 
-            def run():
+            def run(_kept=inputs):
                 session.run_with_iobinding(binding)
                 return target
             return run
@@ -276,7 +281,9 @@ def debian_torch(options, threads, rival_class=None):
         torch.set_num_threads(threads)
         rival = (rival_class or TorchRival)("cpu", options)
     blas = re.search(r"/([\w-]*blas[\w-]*)/libblas", open("/proc/self/maps", encoding="utf-8").read())
-    rival.version = torch.__version__ + (f" ({blas.group(1)})" if blas else "")
+    onednn = re.search(r"MKL-DNN v([\d.]+)", torch.__config__.show())
+    libraries = ([blas.group(1)] if blas else []) + ([f"oneDNN {onednn.group(1)}"] if onednn else [])
+    rival.version = torch.__version__ + (f" ({', '.join(libraries)})" if libraries else "")
     return rival
 
 

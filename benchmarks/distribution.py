@@ -2,7 +2,7 @@
 
 A file has one JSON object a line: a head {"format", "target", "seed", "device", "versions", "threads", "load", "cache_bytes",
 "dates"}, then rows as results.py has them with "family", "index", "third", "size" (flops of products, else bytes). A file that
-was gone on with has a head for each time.
+was gone on with has a head for each time; files of a target may be put one behind the other, where they have different families.
 """
 import datetime
 import json
@@ -36,7 +36,15 @@ def parsed(path):
 
 def read(path):
     heads, rows = parsed(path)
-    return {**heads[-1], "dates": list(dict.fromkeys(head["date"] for head in heads)), "load": max(head["load"] for head in heads), "rows": rows}
+    return {**heads[-1], "dates": in_turn(head["date"] for head in heads), "load": max(head["load"] for head in heads),
+            "seed": " and ".join(in_turn(head["seed"] for head in heads)), "rows": rows,
+            "versions": {name: " and ".join(in_turn(head["versions"][name] for head in heads if name in head["versions"]))
+                         for name in in_turn(name for head in heads for name in head["versions"])}}
+
+
+def in_turn(values):
+    """Each once."""
+    return list(dict.fromkeys(values))
 
 
 class File:
@@ -127,7 +135,7 @@ def verdict(line, report):
         parts.append(f"not measured: {reach.DRAWS - len(rows)} of {reach.DRAWS}")
     elif len(ratios) + wrong < len(rows):
         parts.append(f"no rival: {len(rows) - len(ratios) - wrong} of {len(rows)}")
-    return "; ".join(parts) or "**reached**"
+    return "; ".join(parts) or ("" if line.geometric_mean is None else "**reached**")
 
 
 # ---- the report

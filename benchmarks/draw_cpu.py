@@ -1,8 +1,13 @@
-"""The CPU's rivals beside random draws (draws.py), and NumPy in double as judge of their numbers."""
+"""The CPU's rivals beside random draws (draws.py), and judges of their numbers in double: NumPy, of networks' operators PyTorch."""
+import functools
+
 import numpy as np
 
-from cpu_rivals import CpuRivals, OnnxRuntime
+import draw_networks
+import onnx_networks
+from cpu_rivals import DTYPE_NAMES, CpuRivals, OnnxRuntime, debian_torch
 from exact import BINARY, REDUCTIONS, ROWS, UNARY, gelu, is_float, log_softmax
+from onednn import OneDnn
 from timing import Contender
 
 TINY = 1e-3  # products below are subnormal in f16, whose errors aren't relative
@@ -101,6 +106,10 @@ class DrawOnnx(OnnxRuntime):
 
     def calls_of(self, draw, sets, value):
         """Calls of the sets' views, or None."""
+        if draw.family in draw_networks.FAMILIES:
+            model = onnx_networks.model(draw)
+            return model and self.calls_of_nodes(model.nodes, [list(model.arrays(x)) for x in sets], value.shape, np.float32,
+                                                 model.constants, onnx_networks.OPSET)
         if draw.kernel == "copy":
             sets = [[x[0].transpose(stored_order(draw.views[0]))] for x in sets]
         if not all(x.flags.c_contiguous for x in sets[0]):
@@ -119,8 +128,23 @@ class DrawCpu(CpuRivals):
             from draw_torch import DrawTorch
             return DrawTorch(device, options)
         super().__init__(against, threads, options, torch_rival, DrawOnnx)
+        self.onednn = OneDnn(threads) if "onednn" in against else None
+        if self.onednn:
+            self.versions["oneDNN"] = self.onednn.version
+        self.make_judge = functools.partial(debian_torch, options, threads, torch_rival)
+
+    @functools.cached_property
+    def judge(self):
+        return self.torch or self.make_judge()
+
+    def as_tensor(self, x):
+        """PyTorch's tensor on an array's memory."""
+        return self.judge.wrap({"shape": x.shape, "dtype": DTYPE_NAMES[x.dtype.name], "address": x.ctypes.data})
 
     def exact(self, draw, buffers):
+        if draw.family in draw_networks.FAMILIES:
+            found = self.judge.exact(draw, [self.as_tensor(buffer) for buffer in buffers])
+            return found if hasattr(found, "error") else [tuple(map(self.numbers, pair)) for pair in found]
         x = [v.astype(np.float64) if is_float(v) else v for v in views_of(draw, buffers)]
         if draw.kernel == "argmax":
             return Indices(x[0], draw.options["axes"])
@@ -128,9 +152,10 @@ class DrawCpu(CpuRivals):
         return [(np.asarray(value), np.asarray(magnitude))]
 
     def error(self, ours, exact):
-        if not isinstance(exact, Indices):
+        if not hasattr(exact, "error"):
             return super().error(ours, exact)
-        return exact.error(self.numbers(ours[0] if isinstance(ours, (list, tuple)) else ours))
+        found = self.numbers(ours[0] if isinstance(ours, (list, tuple)) else ours)
+        return exact.error(found if isinstance(exact, Indices) else self.as_tensor(found))
 
     def contenders(self, draw, sets, short):
         found, missing, calls = {}, {}, {}
@@ -141,9 +166,14 @@ class DrawCpu(CpuRivals):
                     calls.update({name + what: of_sets for what, of_sets in library.calls(draw, views).items()})
             else:
                 calls["OpenBLAS"] = [of_numpy(draw, x) for x in views]
-        if self.onnxruntime:
-            value = np.empty(draw.output_shape, np.float32)
-            calls["ONNX Runtime"] = self.onnxruntime.calls_of(draw, views, value)
+        for name, made in (("ONNX Runtime", self.onnxruntime and functools.partial(
+                self.onnxruntime.calls_of, draw, views, np.empty(draw.output_shape, np.float32))),
+                           ("oneDNN", self.onednn and functools.partial(self.onednn.calls, draw, views))):
+            if made:
+                try:
+                    calls[name] = made()
+                except Exception as error:  # each has its own kinds
+                    missing[name] = f"{type(error).__name__}: {str(error)[:160]}"
         for name, of_sets in calls.items():
             if of_sets:
                 found[name] = Contender(of_sets)

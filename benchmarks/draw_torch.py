@@ -6,8 +6,11 @@ import types
 import torch
 import torch.nn.functional as F
 
+import draw_networks
 from timing import Contender, chain_length
 from torch_compile import OverBudget, within
+from torch_networks import call_of, judged
+from torch_networks import program as network_program
 from torch_programs import BINARY, REDUCTIONS, UNARY
 from torch_rival import TorchRival
 
@@ -17,12 +20,16 @@ GRADIENTS = {"softmax_grad": "_softmax_backward_data", "log_softmax_grad": "_log
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
 WITHOUT_COMPILER = {"permutes": "a copy of a view is one kernel as it is", "launches": "compared with eager and its graphs",
                     "products": "compiled it is the library's call as before",
-                    "products_f32": "compiled it is the library's call as before"}
+                    "products_f32": "compiled it is the library's call as before",
+                    "convolutions": "compiled it is the library's call as before",
+                    "recurrent": "compiled it is the library's call as before"}
 
 
 def program(draw):
     """What PyTorch's users write for it, as a function of arguments()."""
     kernel, options = draw.kernel, draw.options
+    if draw.family in draw_networks.FAMILIES:
+        return network_program(draw)
     if kernel in UNARY or kernel in BINARY:
         return UNARY.get(kernel) or BINARY[kernel]
     if kernel == "argmax":
@@ -120,25 +127,31 @@ class DrawTorch(TorchRival):
                      "accumulated_recompile_limit"):
             if self.compiler and hasattr(torch, "_dynamo") and hasattr(torch._dynamo.config, name):
                 setattr(torch._dynamo.config, name, 4096)
+        if self.compiler and hasattr(torch, "compile"):
+            from torch._functorch import config
+            if hasattr(config, "donated_buffer"):
+                config.donated_buffer = False  # gradients are computed again and again from one tape
 
     # ---- numbers
     def exact(self, draw, buffers):
         wide = [x.double() if x.dtype.is_floating_point else x for x in arguments(draw, buffers)]
         if draw.kernel == "argmax":
             return Indices(wide[0], argmax_axis(draw))
+        if draw.family in draw_networks.FAMILIES:
+            return judged(draw, wide)
         value = program(draw)(*wide)
         return [(value, magnitudes(draw, wide, value))]
 
     def error(self, ours, exact):
         ours = ours if isinstance(ours, (list, tuple)) else [ours]
-        return exact.error(ours[0]) if isinstance(exact, Indices) else super().error(ours, exact)
+        return exact.error(ours[0]) if hasattr(exact, "error") else super().error(ours, exact)
 
     # ---- contenders
     def contenders(self, draw, sets, short):
         self.found, self.missing = {}, {}
         views = [arguments(draw, buffers) for buffers in sets]
         graphs = short and self.on_gpu
-        self.add_program("torch eager", program(draw), views, "torch graph" if graphs else None)
+        self.add_program("torch eager", draw, program(draw), views, "torch graph" if graphs else None)
         if not self.compiler:
             self.missing["torch compiled"] = "--no-compile"
         elif not hasattr(torch, "compile"):
@@ -151,10 +164,9 @@ class DrawTorch(TorchRival):
                 self.add_compiled_draw("torch compiled static", draw, views, graphs, dynamic=False)
         return self.found, self.missing
 
-    def add_program(self, name, function, views, graph_name):
-        calls = [functools.partial(function, *x) for x in views]
-        contender = Contender(calls, self.synchronize)
+    def add_program(self, name, draw, function, views, graph_name):
         try:
+            contender = Contender([call_of(draw, function, x) for x in views], self.synchronize)
             contender.result()
         except RuntimeError as error:
             self.missing[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:160]}"
@@ -162,25 +174,27 @@ class DrawTorch(TorchRival):
         self.found[name] = contender
         try:
             if graph_name:
-                self.found[graph_name] = self.chain(calls)
+                self.found[graph_name] = self.chain(draw, function, views)
         except RuntimeError as error:
             self.missing[graph_name] = f"can't be captured: {str(error).splitlines()[0][:160]}"
 
-    def chain(self, calls):
-        length = chain_length(len(calls))
+    def chain(self, draw, function, views):
+        """Made on the stream that is captured, which is where a tape's backward pass runs."""
+        length = chain_length(len(views))
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
+            calls = [call_of(draw, function, x) for x in views]
             for _ in range(3):
                 calls[0]()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):
             results = [calls[i % len(calls)]() for i in range(length)]
         return TorchChain(graph, results, self.synchronize)
 
     def add_compiled_draw(self, name, draw, views, graphs, dynamic):
-        key = (draw.kernel, repr(draw.options))
+        key = (draw.kernel, repr(draw.options), bool(draw.wanted))
         left = self.compile_left.setdefault(draw.family, self.compiler.seconds)
         used_up = f"compiling has used up the family's {self.compiler.seconds:g} s"
         if dynamic and key in self.compiled:
@@ -194,10 +208,10 @@ class DrawTorch(TorchRival):
         try:
             if left > 0:
                 with within(left):
-                    function(*views[0])
+                    call_of(draw, function, views[0])()
             else:  # another rank, element type or layout would be compiled again
                 with torch.compiler.set_stance("fail_on_recompile"):
-                    function(*views[0])
+                    call_of(draw, function, views[0])()
         except OverBudget:
             torch._dynamo.reset()
             self.compiled.clear()
@@ -211,7 +225,7 @@ class DrawTorch(TorchRival):
         self.compile_left[draw.family] -= time.perf_counter() - start if left > 0 else 0
         if dynamic:
             self.compiled[key] = function
-        self.add_program(name, function, views, name + " graph" if graphs else None)
+        self.add_program(name, draw, function, views, name + " graph" if graphs else None)
 
 
 def of_its_own(function):

@@ -26,7 +26,7 @@ from ashlar_library import CALLS, CHAINS, AshlarError, Library, Run
 from timing import OurContender, chain_length
 
 BROKEN = 70             # exit code of a process whose device doesn't answer any more
-TARGETS = {"cpu": "openblas,onnxruntime,pytorch", "cuda": "torch", "opencl": "numpy"}
+TARGETS = {"cpu": "openblas,onnxruntime,onednn,pytorch", "cuda": "torch", "opencl": "numpy"}
 
 
 MOST_SETS = 128
@@ -95,8 +95,8 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--device", default="cpu", help="cpu, cuda or opencl; several by commas, as cuda,opencl")
-    parser.add_argument("--against", help="torch, or a list of openblas, onnxruntime and pytorch (CPU), or numpy: nobody, only "
-                        "the numbers are checked")
+    parser.add_argument("--against", help="torch, or a list of openblas, onnxruntime, onednn and pytorch (CPU), or numpy: "
+                        "nobody, only the numbers are checked")
     parser.add_argument("--results", required=True, help="folder of <target>.jsonl")
     parser.add_argument("--seed", help="default: a fresh one")
     parser.add_argument("--families", help=f"some of {', '.join(draws.FAMILIES)}; default: those that reach.py speaks of")
@@ -208,16 +208,21 @@ def note(options, family, index):
 
 
 # ---- the process that watches it
+def forget(options):
+    if os.path.exists(current_path(options)):
+        os.remove(current_path(options))
+
+
 def watch(options):
     """Starts workers until all draws have a row or the time is over. (worker's exit code, draws that broke a worker)"""
     failures = 0
     while True:
-        if os.path.exists(current_path(options)):
-            os.remove(current_path(options))
+        forget(options)
         worker = subprocess.Popen([sys.executable, os.path.abspath(__file__), *sys.argv[1:], "--worker", "--resume",
                                    "--seed", options.seed, "--limit", str(options.until)])
         hangs = wait(worker, options)
         if worker.returncode in (0, 3):
+            forget(options)
             return worker.returncode, failures
         if worker.returncode == BROKEN:
             continue

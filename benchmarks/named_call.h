@@ -10,7 +10,10 @@
 namespace ashlar::bench {
 
 /// {"operator": "add", "inputs": [{"dtype", "elements", "shape", "strides", "offset"}, …], "options": {name: value}}.
-/// Each input is a view of a buffer of so many elements; "copy", which is no operator, makes its view dense.
+/// Each input is a view of a buffer of so many elements. With "wanted", a list of inputs' numbers, the call is
+/// dL/d(input) of these alone and the last input dL/d(first output); the forward pass runs at the first call. What
+/// isn't an operator: "copy" makes its view dense; "gru", "lstm" (x, first states, weight_ih, weight_hh, bias_ih,
+/// bias_hh) and "interpolate" are layers.
 ///
 /// The buffers of the call's inputs, uninitialised.
 std::vector<Tensor> buffers_of(const nlohmann::json& call, Device device);

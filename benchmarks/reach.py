@@ -1,5 +1,5 @@
 """What is to be reached over random draws (draws.py): the table of goals, by target. A line speaks of at least DRAWS draws of a
-family; of each, the quickest time of `against` over the quickest of `ours`."""
+family; of each, the quickest time of `against` over the quickest of `ours`. One that asks for nothing shows what was measured."""
 from dataclasses import dataclass
 
 DRAWS = 100
@@ -11,13 +11,16 @@ class Line:
     work: str
     family: str
     against: tuple          # contenders whose names are these or begin with these and a space; () is every rival
-    geometric_mean: float
+    geometric_mean: float = None
     tenth_percentile: float = None  # None: not asked for
     worst: float = None
     ours: tuple = ("ashlar", "ashlar graph")
     rivals: str = "the quickest rival"
 
 
+NETWORKS = {"norms": "layer_norm, rms_norm, group_norm", "batch_norm": "batch_norm in training", "activations": "activations",
+            "losses": "losses", "convolutions": "conv2d and its gradients", "windows": "depthwise conv2d, pooling, interpolation",
+            "attention": "attention", "recurrent": "GRU, LSTM", "indexing": "gather, scatter_add, embedding, dropout"}
 OWN = ("ashlar own", "ashlar own graph")
 ALL = (
     Line("cuda", "elementwise, broadcast", "elementwise", (), 1.1, 0.95, 0.8),
@@ -38,6 +41,13 @@ ALL = (
         ("elementwise, broadcast", "elementwise"), ("reductions, argmax", "reductions"),
         ("softmax and its kin, cross-entropy", "rows"), ("permutes, copies of views", "permutes"),
         ("products + bias + activation", "layers"), ("short calls", "launches"))),
+    *(Line("cuda", NETWORKS[family], family, (), mean, tenth) for family, mean, tenth in (
+        ("norms", 1.1, 0.95), ("batch_norm", 1.0, 0.85), ("activations", 1.0, 0.8), ("losses", 1.0, 0.8),
+        ("convolutions", 0.85, 0.6), ("windows", 1.0, 0.8), ("attention", 1.0, 0.8), ("recurrent", 1.0, 0.8),
+        ("indexing", 1.0, 0.8))),
+    *(Line("cpu", NETWORKS[family], family, (), mean) for family, mean in (
+        ("norms", 1.0), ("batch_norm", 1.0), ("activations", 1.0), ("losses", 1.0), ("convolutions", 0.9), ("windows", None),
+        ("attention", 1.0), ("recurrent", 1.0), ("indexing", None))),
     *(Line("opencl", work, family, ("cuda",), least, rivals="our CUDA kernels") for work, family, least in (
         ("elementwise, broadcast", "elementwise", 0.85), ("reductions, argmax", "reductions", 0.85),
         ("softmax and its kin, cross-entropy", "rows", 0.85), ("permutes, copies of views", "permutes", 0.85),

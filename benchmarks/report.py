@@ -13,6 +13,7 @@ import os
 import sys
 
 import distribution
+import draws
 import figures
 import notes
 import plots
@@ -110,7 +111,7 @@ def draw_panels(report):
     for line in reach.ALL:
         points = [(row["size"], value) for value, row in distribution.ratios_of(line, report)]
         if line.target == report["target"] and points:
-            yield line.work, "flops" if line.family in ("products", "products_f32", "layers") else "bytes", points
+            yield line.work, "flops" if line.family in draws.OF_FLOPS else "bytes", points
 
 
 def draws_section(folder, pictures, out):
@@ -140,7 +141,8 @@ DRAWS = """## Random sizes
 [measure-random-sizes.md](how-to/measure-random-sizes.md) says how to read and repeat it. Below are the geometric mean, tenth
 percentile and worst of the quickest rival's time over ours (above 1 Ashlar is faster), and what is asked of them
 ([reach.py](../benchmarks/reach.py)). A family is **reached** only by 100 draws or more, all with right numbers and with both
-times."""
+times. On the CPU PyTorch computes convolutions by the oneDNN that it was built with; the other oneDNN of the list is a rival of its
+own in products, layers, softmax, norms, activations, GRU and LSTM."""
 
 METHOD = """## Chosen sizes
 

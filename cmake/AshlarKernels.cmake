@@ -22,8 +22,8 @@ set(ASHLAR_CUDA_CAPABILITY 80 CACHE STRING "Oldest CUDA compute capability that 
 set(ASHLAR_CUDA_ARCHITECTURES 80 90 CACHE STRING
   "CUDA compute capabilities, times ten, that kernels are assembled for; GPUs of other ones compile PTX at first use")
 set(ASHLAR_KERNEL_CACHE ${CMAKE_SOURCE_DIR}/.cache/kernels CACHE PATH "Compiled kernels, by content; empty for none")
-set(ASHLAR_GENERATORS_FROM "" CACHE PATH
-  "Another build folder of this checkout: generators that are there are run, not built again (used by the sanitizers)")
+set(ASHLAR_KERNELS_FROM "" CACHE PATH
+  "Another build folder of this checkout: kernels compiled there are taken, not compiled again (used by the sanitizers)")
 set(_ashlar_kernels_dir ${CMAKE_CURRENT_LIST_DIR})
 include(${CMAKE_CURRENT_LIST_DIR}/AshlarTargets.cmake)
 
@@ -88,6 +88,15 @@ function(ashlar_add_kernels name)
   endif()
 
   set(root ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  set(is_made_elsewhere OFF)
+  if(ASHLAR_KERNELS_FROM)
+    cmake_path(RELATIVE_PATH root BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE elsewhere)
+    cmake_path(ABSOLUTE_PATH elsewhere BASE_DIRECTORY ${ASHLAR_KERNELS_FROM})
+    if(EXISTS ${elsewhere}/names.txt)
+      set(is_made_elsewhere ON)
+      set(root ${elsewhere})
+    endif()
+  endif()
   set(operator_sources "")
   set(gradient_sources "")
   set(absent_objects "")
@@ -96,49 +105,33 @@ function(ashlar_add_kernels name)
   foreach(source IN LISTS arg_SOURCES)
     cmake_path(GET source STEM stem)
     set(generator ${name}_${stem}_generator)
-    if(EXISTS ${ASHLAR_GENERATORS_FROM}/generators/${generator})
-      add_executable(${generator} IMPORTED)
-      set_target_properties(${generator} PROPERTIES IMPORTED_LOCATION ${ASHLAR_GENERATORS_FROM}/generators/${generator})
-    else()
-      add_executable(${generator} ${source})
-      target_link_libraries(${generator} PRIVATE ${prefix}dsl)
-      set_target_properties(${generator} PROPERTIES ASHLAR_BUILD_TOOL ON
-        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
-      if(prefix STREQUAL "ashlar_")
-        target_precompile_headers(${generator} REUSE_FROM ashlar_dsl)
-      endif()
-    endif()
-
-    list(APPEND generators ${generator})
-    list(APPEND tuned_files "{\"stem\": \"${stem}\", \"generator\": \"$<TARGET_FILE:${generator}>\"}")
-    foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
-      set(emitted ${root}/include/ashlar/${folder})
-      add_custom_command(
-        OUTPUT ${emitted}/${stem}.h ${emitted}/${stem}.cpp
-        # A header that says the same keeps its date: an edited algorithm recompiles its kernel, not all that call it.
-        COMMAND ${generator} ${kind} ${stem} ${root}/emitted/${folder}
-        COMMAND ${CMAKE_COMMAND} -E make_directory ${emitted}
-        COMMAND ${CMAKE_COMMAND} -E copy_if_different ${root}/emitted/${folder}/${stem}.h
-          ${root}/emitted/${folder}/${stem}.cpp ${emitted}
-        DEPENDS ${generator}
-        COMMENT "Writing the ${kind} of ${stem}" VERBATIM)
-    endforeach()
     list(APPEND operator_sources ${root}/include/ashlar/ops/${stem}.cpp)
     list(APPEND gradient_sources ${root}/include/ashlar/ad/${stem}.cpp)
-
     foreach(target IN LISTS arg_TARGETS)
       foreach(code_target IN LISTS _ashlar_code_targets_${target})
-        _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target} ${arg_TUNED})
         list(APPEND objects_${target} ${root}/${stem}_${code_target}/${stem}_${code_target}.o)
         foreach(dtype IN LISTS ASHLAR_OPTIONAL_DTYPES)
           list(APPEND objects_${target}_${dtype} ${root}/${stem}_${code_target}/${stem}_${code_target}_${dtype}.o)
         endforeach()
       endforeach()
     endforeach()
-    _ashlar_absent_command(${generator} ${root}/${stem}_absent)
     foreach(code_target IN LISTS _ashlar_code_targets)
       foreach(part IN LISTS _ashlar_absent_parts)
         list(APPEND absent_objects ${root}/${stem}_absent/${code_target}${part}.o)
+      endforeach()
+    endforeach()
+    if(is_made_elsewhere)
+      continue()
+    endif()
+
+    _ashlar_generator(${generator} ${source} ${prefix}dsl)
+    list(APPEND generators ${generator})
+    list(APPEND tuned_files "{\"stem\": \"${stem}\", \"generator\": \"$<TARGET_FILE:${generator}>\"}")
+    _ashlar_emit_commands(${generator} ${stem} ${root})
+    _ashlar_absent_command(${generator} ${root}/${stem}_absent)
+    foreach(target IN LISTS arg_TARGETS)
+      foreach(code_target IN LISTS _ashlar_code_targets_${target})
+        _ashlar_compile_command(${generator} ${code_target} ${root}/${stem}_${code_target} ${arg_TUNED})
       endforeach()
     endforeach()
   endforeach()
@@ -157,7 +150,9 @@ function(ashlar_add_kernels name)
     endforeach()
   endforeach()
 
-  _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
+  if(NOT is_made_elsewhere)
+    _ashlar_names_command(${name} ${root}/names.txt "${generators}" "${arg_SOURCES}")
+  endif()
   add_library(${name} STATIC ${operator_sources} ${arg_OPERATORS} ${root}/names.txt)
   # Beside the emitted headers, those of forms that a project has itself.
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${root}/include>
@@ -177,6 +172,9 @@ function(ashlar_add_kernels name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   set_property(TARGET ${name} PROPERTY ASHLAR_KERNEL_FOLDER ${root})
 
+  if(is_made_elsewhere)
+    return()
+  endif()
   # For ashlar-tune: where everything is. Without tests there may be no conformance program.
   set(conformance "")
   if(arg_CONFORMANCE)
@@ -193,8 +191,34 @@ function(ashlar_add_kernels name)
 ")
 endfunction()
 
+function(_ashlar_generator generator source dsl)
+  add_executable(${generator} ${source})
+  target_link_libraries(${generator} PRIVATE ${dsl})
+  set_target_properties(${generator} PROPERTIES ASHLAR_BUILD_TOOL ON
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/generators)
+  if(dsl STREQUAL "ashlar_dsl")
+    target_precompile_headers(${generator} REUSE_FROM ashlar_dsl)
+  endif()
+endfunction()
+
 set(_ashlar_emitted_kinds operators gradients)
 set(_ashlar_emitted_folders ops ad)
+
+# Typed functions and their gradients.
+function(_ashlar_emit_commands generator stem root)
+  foreach(kind folder IN ZIP_LISTS _ashlar_emitted_kinds _ashlar_emitted_folders)
+    set(emitted ${root}/include/ashlar/${folder})
+    add_custom_command(
+      OUTPUT ${emitted}/${stem}.h ${emitted}/${stem}.cpp
+      # A header that says the same keeps its date: an edited algorithm recompiles its kernel, not all that call it.
+      COMMAND ${generator} ${kind} ${stem} ${root}/emitted/${folder}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${emitted}
+      COMMAND ${CMAKE_COMMAND} -E copy_if_different ${root}/emitted/${folder}/${stem}.h
+        ${root}/emitted/${folder}/${stem}.cpp ${emitted}
+      DEPENDS ${generator}
+      COMMENT "Writing the ${kind} of ${stem}" VERBATIM)
+  endforeach()
+endfunction()
 
 # One relocatable object of all instances for one code target, and one for each dtype that programs may leave out. Sections stay apart, so that the linker drops what a
 # program doesn't reach.

@@ -170,7 +170,7 @@ class Defined : public Halide::GeneratorOutput<Halide::Buffer<typename Element<T
           dimension.set_bounds(0, sizes[i].expr());
       }
       // Outputs are bound at their own address: aligned on a GPU, anywhere on the CPU.
-      if (Descriptor::target.has_gpu_feature()) this->set_host_alignment(16);
+      if (on_gpu()) this->set_host_alignment(16);
     });
   }
 
@@ -265,7 +265,7 @@ class OutTuple : public Halide::GeneratorOutput<Halide::Func> {
           dimension.set_bounds(0, sizes[i].expr());
       }
       for (Halide::OutputImageParam buffer : func.output_buffers()) {
-        if (Descriptor::target.has_gpu_feature()) buffer.set_host_alignment(16);
+        if (on_gpu()) buffer.set_host_alignment(16);
       }
     });
   }

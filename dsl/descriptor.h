@@ -100,8 +100,8 @@ struct SpaceRule {
 };
 
 /// The gradient of one input as a C++ expression over the kernel's arguments, its outputs and their gradients, called
-/// d<output>; for kAllInputs, an expression that gives the list of all of them (`needs(i)` tells which are wanted), or a
-/// call of a kernel whose outputs they are. kZeroGradient: the derivative is 0 wherever there is one.
+/// d<output>; for kAllInputs, an expression that gives the list of all of them (`needs(i)` tells which are wanted), or
+/// a call of a kernel whose outputs they are. kZeroGradient: the derivative is 0 wherever there is one.
 inline constexpr const char* kAllInputs = "*";
 inline constexpr const char* kZeroGradient = "0";
 struct GradientRule {
@@ -140,6 +140,7 @@ struct Descriptor {
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
   std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
+  bool on_cpu_alone = false;                       ///< GPUs have no instances of it
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined
@@ -172,5 +173,8 @@ struct Descriptor {
   /// The target it is being built for.
   static inline thread_local Halide::Target target;
 };
+
+/// Whether the kernel under construction is being built for a GPU.
+inline bool on_gpu() { return Descriptor::target.has_gpu_feature(); }
 
 }  // namespace ashlar::dsl

@@ -42,6 +42,13 @@ concept HasSchedule = requires(K& kernel, Target target) {
   kernel.schedule(target);
 };
 
+/// A kernel with `static constexpr bool on_cpu_alone = true;` has no instances on GPUs: what operators written by hand
+/// call where the CPU wants other passes than a GPU.
+template <class K>
+concept OnCpuAlone = requires {
+  requires K::on_cpu_alone;
+};
+
 /// CRTP base of a kernel class: `Derived` has algorithm() and schedule(target) for Cpu, OpenCL and Cuda.
 template <class Derived>
 class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
@@ -117,6 +124,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   Kernel() {
     Descriptor::current = &descriptor_;
     descriptor_.kernel = NamedKernel::current();
+    descriptor_.on_cpu_alone = OnCpuAlone<Derived>;
   }
 
   // A derived schedule(auto) hides Halide's schedule(), which then finds none and compiles the kernel unscheduled
@@ -124,9 +132,10 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   Halide::Pipeline build_pipeline() override {
     static_assert(HasAlgorithm<Derived>, "a kernel class needs `void algorithm()`: the mathematics, without a device");
     static_assert(HasSchedule<Derived, Cpu>, "a kernel class needs schedule(Cpu), or `void schedule(auto target)`");
-    static_assert(HasSchedule<Derived, OpenCL>,
+    static_assert(OnCpuAlone<Derived> || HasSchedule<Derived, OpenCL>,
                   "a kernel class needs schedule(OpenCL), or `void schedule(auto target)`");
-    static_assert(HasSchedule<Derived, Cuda>, "a kernel class needs schedule(Cuda), or `void schedule(auto target)`");
+    static_assert(OnCpuAlone<Derived> || HasSchedule<Derived, Cuda>,
+                  "a kernel class needs schedule(Cuda), or `void schedule(auto target)`");
     const NamedKernel named(descriptor_.kernel);
     try {
       return define_and_schedule(*static_cast<Derived*>(this));
@@ -152,12 +161,15 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_maxima(pipeline.outputs(), descriptor_.maxima_of_numbers);
     check_indices(pipeline.outputs());
     check_tuple_updates(pipeline.outputs());
-    if (target.has_feature(Halide::Target::CUDA))
-      kernel.schedule(Cuda{});
-    else if (target.has_feature(Halide::Target::OpenCL))
-      kernel.schedule(OpenCL{});
-    else
+    if constexpr (OnCpuAlone<Derived>) {
       kernel.schedule(Cpu{});
+    } else if (target.has_feature(Halide::Target::CUDA)) {
+      kernel.schedule(Cuda{});
+    } else if (target.has_feature(Halide::Target::OpenCL)) {
+      kernel.schedule(OpenCL{});
+    } else {
+      kernel.schedule(Cpu{});
+    }
     this->post_schedule();
     check_scheduled(pipeline.outputs(), target);
     check_reductions_placed(pipeline.outputs());

@@ -23,7 +23,7 @@ namespace detail {
 // The remainder in [0, n) of any `at`. On GPUs by a product with 1/n in f32, a third of an integer division's
 // instructions: right for |at| < 2^22 n, and inside [0, n) for all.
 inline Expr wrapped(const Expr& at, const Expr& n) {
-  if (!Descriptor::target.has_gpu_feature()) return Halide::clamp(at % n, 0, n - 1);
+  if (!on_gpu()) return Halide::clamp(at % n, 0, n - 1);
   const Expr times = Halide::cast<int32_t>(Halide::floor(Halide::cast<float>(at) * (1.0f / Halide::cast<float>(n))));
   const Expr rest = at - times * n;
   return Halide::clamp(Halide::select(rest < 0, rest + n, rest >= n, rest - n, rest), 0, n - 1);
@@ -32,7 +32,7 @@ inline Expr wrapped(const Expr& at, const Expr& n) {
 // Where in [0, size) an index reads.
 inline Expr place_inside(const Expr& at, const Expr& size, Border border) {
   // On the CPU loops are split into edges and an interior, which has nothing of all this.
-  const bool is_gpu = Descriptor::target.has_gpu_feature();
+  const bool is_gpu = on_gpu();
   const Expr clamped = Halide::clamp(is_gpu ? at : Halide::likely(at), 0, size - 1);
   if (border == Border::constant || border == Border::clamp) return clamped;
   const Expr n = Halide::max(size, 1);
@@ -69,7 +69,7 @@ class Bordered {
     }
     const Value value = read_(inside);
     if (border_ != Border::constant) return value;
-    const bool is_gpu = Descriptor::target.has_gpu_feature();
+    const bool is_gpu = on_gpu();
     return Halide::select(is_outside, outside_.as(value.type()), is_gpu ? value.expr() : Halide::likely(value.expr()));
   }
 

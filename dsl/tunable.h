@@ -35,8 +35,8 @@ class Tunable : public Halide::GeneratorParam<T> {
 };
 
 /// A rule of the kernel under construction by which the tuner prunes its space before it compiles: registers, local
-/// memory, occupancy as far as the tunables tell. For constructors, a kernel's or a family's tunables'. `holds` is asked
-/// with the tunables set; it may read Descriptor::target.
+/// memory, occupancy as far as the tunables tell. For constructors, a kernel's or a family's tunables'. `holds` is
+/// asked with the tunables set; it may read Descriptor::target.
 inline void space_rule(std::string text, std::function<bool()> holds) {
   Descriptor::current->space_rules.push_back({std::move(text), std::move(holds)});
 }

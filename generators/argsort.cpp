@@ -12,7 +12,7 @@
 namespace ashlar::dsl {
 namespace {
 
-RadixPass pass() { return radix_pass(Descriptor::target.has_gpu_feature()); }
+RadixPass pass() { return radix_pass(on_gpu()); }
 
 Expr inside(const Expr& index, const Expr& extent) { return Halide::unsafe_promise_clamped(index, 0, extent - 1); }
 
@@ -108,7 +108,7 @@ class RadixCount : public Kernel<RadixCount<T>> {
     k.where(b * pass().block + k < keys.extent(1));
     // A task, or a thread, writes the counts of its own block: one writer, though the place is computed.
     const Expr digit = digit_of(keys, shift, r, b, k);
-    if (Descriptor::target.has_gpu_feature()) {
+    if (on_gpu()) {
       own(d, b, r) = Expr(0);
       own(d, b, r) += Halide::cast<int32_t>(digit == d);
     } else {
@@ -169,7 +169,7 @@ class RadixMove : public Kernel<RadixMove<T>> {
       return Halide::select(before >= 0, end.expr(), 0);
     };
     const Expr of = task % blocks, row = inside(task / blocks, keys.extent(0));
-    if (Descriptor::target.has_gpu_feature()) {
+    if (on_gpu()) {
       digit(s, task) = digit_of(keys, shift, row, of, s);
       const Expr own = digit(s, task);
       Expr rank = 0;

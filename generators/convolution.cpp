@@ -11,7 +11,6 @@ namespace ashlar::dsl {
 namespace {
 
 Expr scalar_of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
-bool is_cpu() { return !Descriptor::target.has_gpu_feature(); }
 
 }  // namespace
 
@@ -32,13 +31,13 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
     const Expr down = scalar_of(stride_h), right = scalar_of(stride_w);
     const Expr h = r * down + f / right - scalar_of(top), w = c * right + f % right - scalar_of(left);
     const auto clamped = [](const Expr& at, const Expr& size) {
-      return Halide::clamp(is_cpu() ? Halide::likely(at) : at, 0, size - 1);
+      return Halide::clamp(!on_gpu() ? Halide::likely(at) : at, 0, size - 1);
     };
     const Expr rows = x.extent(2), columns = x.extent(3);
     const Expr read = x(Value(a), Value(b), Value(clamped(h, rows)), Value(clamped(w, columns))).expr();
     frame(f, a, b, r, c) =
         Value(Halide::select(h < 0 || h >= rows || w < 0 || w >= columns, Halide::Internal::make_zero(read.type()),
-                             is_cpu() ? Halide::likely(read) : read));
+                             !on_gpu() ? Halide::likely(read) : read));
   }
   void schedule(Cpu) {
     Var row("row"), task("task");
@@ -124,7 +123,7 @@ class Convolution : public Kernel<Convolution<T>> {
     const Expr rows = weight.extent(1), groups = weight.extent(0);
     const auto y_extent = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
     Expr sum;
-    if (is_cpu()) {
+    if (!on_gpu()) {
       plans.declare({{.name = "one_row", .applies = rows <= kFewRows}, {.name = "rows"}});
       define_strips();
       sum = strip(p * scalar_of(row_step) + q, o, b);
@@ -186,8 +185,11 @@ class Convolution : public Kernel<Convolution<T>> {
   static constexpr int kTile = 64, kLeastTiles = 24, kFewRows = 2;
 
   bool is_one_row() const { return plans.chosen() == "one_row"; }
-  int micro_rows() const { return is_one_row() ? 1 : kMicroRows; }
-  int micro_vectors() const { return is_one_row() ? 4 : 3; }
+  // As many sums as there are vector registers for: 16, or with AVX-512 32.
+  int micro_rows() const { return is_one_row() ? 1 : Descriptor::target.has_feature(Halide::Target::AVX512) ? 8 : 4; }
+  int micro_vectors() const {
+    return is_one_row() ? 4 : Descriptor::target.has_feature(Halide::Target::AVX512) ? 2 : 3;
+  }
 
   Expr bias_of(const Expr& batch, const Expr& row) const {
     const Expr rows = weight.extent(1);
@@ -260,7 +262,6 @@ class Convolution : public Kernel<Convolution<T>> {
     }
   }
 
-  static constexpr int kMicroRows = 4;
   ContractionPlan plan;
   Halide::Func strip{"strip"}, sums{"sums"};
   Halide::RDom taps;
@@ -284,7 +285,7 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
   }
 
   void algorithm() {
-    if (is_cpu()) return define_dots();
+    if (!on_gpu()) return define_dots();
     const Expr groups = dy.extent(0), all = dy.extent(2);
     const Expr length = (all + scalar_of(shares) - 1) / Halide::max(scalar_of(shares), 1);
     const auto dy_at = [this, groups, all, length](const Expr& batch, const Expr& row, const Expr& k) {
@@ -383,8 +384,8 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
     sums(l, t, o, s) += product(first + whole.x * lanes() + l);
     // What is left of the last share, no vector.
     const Expr rest = first + vectors * lanes() + l;
-    sums(l, t, o, s) += Halide::select(rest < Halide::min(first + length(), all),
-                                       product(Halide::clamp(rest, 0, all - 1)), 0.0f);
+    sums(l, t, o, s) +=
+        Halide::select(rest < Halide::min(first + length(), all), product(Halide::clamp(rest, 0, all - 1)), 0.0f);
     lane = Halide::RDom(0, lanes(), "lane");
     total(t, o, s) = 0.0f;
     total(t, o, s) += sums(lane.x, t, o, s);
@@ -483,10 +484,12 @@ class FoldPlanes : public Kernel<FoldPlanes<T>> {
 };
 
 const std::vector<DType> kConvolved{DType::f32, DType::f16, DType::bf16};
-const std::vector<std::string> kForward{"convolution_frame", "convolution_offsets", "convolution"};
-const std::vector<std::string> kInput{"convolution_frame", "convolution_offsets", "convolution", "matmul",
-                                      "fold_planes"};
-const std::vector<std::string> kWeight{"convolution_frame", "convolution_offsets", "convolution_weight", "sum"};
+const std::vector<std::string> kForward{"convolution_frame", "convolution_offsets", "convolution",
+                                        "pointwise_convolution"};
+const std::vector<std::string> kInput{
+    "convolution_frame", "convolution_offsets", "convolution", "pointwise_convolution", "matmul", "fold_planes"};
+const std::vector<std::string> kWeight{"convolution_frame", "convolution_offsets", "convolution_weight", "sum",
+                                       "matmul"};
 using Kind = FormOption::Kind;
 
 std::vector<OperatorOption> window_options(std::vector<OperatorOption> more = {}) {

@@ -2,9 +2,12 @@
 // shared memory; operators/linear_algebra.cpp puts larger ones together of these and of products.
 //
 // What goes along the columns one by one is a loop around the threads of a work-group, who read what others of them
-// have written in the turn before: one Func with an update, whose turns have two phases, written out one after the
+// have written in the turn before: one Func with an update of two phases, or of two turns, written out one after the
 // other, so that Halide puts a barrier behind each.
 #include "generators/linear_algebra.h"
+
+#include <array>
+
 #include "schedules/generic.h"
 #include "schedules/lowering/index_arithmetic.h"
 
@@ -13,11 +16,29 @@ namespace {
 
 Expr inside(const Expr& index, const Expr& extent) { return Halide::unsafe_promise_clamped(index, 0, extent - 1); }
 
+// The threads of a work-group stand in rows and columns of `index`: its columns side by side.
+Halide::Func in_rows_and_columns(Halide::Func func, std::array<Var, 2> index, std::array<int, 2> threads) {
+  const std::array steps{Var("column_step"), Var("row_step")}, within{Var("column"), Var("row")};
+  for (size_t i = 0; i < 2; i++) {
+    func.split(index[i], steps[i], within[i], threads[i], Halide::TailStrategy::GuardWithIf);
+  }
+  return func.reorder(within[0], within[1], steps[0], steps[1]).gpu_threads(within[0], within[1]);
+}
+
+// A power of two whose product with x, of f64 and not negative, is from 1 to 2.
+Value power_over(const Value& x) {
+  const auto bits = [](uint64_t word) { return Expr(word); };
+  const Expr exponent = Halide::reinterpret<uint64_t>(x.expr()) & bits(0x7ff0000000000000);
+  return Value(Halide::reinterpret<double>(bits(0x7fe0000000000000) - exponent));
+}
+
 }  // namespace
 
 // x = l lᵀ, of x's lower triangle, without square roots until the end: with d[k] = s[k,k] after k turns,
-//   s[i,j] -= (s[i,k] / d[k]) s[j,k]  for i ≥ j > k,  l[i,j] = s[i,j] / √d[j]
-// A pivot d[k] of at most `least` whole[k], which is x[k,k] or more, leaves no column: it is filled with `otherwise`.
+//   s[i,j] -= (s[j,k] / d[k]) s[i,k]  for i ≥ j > k,  l[i,j] = s[i,j] / √d[j]
+// and the same of the rows of a unit matrix gives √d l⁻¹, which lies transposed above the diagonal: s[c,i] is that of
+// row i and column c, and the formula the same. A pivot d[k] of at most `least` whole[k], which is x[k,k] or more,
+// leaves no column of l and no row of l⁻¹: they are filled with `otherwise`.
 template <ElementType T>
 class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
  public:
@@ -25,30 +46,39 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
   In<T, 3> x{"x", {matrices, columns, columns}, strided};
   In<T, 2> whole{"whole", {matrices, columns}, strided};
   Scalar<float> least{"least"}, otherwise{"otherwise"};
-  Out<T, 3> l{"l", {matrices, columns, columns}};
+  OutTuple<3, T, T> factors{"factors", {{{"l"}, {"inverse"}}}, {matrices, columns, columns}};
 
   CholeskyBlock() {
-    this->formula("l lᵀ = x, columns of pivots of at most least whole[k] filled with otherwise").internal();
+    this->formula("l lᵀ = x, inverse = l⁻¹; columns and rows of pivots of at most least whole[k] filled with otherwise")
+        .internal();
     this->widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
     const Expr n = columns.extent();
     // Row 0 holds s[:,k] / d[k], the matrix lies below.
-    s(j, i, b) = x(b, Halide::max(i - 1, 0), j).expr();
-    turn = Halide::RDom(0, n, 0, n + 1, 0, 2, 0, n, "turn");
+    s(j, i, b) = x(b, Halide::clamp(i - 1, 0, n - 1), Halide::clamp(j, 0, n - 1)).expr();
+    turn = Halide::RDom(0, kMost, 0, n + 1, 0, 2, 0, n, "turn");
     const Expr column = turn.x, row = turn.y, k = turn.w, is_scaling = turn.z == 0;
-    turn.where(column > k && Halide::select(is_scaling, row == 0, row > column));
+    turn.where(column > k && column < n &&
+               Halide::select(is_scaling, row == 0, row > column || (row > 0 && row <= k + 1)));
     const Expr scaled = kept(k, s(k, column + 1, b) / s(k, k + 1, b));
-    const Expr left = s(column, row, b) - s(Halide::max(row - 1, 0), 0, b) * s(k, column + 1, b);
+    const Expr is_unit = row == k + 1, none = Halide::Internal::make_zero(scaled.type()), one = none + 1;
+    const Expr left =
+        Halide::select(is_unit, none, s(column, row, b)) - s(column, 0, b) * Halide::select(is_unit, one, s(k, row, b));
     s(column, row, b) = Halide::select(is_scaling, scaled, left);
-    const Value factor = Value(kept(j, s(j, i + 1, b) / Halide::sqrt(s(j, j + 1, b))));
-    l(b, i, j) = select(Value(i) < Value(j), Value(Halide::Internal::make_zero(factor.type())), factor);
+    const auto over_root = [&](const Expr& value, const Expr& of) {
+      return kept(of, value / Halide::sqrt(s(of, of + 1, b)));
+    };
+    const Value row_of = Value(i), column_of = Value(j);
+    const Value unit = select(row_of == column_of, Value(one), Value(s(i, j + 1, b)));
+    factors.define({b, i, j}, {select(row_of < column_of, Value(none), Value(over_root(s(j, i + 1, b), j))),
+                               select(row_of < column_of, Value(none), Value(over_root(unit.expr(), i)))});
   }
   void schedule(Cpu) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
     Halide::RVar vector("vector"), lane("lane");
-    l.func().vectorize(j, lanes, Halide::TailStrategy::GuardWithIf).parallel(b);
-    s.compute_at(l.func(), b).store_in(Halide::MemoryType::Stack);
+    factors.func().vectorize(j, lanes, Halide::TailStrategy::GuardWithIf).parallel(b);
+    s.compute_at(factors.func(), b).store_in(Halide::MemoryType::Stack);
     bound();
     s.vectorize(j, lanes, Halide::TailStrategy::GuardWithIf);
     // No turn writes what the same phase of it reads.
@@ -59,37 +89,31 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
         .unroll(turn.z);
   }
   void schedule(auto) {
-    constexpr int kThreads = 256;
+    constexpr int kRows = 16;
     index_arithmetic();
-    Var all("all"), step("step"), thread("thread");
-    Halide::RVar each("each"), steps("steps"), one("one");
-    l.func()
-        .fuse(j, i, all)
-        .split(all, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
-        .gpu_blocks(b)
-        .gpu_threads(thread);
-    s.compute_at(l.func(), b).store_in(Halide::MemoryType::GPUShared);
+    Halide::RVar rows("rows"), one("one");
+    in_rows_and_columns(factors.func(), {j, i}, {kMost, kRows}).gpu_blocks(b);
+    s.compute_at(factors.func(), b).store_in(Halide::MemoryType::GPUShared);
     bound();
-    s.fuse(j, i, all).split(all, step, thread, kThreads, Halide::TailStrategy::GuardWithIf).gpu_threads(thread);
+    in_rows_and_columns(s, {j, i}, {kMost, kRows});
     s.update()
         .allow_race_conditions()
-        .fuse(turn.x, turn.y, each)
-        .split(each, steps, one, kThreads, Halide::TailStrategy::GuardWithIf)
-        .gpu_threads(one)
+        .split(turn.y, rows, one, kRows, Halide::TailStrategy::GuardWithIf)
+        .reorder(turn.x, one, rows, turn.z, turn.w)
+        .gpu_threads(turn.x, one)
         .unroll(turn.z);
   }
 
  private:
-  /// `value`, which belongs to column k, where its pivot is large enough.
+  static constexpr int kMost = std::is_same_v<T, f64> ? kFactorPanel : kFactorBlock;  // columns
+
+  /// `value`, which belongs to pivot k, where that is large enough.
   Expr kept(const Expr& k, const Expr& value) const {
     const Value pivot = Value(s(k, k + 1, b));
     const auto wide = [&](const Value& scalar) { return Value(Halide::cast(pivot.type(), scalar.expr())); };
     return select(pivot <= wide(least) * whole(b, k), wide(otherwise), Value(value)).expr();
   }
-  void bound() {
-    const int columns = std::is_same_v<T, f64> ? kFactorPanel : kFactorBlock;
-    s.bound_storage(j, columns).bound_storage(i, columns + 1).bound_storage(b, 1);
-  }
+  void bound() { s.bound_storage(j, kMost).bound_storage(i, kMost + 1).bound_storage(b, 1); }
 
   Halide::RDom turn;
   Halide::Func s{"s"};
@@ -99,15 +123,14 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
 // Σ_k a[i,k] y[k,c] = x[i,c], a lower triangular; upper where `backwards`, of which rows and columns are then counted
 // from the end. With `unit` its diagonal is seen as 1. Each column of x is a thread's:
 //   y[i] = (x[i] - Σ_{k < i} a[i,k] y[k]) / a[i,i]
-// With a `fill` other than 0, rows whose a[i,i] is 0 become noise in [-1, 1), another for each `fill`.
-template <ElementType A, ElementType X>
-class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
+template <ElementType T>
+class TriangularBlock : public Kernel<TriangularBlock<T>> {
  public:
   Dim matrices{"matrices"}, rows{"rows"}, columns{"columns"};
-  In<A, 3> a{"a", {matrices, rows, rows}, strided};
-  In<X, 3> x{"x", {matrices, rows, columns}, strided};
-  Scalar<int32_t> backwards{"backwards"}, unit{"unit"}, fill{"fill"};
-  Out<X, 3> y{"y", {matrices, rows, columns}};
+  In<T, 3> a{"a", {matrices, rows, rows}, strided};
+  In<T, 3> x{"x", {matrices, rows, columns}, strided};
+  Scalar<int32_t> backwards{"backwards"}, unit{"unit"};
+  Out<T, 3> y{"y", {matrices, rows, columns}};
 
   TriangularBlock() {
     this->formula("Σ_k a[i,k] y[k,c] = x[i,c], k <= i; k >= i where backwards").internal();
@@ -115,24 +138,21 @@ class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
   }
   void algorithm() {
     const Expr n = rows.extent();
-    const auto at = [&](const Expr& i) { return inside(Halide::select(is(backwards), n - 1 - i, i), n); };
-    const Halide::Type type = Halide::type_of<typename Element<A>::Arithmetic>();
+    const auto at = [&](const Expr& i) {
+      return inside(select(Value(backwards) != 0, Value(n - 1 - i), Value(i)).expr(), n);
+    };
     const Value diagonal = a(b, at(k), at(k));
-    const Value one = Value(Halide::Internal::make_one(type)), none = Value(Halide::Internal::make_zero(type));
-    inverse(k, b) = select(is(unit), one, select(is(fill) && diagonal == none, none, one / diagonal)).expr();
-    const auto is_filled = [&](const Expr& i) { return (is(fill) && Value(inverse(i, b)) == none).expr(); };
-    work(c, i, b) =
-        Halide::select(is_filled(i), Halide::cast(type, noise()), Halide::cast(type, x(b, at(i), c).expr()));
+    inverse(k, b) = select(Value(unit) != 0, 1.0, 1.0 / diagonal).expr();
+    work(c, i, b) = x(b, at(i), c).expr();
     turn = Halide::RDom(0, n, 0, n, "turn");
     const Expr from = turn.x, row = turn.y, here = work(c, row, b);
     turn.where(from <= row);
-    const Expr factor = Halide::select(is_filled(row), none.expr(), a(b, at(row), at(from)).expr());
-    work(c, row, b) = Halide::select(from < row, here - factor * work(c, from, b),
-                                     here * Halide::select(is_filled(row), one.expr(), inverse(row, b)));
+    work(c, row, b) =
+        Halide::select(from < row, here - a(b, at(row), at(from)).expr() * work(c, from, b), here * inverse(row, b));
     y(b, i, c) = Value(work(c, at(i), b));
   }
   void schedule(Cpu) {
-    const int lanes = Descriptor::target.natural_vector_size<typename Element<A>::Storage>();
+    const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
     Var vector("vector"), lane("lane"), task("task");
     y.func()
         .split(c, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
@@ -165,19 +185,6 @@ class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
   }
 
  private:
-  static Value is(const Value& flag) { return flag != 0; }
-  /// In [-1, 1), of bits that are well mixed of row and column.
-  Expr noise() const {
-    const auto word = [](uint32_t bits) { return Expr(bits); };
-    const auto mixed = [&](const Expr& x, uint32_t factor, int shift) {
-      const Expr bits = x * word(factor);
-      return bits ^ (bits >> shift);
-    };
-    const auto times = [&](const Expr& x, uint32_t factor) { return Halide::cast<uint32_t>(x) * word(factor); };
-    const Expr place = times(c, 0x9e3779b9u) + times(i, 0x85ebca6bu) + times(Value(fill).expr(), 0x27d4eb2fu);
-    const Expr bits = mixed(mixed(mixed(place, 0x2c1b3c6du, 15), 0x297a2d39u, 12), 0x9e3779b1u, 15);
-    return Halide::cast<float>(Halide::reinterpret<int32_t>(bits >> 8)) * 0x1p-23f - 1.0f;
-  }
   void bound() {
     inverse.bound_storage(k, kFactorBlock).bound_storage(b, 1);
     work.bound_storage(i, kFactorBlock).bound_storage(b, 1);
@@ -186,6 +193,54 @@ class TriangularBlock : public Kernel<TriangularBlock<A, X>> {
   Halide::RDom turn;
   Halide::Func inverse{"inverse"}, work{"work"};
   Var b{"b"}, i{"i"}, c{"c"}, k{"k"};
+};
+
+// y = a x; rows whose a[i,i] is 0 become noise in [-1, 1), another for each `fill`.
+template <ElementType A, ElementType X>
+class FilledProduct : public Kernel<FilledProduct<A, X>> {
+ public:
+  Dim matrices{"matrices"}, rows{"rows"}, columns{"columns"};
+  In<A, 3> a{"a", {matrices, rows, rows}};
+  In<X, 3> x{"x", {matrices, rows, columns}, strided};
+  Scalar<int32_t> fill{"fill"};
+  Out<X, 3> y{"y", {matrices, rows, columns}};
+
+  FilledProduct() {
+    this->formula("y[i] = Σ_k a[i,k] x[k], noise where a[i,i] = 0").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    k = rows.reduce();
+    total(b, i, c) = sum(k, a(b, i, k) * cast<A>(x(b, k, c)));
+    y(b, i, c) = select(a(b, i, i) == 0.0, noise(), cast<X>(total(b, i, c)));
+  }
+  void schedule(Cpu target) { generic(target, y); }
+  void schedule(auto) {
+    constexpr int kThreads = 128;
+    Var group("group"), thread("thread");
+    y.func().split(c, group, thread, kThreads, Halide::TailStrategy::GuardWithIf);
+    y.func().gpu_blocks(group, i, b).gpu_threads(thread);
+    total.func().compute_at(y.func(), thread);
+    index_arithmetic();
+  }
+
+ private:
+  /// In [-1, 1), of bits that are well mixed of row and column.
+  Value noise() const {
+    const auto word = [](uint32_t bits) { return Expr(bits); };
+    const auto mixed = [&](const Expr& x, uint32_t factor, int shift) {
+      const Expr bits = x * word(factor);
+      return bits ^ (bits >> shift);
+    };
+    const auto times = [&](const Expr& x, uint32_t factor) { return Halide::cast<uint32_t>(x) * word(factor); };
+    const Expr place = times(c, 0x9e3779b9u) + times(i, 0x85ebca6bu) + times(Value(fill).expr(), 0x27d4eb2fu);
+    const Expr bits = mixed(mixed(mixed(place, 0x2c1b3c6du, 15), 0x297a2d39u, 12), 0x9e3779b1u, 15);
+    return Value(Halide::cast<float>(Halide::reinterpret<int32_t>(bits >> 8)) * 0x1p-23f - 1.0f);
+  }
+
+  Axis k;
+  Stage total{"total"};
+  Var b{"b"}, i{"i"}, c{"c"};
 };
 
 // g = x xᵀ in f64, where f32's products are exact; row after row as one
@@ -216,70 +271,92 @@ class Gram : public Kernel<Gram<T>> {
 };
 
 // g = v diag(roots²) vᵀ of symmetric g, roots from the largest on, 0 for those of negative numbers: Jacobi's rotations
-// (Golub and Van Loan, §8.5), as many at once as there are pairs of columns that have none in common: in round r of n -
-// 1 (n even; else with one more) columns i and j are a pair where i + j ≡ r mod n - 1, and the one with 2i ≡ r and the
-// last. Each takes an element off the diagonal to 0:
-//   t = g[p,q] sign(d) / (|d| + √(d² + g[p,q]²)), d = (g[q,q] - g[p,p]) / 2;  cos = 1 / √(1 + t²), sin = t cos
-template <ElementType T>
-class JacobiBlock : public Kernel<JacobiBlock<T>> {
+// (Golub and Van Loan, §8.5), as many at once as there are pairs of columns that have none in common: of an even number
+// n of columns (else with one more) pair k of round r, of n - 1, is r + k and r - k mod n - 1, pair 0 is r and the
+// last. Each takes the element p, q off the diagonal to 0:
+//   τ = (g[q,q] - g[p,p]) / (2 g[p,q]);  t = sign(τ) / (|τ| + √(1 + τ²));  cos = 1 / √(1 + t²), sin = t cos
+// t in f32 is enough, since what it leaves of g[p,q] the next sweep sees; cos and sin turn by exactly that angle.
+// A work-group keeps a small g and its v in shared memory.
+template <ElementType T, bool kIsSmall>
+class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
  public:
   Dim matrices{"matrices"}, columns{"columns"};
   In<T, 3> g{"g", {matrices, columns, columns}};
-  Scalar<int32_t> pairs{"pairs"};  // of rounds
+  Scalar<int32_t> sweeps{"sweeps"};
   Out<f32, 2> roots{"roots", {matrices, columns}};
   Out<f32, 3> vectors{"vectors", {matrices, columns, columns}};
-  // Rows 0 and 1: what a column takes of itself and of its partner; then g; then v. Rounds go from one of the two
-  // to the other.
-  Scratch<T, 4> w{"w", {matrices, constant(2), Size(columns) * constant(2) + constant(2), columns}};
+  // Rows 0 and 1: the cosine and sine of each pair; then g, then v, both with an even number of columns.
+  Scratch<T, 3> w{"w", {matrices, Size(columns) * constant(2) + constant(4), Size(columns) + constant(1)}};
   Scratch<i32, 2> rank{"rank", {matrices, columns}}, place{"place", {matrices, columns}};
 
-  JacobiBlock() {
+  Jacobi() {
     this->formula("g = v diag(roots²) vᵀ, roots from the largest on").internal();
     this->widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
-    const Expr n = columns.extent(), last = (n + 1) / 2 * 2 - 1;  // rounds of a sweep, and the last column
-    const Halide::Type type = Halide::type_of<typename Element<T>::Arithmetic>();
-    const Expr one = Halide::Internal::make_one(type), none = Halide::Internal::make_zero(type);
+    const Expr n = columns.extent(), even = (n + 1) / 2 * 2, pairs = even / 2, last = even - 1;
     const Value row = Value(i) - 2;
-    w(b, side, i, j) = select(row < Value(n), g(b, Halide::clamp(row.expr(), 0, n - 1), j),
-                              select(row == Value(j) + Value(n), Value(one), Value(none)));
+    const Value of_v = Value(Halide::cast<double>(row.expr() == even + j));
+    const Value of_g = g(b, Halide::clamp(row.expr(), 0, n - 1), Halide::min(j, n - 1));
+    Halide::Func all = turned();
+    all(j, i, b) = select(row < Value(n) && Value(j) < Value(n), of_g, of_v).expr();
 
-    turn = Halide::RDom({{0, n}, {0, 2 * n + 2}, {0, 2}, {0, 2}, {0, Value(pairs).expr()}}, "turn");
-    const Expr column = turn[0], line = turn[1], is_angle = turn[2] == 0, now = turn[3];
-    const Expr round = (turn[4] * 2 + now) % last;
-    turn.where(is_angle == (line < 2));
-    Halide::Func all = w.func();
-    const auto partner = [&](const Expr& of) {
-      const Expr other =
-          Halide::select(of == last, round * ((last + 1) / 2) % last,
-                         Halide::select((2 * of - round + last) % last == 0, last, (round - of + last) % last));
-      return inside(Halide::select(other < n, other, of), n);
+    // Of a small g constant numbers of pairs and lines: a thread for each.
+    const Expr most = kIsSmall ? Expr(kFactorTurned) : even;
+    turn = Halide::RDom({{0, most / 2}, {0, most}, {0, 2}, {0, last}, {0, Value(sweeps).expr()}}, "turn");
+    const Expr pair = turn[0], line = turn[1], is_angle = turn[2] == 0, round = turn[3];
+    turn.where(pair < pairs && line < Halide::select(is_angle, 1, even));
+    const auto element = [&](const Expr& r, const Expr& c) { return all(c, r + 2, b); };
+    const auto first_of = [&](const Expr& pair) {
+      const Expr at = round + pair;
+      return inside(Halide::select(at >= last, at - last, at), even);
     };
-    const auto element = [&](const Expr& r, const Expr& c) { return all(c, r + 2, now, b); };
-
-    const Expr to = partner(column), p = Halide::min(column, to), q = Halide::max(column, to);
-    const Expr d = (element(q, q) - element(p, p)) / 2, off = element(p, q);
-    const Expr size = Halide::abs(d) + Halide::sqrt(d * d + off * off);
-    const Expr rest = Halide::select(d < none, -off, off);
-    const Expr t = Halide::select(to == column || size == none, none, rest / size);
-    const Expr cosine = one / Halide::sqrt(one + t * t), sine = t * cosine;
-    const Expr angle = Halide::select(line == 0, cosine, Halide::select(column == p, -sine, sine));
-
-    const Expr r = line - 2, is_vector = r >= n, at = inside(Halide::select(is_vector, 0, r), n);
-    const Expr from = Halide::select(is_vector, r, partner(at));
-    const auto turned = [&](const Expr& r) {
-      return all(column, 0, now, b) * element(r, column) + all(column, 1, now, b) * element(r, to);
+    const auto second_of = [&](const Expr& pair) {
+      const Expr at = round - pair;
+      return inside(Halide::select(pair == 0, last, at < 0, at + last, at), even);
     };
-    const auto row_angle = [&](int which) { return all(at, which, now, b); };
-    const Expr rows =
-        Halide::select(is_vector, turned(inside(r, 2 * n)),
-                       row_angle(0) * turned(inside(r, 2 * n)) + row_angle(1) * turned(inside(from, 2 * n)));
-    all(column, line, Halide::select(is_angle, now, 1 - now), b) = Halide::select(is_angle, angle, rows);
+    const Expr p = first_of(pair), q = second_of(pair);
 
-    const Value end = Value(Expr(0));
-    const auto eigenvalue = [&](const Value& c) { return w(b, end, c + 2, c); };
+    // Both near 1 before they become f32, by a power of two: what that makes 0 rounding would.
+    const Value first = Value(element(p, p)), second = Value(element(q, q)), between = Value(element(p, q));
+    const Value power = power_over(abs(first) + abs(second) + abs(between));
+    const Value off = cast<f32>(between * power);
+    const Value tau = cast<f32>((second - first) * (0.5 * power)) / off;
+    const Value size = 1.0 / (abs(tau) + sqrt(1.0 + tau * tau));
+    const Value t = cast<f64>(select(off == 0.0, 0.0, select(tau < 0.0, -size, size)));
+    const Value square = 1.0 + t * t;
+    Value cosine = cast<f64>(1.0 / sqrt(cast<f32>(square)));
+    for (int step = 0; step < 2; step++) cosine = cosine * (1.5 - 0.5 * square * cosine * cosine);  // Newton's
+    const Expr angles[] = {cosine.expr(), (t * cosine).expr()};
+
+    // Lines of g's rows are pairs of them, too; v's rows stay what they are.
+    const Expr is_vector = line >= pairs, vector = even + 2 * (line - pairs);
+    const Expr of_row = inside(Halide::select(is_vector, 0, line), even);
+    const Expr above = inside(Halide::select(is_vector, vector, first_of(of_row)), 2 * even);
+    const Expr below = inside(Halide::select(is_vector, vector + 1, second_of(of_row)), 2 * even);
+    const auto rotated = [](const Expr& cosine, const Expr& sine, const Expr& p, const Expr& q) {
+      return std::pair(cosine * p - sine * q, cosine * q + sine * p);
+    };
+    const auto in_columns = [&](const Expr& r) {
+      return rotated(all(pair, 0, b), all(pair, 1, b), element(r, p), element(r, q));
+    };
+    const auto [above_p, above_q] = in_columns(above);
+    const auto [below_p, below_q] = in_columns(below);
+    const Expr row_cosine = select(Value(is_vector), 1.0, Value(all(of_row, 0, b))).expr();
+    const Expr row_sine = select(Value(is_vector), 0.0, Value(all(of_row, 1, b))).expr();
+    const auto [pp, qp] = rotated(row_cosine, row_sine, above_p, below_p);
+    const auto [pq, qq] = rotated(row_cosine, row_sine, above_q, below_q);
+
+    // All four are computed before one is stored.
+    const auto where = [&](const Expr& angle, const Expr& value) { return Halide::select(is_angle, angle, value); };
+    all(Halide::scatter(where(pair, p), where(pair, q), where(pair, p), where(pair, q)),
+        Halide::scatter(where(0, above + 2), where(1, above + 2), where(0, below + 2), where(1, below + 2)), b) =
+        Halide::gather(where(angles[0], pp), where(angles[1], pq), where(angles[0], qp), where(angles[1], qq));
+
+    if (kIsSmall) w(b, i, j) = Value(all(j, i, b));
+
     k = columns.reduce();
+    const auto eigenvalue = [&](const Value& c) { return w(b, c + 2, inside(c.expr(), n)); };
     const Value mine = eigenvalue(j), other = eigenvalue(Value(k));
     ranks(b, j) =
         sum(k, select(other > mine || (other == mine && Value(k) < Value(j)), Value(Expr(1)), Value(Expr(0))));
@@ -288,66 +365,85 @@ class JacobiBlock : public Kernel<JacobiBlock<T>> {
     place(b, j) = places(b, j);
     const Value chosen = Value(Halide::clamp(Value(place(b, j)).expr(), 0, n - 1));
     roots(b, j) = sqrt(max(eigenvalue(chosen), 0.0));
-    vectors(b, i, j) = w(b, end, Value(i) + Value(n) + 2, chosen);
+    vectors(b, i, j) = w(b, Value(i) + Value(even) + 2, chosen);
   }
   void schedule(Cpu target) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
-    Halide::RVar vector("vector"), lane("lane");
     w.func().vectorize(j, lanes, Halide::TailStrategy::GuardWithIf).parallel(b);
-    // What a phase writes it doesn't read.
-    w.func()
-        .update()
-        .allow_race_conditions()
-        .split(turn[0], vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-        .vectorize(lane)
-        .unroll(turn[2])
-        .parallel(b);
+    Halide::Stage turns = turned().update().allow_race_conditions().unroll(turn[2]);
+    if (kIsSmall) {
+      in_shared.compute_at(w.func(), b).store_in(Halide::MemoryType::Stack);
+      bound();
+    } else {
+      turns.parallel(b);
+    }
     generic(target, roots, vectors);
   }
   void schedule(auto target) {
-    constexpr int kThreads = 512;
-    Var line("line"), thread("thread"), step("step");
-    Halide::RVar each("each"), steps("steps"), one("one");
     index_arithmetic();
-    w.func()
-        .fuse(j, i, line)
-        .split(line, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
-        .reorder(thread, step, side, b)
-        .gpu_blocks(b)
-        .gpu_threads(thread);
-    w.func()
-        .update()
-        .allow_race_conditions()
-        .fuse(turn[0], turn[1], each)
-        .split(each, steps, one, kThreads, Halide::TailStrategy::GuardWithIf)
-        .gpu_threads(one)
-        .unroll(turn[2])
-        .gpu_blocks(b);
+    // What a phase writes others of it don't read.
+    Halide::Stage turns = turned().update().allow_race_conditions();
+    if (kIsSmall) {
+      constexpr std::array kThreads{kFactorTurned / 2, kFactorTurned};
+      in_rows_and_columns(w.func(), {j, i}, kThreads).gpu_blocks(b);
+      in_shared.compute_at(w.func(), b).store_in(Halide::MemoryType::GPUShared);
+      bound();
+      in_rows_and_columns(in_shared, {j, i}, kThreads);
+      turns.gpu_threads(turn[0], turn[1]);
+    } else {
+      constexpr int kThreads = 512;
+      Var line("line"), thread("thread"), step("step");
+      Halide::RVar each("each"), steps("steps"), one("one");
+      w.func()
+          .fuse(j, i, line)
+          .split(line, step, thread, kThreads, Halide::TailStrategy::GuardWithIf)
+          .gpu_blocks(b)
+          .gpu_threads(thread);
+      turns.fuse(turn[0], turn[1], each)
+          .split(each, steps, one, kThreads, Halide::TailStrategy::GuardWithIf)
+          .gpu_threads(one)
+          .gpu_blocks(b);
+    }
+    turns.unroll(turn[2]);
     generic(target, roots, vectors);
   }
 
  private:
+  /// g and v while they are turned.
+  Halide::Func turned() { return kIsSmall ? in_shared : w.func(); }
+  void bound() {
+    in_shared.bound_storage(j, kFactorTurned + 1).bound_storage(i, 2 * kFactorTurned + 4).bound_storage(b, 1);
+  }
+
   Halide::RDom turn;
   Axis k;
+  Halide::Func in_shared{"in_shared"};
   Stage ranks{"ranks"}, places{"places"};
-  Var b{"b"}, side{"side"}, i{"i"}, j{"j"};
+  Var b{"b"}, i{"i"}, j{"j"};
 };
+template <ElementType T>
+using JacobiOfFew = Jacobi<T, true>;
+template <ElementType T>
+using JacobiOfMany = Jacobi<T, false>;
 
 const std::string kRecipes = "autograd/recipes/linear_algebra.h";
 using Kind = FormOption::Kind;
-const std::vector<std::string> kSingular{"gram", "cholesky_block", "triangular_block", "jacobi_block", "matmul",
-                                         "sub",  "copy",           "philox_normal"};
+const std::vector<std::string> kSingular{"gram",          "cholesky_block", "filled_product",
+                                         "jacobi_of_few", "jacobi_of_many", "matmul",
+                                         "sub",           "copy",           "philox_normal"};
+const std::vector<DType> kFactored{DType::f32, DType::f16, DType::bf16};  // the last two in f32
 const OperatorOption kUpper{.name = "upper", .kind = Kind::boolean};
 
 const bool registered =
     register_kernel<CholeskyBlock, f32, f64>("cholesky_block") &&
-    register_kernel_pairs<TriangularBlock, Pair<f32, f32>, Pair<f64, f32>>("triangular_block") &&
-    register_kernel<Gram, f32>("gram") && register_kernel<JacobiBlock, f64>("jacobi_block") &&
+    register_kernel<TriangularBlock, f32>("triangular_block") &&
+    register_kernel_pairs<FilledProduct, Pair<f64, f32>>("filled_product") && register_kernel<Gram, f32>("gram") &&
+    register_kernel<JacobiOfFew, f64>("jacobi_of_few") && register_kernel<JacobiOfMany, f64>("jacobi_of_many") &&
     register_operator({.name = "cholesky",
                        .formula = "cholesky(x) = l, lower triangular with l lᵀ = x, of x's lower triangle; with upper "
                                   "u = lᵀ, of x's upper one; NaN from the first column on that x isn't positive "
                                   "definite for",
-                       .dtypes = {DType::f32},
+                       .dtypes = kFactored,
                        .inputs = {{"x"}},
                        .options = {kUpper},
                        .outputs = {{"y"}},
@@ -358,7 +454,7 @@ const bool registered =
          .formula =
              "solve_triangular(a, b) = x with a x = b, a lower or upper triangular; aᵀ x = b with transpose, x a "
              "= b where not left; a's diagonal is seen as 1 with unitriangular",
-         .dtypes = {DType::f32},
+         .dtypes = kFactored,
          .inputs = {{"a"}, {"b"}},
          .options = {kUpper,
                      {.name = "left", .kind = Kind::boolean, .default_value = 1},
@@ -373,22 +469,23 @@ const bool registered =
                        .formula =
                            "qr(x): x = q r, qᵀ q = 1, r upper triangular with r[i,i] >= 0, of min(rows, columns) "
                            "columns of q",
-                       .dtypes = {DType::f32},
+                       .dtypes = kFactored,
                        .inputs = {{"x"}},
                        .outputs = {{"q"}, {"r"}},
-                       .calls = {"gram", "cholesky_block", "triangular_block", "matmul", "sub", "copy"},
+                       .calls = {"gram", "cholesky_block", "filled_product", "matmul", "sub", "copy"},
                        .gradients = {{"x", "qr_grad(dq, dr, q, r)", kRecipes}}}) &&
     register_operator({.name = "svd",
                        .formula = "svd(x): x = u diag(s) vh, uᵀ u = vh vhᵀ = 1, s from the largest on, of min(rows, "
                                   "columns) columns of u, 128 at most",
-                       .dtypes = {DType::f32},
+                       .dtypes = kFactored,
                        .inputs = {{"x"}},
                        .outputs = {{"u"}, {"s"}, {"vh"}},
-                       .calls = kSingular}) &&
+                       .calls = kSingular,
+                       .gradients = {{"x", "svd_grad(du, ds, dvh, u, s, vh)", kRecipes}}}) &&
     register_operator({.name = "svd_lowrank",
                        .formula = "svd_lowrank(state, x, rank): x ≈ u diag(s) vᵀ, uᵀ u = vᵀ v = 1, of its largest "
                                   "singular values, from (x xᵀ)^niter x times rank + oversampling random vectors",
-                       .dtypes = {DType::f32},
+                       .dtypes = kFactored,
                        .inputs = {{"state", DType::i64}, {"x"}},
                        .scalars = {{"rank", DType::i64}},
                        .options = {{.name = "oversampling", .default_value = 8}, {.name = "niter", .default_value = 2}},

@@ -5,6 +5,8 @@
 namespace ashlar {
 
 constexpr int kFactorBlock = 64;  ///< columns of a block at most
-constexpr int kFactorPanel = 48;  ///< the same of f64: in the 32 KB of shared memory that every OpenCL device has
+// In the 32 KB of shared memory that every OpenCL device has:
+constexpr int kFactorPanel = 48;   ///< the same of f64
+constexpr int kFactorTurned = 42;  ///< and those whose eigenvectors are found there, too
 
 }  // namespace ashlar

@@ -25,11 +25,16 @@ class MomentsOfParts : public ReductionKernel<MomentsOfParts<T>, T> {
   }
   void algorithm() {
     const Axis& k = this->make_axis();
+    const auto [o, p, i] = std::tie(this->outer, this->part, this->inner);
     const auto step = [](const Values& state, const Values& x) { return merged_moments(state, {1.0, x[0], 0.0}); };
-    this->total(this->outer, this->part, this->inner) =
+    this->total(o, p, i) =
         reduce(k, {this->element(k)}, {.init = {0.0f, 0.0f, 0.0f}, .step = step, .merge = merged_moments});
-    const Values state = this->total(this->outer, this->part, this->inner);
-    y.define({this->outer, this->part, this->inner}, {state[0], state[1], state[2]});
+    const Values state = this->total(o, p, i);
+    y.define({o, p, i}, {state[0], state[1], state[2]});
+  }
+  void schedule(auto target) {
+    reduction(target,
+              {this->total, this->axis->rvar(), y.func(), this->outer, this->part, this->inner, this->tunables});
   }
 };
 
@@ -149,8 +154,8 @@ class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
 };
 
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
-const std::vector<std::string> kCalls{"moments_of_parts", "moments_of_all",           "norm_of_elements", "lerp",
-                                      "norm_sums",        "norm_gradient_of_elements"};
+const std::vector<std::string> kCalls{"moments_of_parts", "moments_of_all", "norm_of_elements",         "lerp",
+                                      "average_step",     "norm_sums",      "norm_gradient_of_elements"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 
 const OperatorTensor kWeight{.name = "weight", .is_optional = true}, kBias{.name = "bias", .is_optional = true};

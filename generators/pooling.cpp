@@ -267,7 +267,7 @@ const bool registered =
          .inputs = {{"x"}},
          .options = {{"output_size", Kind::integers}},
          .outputs = {{"y"}},
-         .calls = {"avg_pool_planes"},
+         .calls = {"avg_pool_planes", "mean"},
          .gradients = {{"x", "adaptive_avg_pool2d_grad(dy, image_size(x.shape()))"}}}) &&
     register_operator(
         {.name = "adaptive_avg_pool2d_grad",

@@ -12,13 +12,6 @@
 namespace ashlar::dsl {
 namespace {
 
-Words4 words_of_block(const Value& seed, const Value& number) {
-  const auto words = [](const Value& x) { return Words2{cast<u32>(x), cast<u32>(x >> 32)}; };
-  const Words2 counter = words(number);
-  const Value none = cast<u32>(0u);
-  return philox4x32({counter[0], counter[1], none, none}, words(seed));
-}
-
 /// One of a stage's values: what index i has, of blocks of `count`.
 Value in_block(const Halide::Func& blocks, const Var& i, int count) {
   const Value at = Value(i) % count;

@@ -1,42 +1,43 @@
 // Steps of recurrent networks, each one kernel forward and one back (the original GRU's, two): the product with the
 // state and all that follows it. operators/recurrent.cpp makes sequences of them.
 //
-// Tensors have a leading axis of members, networks of an ensemble that run side by side. Gates lie as blocks of n
-// columns. A row whose sequence is over keeps its state.
+// Tensors have leading axes of steps, in the order in which they are made, and of members, networks of an ensemble that
+// run side by side. Gates lie as blocks of n columns. A row whose sequence is over keeps its state.
 #include "generators/step_product.h"
 
 namespace ashlar::dsl {
 
-// gate(g) of x[m,b,:] at unit c: x[m, b, g n + c]
-template <class Gates, class Hidden>
-auto gate_of(const Gates& x, const Hidden& like, const Var& m, const Var& b, const Var& c) {
-  const Expr n = like.extent(2);
-  return [&x, n, m, b, c](int g) -> Value { return x(m, b, Value(Expr(c) + g * n)); };
+// gate(g) of x[t,m,b,:] at unit c: x[t, m, b, g n + c]
+template <class Gates>
+auto gate_of(const Gates& x, const Expr& n, const StepIndex& at) {
+  return [&x, n, at](int g) -> Value { return x(at.t, at.m, at.b, Value(Expr(at.c) + g * n)); };
 }
-template <class Gates, class Hidden>
-auto gate_of(const Gates& bias, const Hidden& like, const Var& m, const Var& c) {
-  const Expr n = like.extent(2);
-  return [&bias, n, m, c](int g) -> Value { return bias(m, Value(Expr(c) + g * n)); };
+template <class Bias>
+auto bias_of_gate(const Bias& bias, const Expr& n, const StepIndex& at) {
+  return [&bias, n, at](int g) -> Value { return bias(at.m, Value(Expr(at.c) + g * n)); };
 }
 
-/// Which rows a step is for; as a member, declared behind the inputs.
+/// Which rows a step is for; as a member, declared behind the inputs. Step t is the sequence's `first` + t `by`.
 struct StepOf {
-  Scalar<int32_t> step{"step"}, is_bounded{"is_bounded"};
+  Scalar<int32_t> first{"first"}, by{"by"}, is_bounded{"is_bounded"};
 
   /// Whether row b's sequence has such a step: all have, or `lengths` says.
   template <class Lengths>
-  Value has(const Lengths& lengths, const Var& b) const {
-    return Value(Value(is_bounded).expr() == 0 || Value(step).expr() < lengths(b).expr());
+  Value has(const Lengths& lengths, const StepIndex& at) const {
+    const Expr step = Value(first).expr() + at.t * Value(by).expr();
+    return Value(Value(is_bounded).expr() == 0 || step < lengths(at.b).expr());
   }
 };
 
 /// state weight, of `gates` gates from gate `first` on; weight[m,k,g n + c]
 template <class State, class Weight>
 void define_forward(StepProduct& product, int gates, int first, const State& state, const Weight& weight) {
-  const Expr n = state.extent(2);
+  const Expr n = state.extent(3);
   product.define(
-      {gates, n, state.extent(1), n},
-      [&](const Expr& m, const Expr& b, const Expr& k) { return state(Value(m), Value(b), Value(k)); },
+      {gates, n, state.extent(2), n, state.extent(0)},
+      [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
+        return state(Value(t), Value(m), Value(b), Value(k));
+      },
       [&, n, first](const Expr& m, const Expr& k, const Expr& g, const Expr& c) {
         return weight(Value(m), Value(k), Value((g + first) * n + c));
       });
@@ -46,8 +47,10 @@ template <class Slopes, class Weight>
 void define_backward(StepProduct& product, const Slopes& slopes, const Weight& weight, const Expr& terms,
                      const Expr& first = 0) {
   product.define(
-      {1, terms, slopes.extent(1), weight.extent(2)},
-      [&](const Expr& m, const Expr& b, const Expr& k) { return slopes(Value(m), Value(b), Value(k)); },
+      {1, terms, slopes.extent(2), weight.extent(2), slopes.extent(0)},
+      [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
+        return slopes(Value(t), Value(m), Value(b), Value(k));
+      },
       [&, first](const Expr& m, const Expr& k, const Expr&, const Expr& c) {
         return weight(Value(m), Value(first + k), Value(c));
       });
@@ -57,26 +60,27 @@ void define_backward(StepProduct& product, const Slopes& slopes, const Weight& w
 template <ElementType T>
 class RnnStep : public Kernel<RnnStep<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> h{"h", shape_of(x)};
-  In<T, 3> weight{"weight", {x.size(0), x.size(2), x.size(2)}, strided};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> h{"h", shape_of(x)};
+  In<T, 3> weight{"weight", {x.size(1), x.size(3), x.size(3)}, strided};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
   Scalar<int32_t> is_relu{"is_relu"};
-  Out<T, 3> y{"y", shape_of(h)};
+  Out<T, 4> y{"y", shape_of(h)};
 
   RnnStep() { this->formula("y = tanh(x + bias + h weight), or relu").internal(); }
   void algorithm() {
+    const auto& [t, m, b, c] = at;
     define_forward(product, 1, 0, h, weight);
-    const Value a = x(m, b, c) + bias(m, c) + product.sum(m, b, c, 0);
-    y(m, b, c) = select(of.has(lengths, b), select(Value(is_relu) != 0, relu(a), tanh(a)), h(m, b, c));
+    const Value a = x(t, m, b, c) + bias(m, c) + product.sum(at, 0);
+    y(t, m, b, c) = select(of.has(lengths, at), select(Value(is_relu) != 0, relu(a), tanh(a)), h(t, m, b, c));
   }
-  void schedule(auto target) { product.schedule(target, y.func(), m, b, c, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepIndex at;
 };
 
 // With dh = dy + direct + da weight of the step behind this one: dx = dh f', and what reaches the state before without
@@ -84,30 +88,29 @@ class RnnStep : public Kernel<RnnStep<T>> {
 template <ElementType T>
 class RnnStepGradient : public Kernel<RnnStepGradient<T>> {
  public:
-  In<T, 3> y{"y"};
-  In<T, 3> dy{"dy", shape_of(y)}, direct{"direct", shape_of(y)};
-  In<T, 3> da{"da", shape_of(y)};
-  In<T, 3> weight{"weight", {y.size(0), y.size(2), y.size(2)}};
-  In<i32, 1> lengths{"lengths", {y.size(1)}, strided};
+  In<T, 4> y{"y"};
+  In<T, 4> dy{"dy", shape_of(y)}, direct{"direct", shape_of(y)};
+  In<T, 4> da{"da", shape_of(y)};
+  In<T, 3> weight{"weight", {y.size(1), y.size(3), y.size(3)}};
+  In<i32, 1> lengths{"lengths", {y.size(2)}, strided};
   StepOf of;
   Scalar<int32_t> is_relu{"is_relu"};
-  OutTuple<3, T, T> gradients{"gradients", {{{"dx"}, {"dh"}}}, shape_of(y)};
+  OutTuple<4, T, T> gradients{"gradients", {{{"dx"}, {"dh"}}}, shape_of(y)};
 
   RnnStepGradient() { this->formula("dx = dh (1 - y²), or dh where y > 0").internal(); }
   void algorithm() {
-    define_backward(product, da, weight, da.extent(2));
-    const Value dh = dy(m, b, c) + direct(m, b, c) + product.sum(m, b, c, 0), out = y(m, b, c);
-    const Value is_there = of.has(lengths, b);
+    const auto& [t, m, b, c] = at;
+    define_backward(product, da, weight, da.extent(3));
+    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), out = y(t, m, b, c);
+    const Value is_there = of.has(lengths, at);
     const Value slope = select(Value(is_relu) != 0, select(out > 0.0, dh, 0.0), dh * (1.0 - out * out));
-    gradients.define({m, b, c}, {select(is_there, slope, 0.0), select(is_there, 0.0, dh)});
+    gradients.define({t, m, b, c}, {select(is_there, slope, 0.0), select(is_there, 0.0, dh)});
   }
-  void schedule(auto target) {
-    product.schedule(target, gradients.func(), m, b, c, {}, Halide::Internal::const_true());
-  }
+  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, Halide::Internal::const_true()); }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepIndex at;
 };
 
 // y = n + z (h - n),  r = σ(x_r + a_r), z = σ(x_z + a_z), n = tanh(x_n + r a_n),  a = h weight + bias
@@ -115,32 +118,33 @@ class RnnStepGradient : public Kernel<RnnStepGradient<T>> {
 template <ElementType T>
 class GruStep : public Kernel<GruStep<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> h{"h", {x.size(0), x.size(1), x.size(2) / constant(3)}};
-  In<T, 3> weight{"weight", {x.size(0), h.size(2), x.size(2)}, strided};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> h{"h", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(3)}};
+  In<T, 3> weight{"weight", {x.size(1), h.size(3), x.size(3)}, strided};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
-  Out<T, 3> y{"y", shape_of(h)};
+  Out<T, 4> y{"y", shape_of(h)};
 
   GruStep() {
     this->formula("y = n + z (h - n), r = σ(x_r + a_r), z = σ(x_z + a_z), n = tanh(x_n + r a_n), a = h weight + bias")
         .internal();
   }
   void algorithm() {
+    const auto& [t, m, b, c] = at;
     define_forward(product, 3, 0, h, weight);
-    const auto x_of = gate_of(x, h, m, b, c);
-    const auto bias_of = gate_of(bias, h, m, c);
-    const auto a_of = [&](int g) { return product.sum(m, b, c, g) + bias_of(g); };
+    const auto x_of = gate_of(x, h.extent(3), at);
+    const auto bias_of = bias_of_gate(bias, h.extent(3), at);
+    const auto a_of = [&](int g) { return product.sum(at, g) + bias_of(g); };
     const Value reset = sigmoid(x_of(0) + a_of(0)), update = sigmoid(x_of(1) + a_of(1));
-    const Value candidate = tanh(x_of(2) + reset * a_of(2)), old = h(m, b, c);
-    y(m, b, c) = select(of.has(lengths, b), candidate + update * (old - candidate), old);
+    const Value candidate = tanh(x_of(2) + reset * a_of(2)), old = h(t, m, b, c);
+    y(t, m, b, c) = select(of.has(lengths, at), candidate + update * (old - candidate), old);
   }
-  void schedule(auto target) { product.schedule(target, y.func(), m, b, c, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepIndex at;
 };
 
 // With dh = dy + direct + da weight of the step behind this one: dx and da of the three gates, and what reaches the
@@ -148,44 +152,46 @@ class GruStep : public Kernel<GruStep<T>> {
 template <ElementType T>
 class GruStepGradient : public Kernel<GruStepGradient<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> a{"a", shape_of(x)};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<T, 3> h{"h", {x.size(0), x.size(1), x.size(2) / constant(3)}};
-  In<T, 3> dy{"dy", shape_of(h)}, direct{"direct", shape_of(h)};
-  In<T, 3> next{"next", shape_of(x)};
-  In<T, 3> weight{"weight", {x.size(0), x.size(2), h.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> a{"a", shape_of(x)};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<T, 4> h{"h", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(3)}};
+  In<T, 4> dy{"dy", shape_of(h)}, direct{"direct", shape_of(h)};
+  In<T, 4> next{"next", shape_of(x)};
+  In<T, 3> weight{"weight", {x.size(1), x.size(3), h.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
-  OutTuple<4, T, T, T> gradients{
-      "gradients", {{{"dx"}, {"da"}, {"dh"}}}, {x.size(0), x.size(1), constant(3), x.size(2) / constant(3)}};
+  OutTuple<5, T, T, T> gradients{
+      "gradients", {{{"dx"}, {"da"}, {"dh"}}}, {x.size(0), x.size(1), x.size(2), constant(3), x.size(3) / constant(3)}};
 
   GruStepGradient() {
     this->formula("dx_n = dh (1 - z) (1 - n²), dx_z = dh (h - n) z (1 - z), dx_r = dx_n a_n r (1 - r), dh z")
         .internal();
   }
   void algorithm() {
-    define_backward(product, next, weight, next.extent(2));
-    const auto x_of = gate_of(x, h, m, b, c), product_of = gate_of(a, h, m, b, c);
-    const auto bias_of = gate_of(bias, h, m, c);
+    const auto& [t, m, b, c] = at;
+    define_backward(product, next, weight, next.extent(3));
+    const auto x_of = gate_of(x, h.extent(3), at), product_of = gate_of(a, h.extent(3), at);
+    const auto bias_of = bias_of_gate(bias, h.extent(3), at);
     const auto a_of = [&](int of_gate) { return product_of(of_gate) + bias_of(of_gate); };
     const Value r = sigmoid(x_of(0) + a_of(0)), z = sigmoid(x_of(1) + a_of(1)), n = tanh(x_of(2) + r * a_of(2));
-    const Value dh = dy(m, b, c) + direct(m, b, c) + product.sum(m, b, c, 0), is_there = of.has(lengths, b);
+    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
     const Value dn = dh * (1.0 - z) * (1.0 - n * n);
-    const Value dz = dh * (h(m, b, c) - n) * z * (1.0 - z), dr = dn * a_of(2) * r * (1.0 - r);
+    const Value dz = dh * (h(t, m, b, c) - n) * z * (1.0 - z), dr = dn * a_of(2) * r * (1.0 - r);
     const auto gate = [&](const Value& of_n) {
       return select(is_there, select(Value(g) == 0, dr, select(Value(g) == 1, dz, of_n)), 0.0);
     };
-    gradients.define({m, b, g, c}, {gate(dn), gate(dn * r), select(is_there, dh * z, dh)});
+    gradients.define({t, m, b, g, c}, {gate(dn), gate(dn * r), select(is_there, dh * z, dh)});
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 3);
-    product.schedule(target, gradients.func(), m, b, c, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
   }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, g{"g"}, c{"c"};
+  StepIndex at;
+  Var g{"g"};
 };
 
 // The original GRU (Cho et al. 2014; Keras' reset_after = false), whose reset stands before the product, begins with
@@ -193,52 +199,54 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
 template <ElementType T>
 class GruGates : public Kernel<GruGates<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> h{"h", {x.size(0), x.size(1), x.size(2) / constant(3)}};
-  In<T, 3> weight{"weight", {x.size(0), h.size(2), x.size(2)}, strided};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  OutTuple<3, T, T> gates{"gates", {{{"reset_state"}, {"z"}}}, shape_of(h)};
+  In<T, 4> x{"x"};
+  In<T, 4> h{"h", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(3)}};
+  In<T, 3> weight{"weight", {x.size(1), h.size(3), x.size(3)}, strided};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  OutTuple<4, T, T> gates{"gates", {{{"reset_state"}, {"z"}}}, shape_of(h)};
 
   GruGates() { this->formula("σ(x_r + h weight_r + bias_r) h, σ(x_z + h weight_z + bias_z)").internal(); }
   void algorithm() {
+    const auto& [t, m, b, c] = at;
     define_forward(product, 2, 0, h, weight);
-    const auto x_of = gate_of(x, h, m, b, c);
-    const auto bias_of = gate_of(bias, h, m, c);
-    const auto gate = [&](int g) { return sigmoid(x_of(g) + bias_of(g) + product.sum(m, b, c, g)); };
-    gates.define({m, b, c}, {gate(0) * h(m, b, c), gate(1)});
+    const auto x_of = gate_of(x, h.extent(3), at);
+    const auto bias_of = bias_of_gate(bias, h.extent(3), at);
+    const auto gate = [&](int g) { return sigmoid(x_of(g) + bias_of(g) + product.sum(at, g)); };
+    gates.define({t, m, b, c}, {gate(0) * h(t, m, b, c), gate(1)});
   }
-  void schedule(auto target) { product.schedule(target, gates.func(), m, b, c, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, gates.func(), at, {}, weight.axis(2).stride() == 1); }
 
  private:
-  StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepProduct product{Steps::one};
+  StepIndex at;
 };
 
 // and ends with  y = n + z (h - n), n = tanh(x_n + (r h) weight_n + bias_n)
 template <ElementType T>
 class GruCandidate : public Kernel<GruCandidate<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> h{"h", {x.size(0), x.size(1), x.size(2) / constant(3)}};
-  In<T, 3> reset_state{"reset_state", shape_of(h)}, z{"z", shape_of(h)};
-  In<T, 3> weight{"weight", {x.size(0), h.size(2), x.size(2)}, strided};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> h{"h", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(3)}};
+  In<T, 4> reset_state{"reset_state", shape_of(h)}, z{"z", shape_of(h)};
+  In<T, 3> weight{"weight", {x.size(1), h.size(3), x.size(3)}, strided};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
-  Out<T, 3> y{"y", shape_of(h)};
+  Out<T, 4> y{"y", shape_of(h)};
 
   GruCandidate() { this->formula("y = n + z (h - n), n = tanh(x_n + reset_state weight_n + bias_n)").internal(); }
   void algorithm() {
+    const auto& [t, m, b, c] = at;
     define_forward(product, 1, 2, reset_state, weight);
-    const Value before = gate_of(x, h, m, b, c)(2) + gate_of(bias, h, m, c)(2), old = h(m, b, c);
-    const Value candidate = tanh(before + product.sum(m, b, c, 0));
-    y(m, b, c) = select(of.has(lengths, b), candidate + z(m, b, c) * (old - candidate), old);
+    const Value before = gate_of(x, h.extent(3), at)(2) + bias_of_gate(bias, h.extent(3), at)(2), old = h(t, m, b, c);
+    const Value candidate = tanh(before + product.sum(at, 0));
+    y(t, m, b, c) = select(of.has(lengths, at), candidate + z(t, m, b, c) * (old - candidate), old);
   }
-  void schedule(auto target) { product.schedule(target, y.func(), m, b, c, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
 
  private:
-  StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepProduct product{Steps::one};
+  StepIndex at;
 };
 
 // Back, with dh = dy + direct + (dx_r, dx_z) (weight_r, weight_z) of the step behind this one:
@@ -246,58 +254,60 @@ class GruCandidate : public Kernel<GruCandidate<T>> {
 template <ElementType T>
 class GruCandidateGradient : public Kernel<GruCandidateGradient<T>> {
  public:
-  In<T, 3> z{"z"};
-  In<T, 3> n{"n", shape_of(z)}, h{"h", shape_of(z)}, dy{"dy", shape_of(z)}, direct{"direct", shape_of(z)};
-  In<T, 3> next{"next", {z.size(0), z.size(1), z.size(2) * constant(3)}};
-  In<T, 3> weight{"weight", {z.size(0), next.size(2), z.size(2)}};
-  In<i32, 1> lengths{"lengths", {z.size(1)}, strided};
+  In<T, 4> z{"z"};
+  In<T, 4> n{"n", shape_of(z)}, h{"h", shape_of(z)}, dy{"dy", shape_of(z)}, direct{"direct", shape_of(z)};
+  In<T, 4> next{"next", {z.size(0), z.size(1), z.size(2), z.size(3) * constant(3)}};
+  In<T, 3> weight{"weight", {z.size(1), next.size(3), z.size(3)}};
+  In<i32, 1> lengths{"lengths", {z.size(2)}, strided};
   StepOf of;
-  OutTuple<3, T, T, T> gradients{"gradients", {{{"dn"}, {"dz"}, {"dh"}}}, shape_of(z)};
+  OutTuple<4, T, T, T> gradients{"gradients", {{{"dn"}, {"dz"}, {"dh"}}}, shape_of(z)};
 
   GruCandidateGradient() { this->formula("dx_n = dh (1 - z) (1 - n²), dx_z = dh (h - n) z (1 - z), dh z").internal(); }
   void algorithm() {
-    define_backward(product, next, weight, 2 * z.extent(2));
-    const Value dh = dy(m, b, c) + direct(m, b, c) + product.sum(m, b, c, 0), is_there = of.has(lengths, b);
-    const Value update = z(m, b, c), candidate = n(m, b, c);
+    const auto& [t, m, b, c] = at;
+    define_backward(product, next, weight, 2 * z.extent(3));
+    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
+    const Value update = z(t, m, b, c), candidate = n(t, m, b, c);
     const Value dn = dh * (1.0 - update) * (1.0 - candidate * candidate);
-    const Value dz = dh * (h(m, b, c) - candidate) * update * (1.0 - update);
-    gradients.define({m, b, c},
+    const Value dz = dh * (h(t, m, b, c) - candidate) * update * (1.0 - update);
+    gradients.define({t, m, b, c},
                      {select(is_there, dn, 0.0), select(is_there, dz, 0.0), select(is_there, dh * update, dh)});
   }
-  void schedule(auto target) {
-    product.schedule(target, gradients.func(), m, b, c, {}, Halide::Internal::const_true());
-  }
+  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, Halide::Internal::const_true()); }
 
  private:
-  StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepProduct product{Steps::one};
+  StepIndex at;
 };
 
 // and with d = dx_n weight_n: dx_r = d h r (1 - r), which makes dx whole, and direct + d r
 template <ElementType T>
 class GruGatesGradient : public Kernel<GruGatesGradient<T>> {
  public:
-  In<T, 3> r{"r"};
-  In<T, 3> h{"h", shape_of(r)}, dn{"dn", shape_of(r)}, dz{"dz", shape_of(r)}, direct{"direct", shape_of(r)};
-  In<T, 3> weight{"weight", {r.size(0), r.size(2) * constant(3), r.size(2)}};
-  OutTuple<4, T, T> gradients{"gradients", {{{"dx"}, {"dh"}}}, {r.size(0), r.size(1), constant(3), r.size(2)}};
+  In<T, 4> r{"r"};
+  In<T, 4> h{"h", shape_of(r)}, dn{"dn", shape_of(r)}, dz{"dz", shape_of(r)}, direct{"direct", shape_of(r)};
+  In<T, 3> weight{"weight", {r.size(1), r.size(3) * constant(3), r.size(3)}};
+  OutTuple<5, T, T> gradients{
+      "gradients", {{{"dx"}, {"dh"}}}, {r.size(0), r.size(1), r.size(2), constant(3), r.size(3)}};
 
   GruGatesGradient() { this->formula("d = dx_n weight_n, dx_r = d h r (1 - r), direct + d r").internal(); }
   void algorithm() {
-    define_backward(product, dn, weight, r.extent(2), 2 * r.extent(2));
-    const Value d = product.sum(m, b, c, 0), reset = r(m, b, c);
-    const Value dr = d * h(m, b, c) * reset * (1.0 - reset);
-    gradients.define({m, b, g, c}, {select(Value(g) == 0, dr, select(Value(g) == 1, dz(m, b, c), dn(m, b, c))),
-                                    direct(m, b, c) + d * reset});
+    const auto& [t, m, b, c] = at;
+    define_backward(product, dn, weight, r.extent(3), 2 * r.extent(3));
+    const Value d = product.sum(at, 0), reset = r(t, m, b, c);
+    const Value dr = d * h(t, m, b, c) * reset * (1.0 - reset);
+    gradients.define({t, m, b, g, c}, {select(Value(g) == 0, dr, select(Value(g) == 1, dz(t, m, b, c), dn(t, m, b, c))),
+                                       direct(t, m, b, c) + d * reset});
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 3);
-    product.schedule(target, gradients.func(), m, b, c, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
   }
 
  private:
-  StepProduct product;
-  Var m{"m"}, b{"b"}, g{"g"}, c{"c"};
+  StepProduct product{Steps::one};
+  StepIndex at;
+  Var g{"g"};
 };
 
 // c' = f c + i g,  y = o tanh(c'),  i, f, o = σ(x + a) of their gates, g = tanh(x_g + a_g),  a = h weight + bias
@@ -305,32 +315,34 @@ class GruGatesGradient : public Kernel<GruGatesGradient<T>> {
 template <ElementType T>
 class LstmStep : public Kernel<LstmStep<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> h{"h", {x.size(0), x.size(1), x.size(2) / constant(4)}};
-  In<T, 3> cell{"cell", shape_of(h)};
-  In<T, 3> weight{"weight", {x.size(0), h.size(2), x.size(2)}, strided};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> h{"h", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(4)}};
+  In<T, 4> cell{"cell", shape_of(h)};
+  In<T, 3> weight{"weight", {x.size(1), h.size(3), x.size(3)}, strided};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
-  OutTuple<3, T, T> states{"states", {{{"y"}, {"new_cell"}}}, shape_of(h)};
+  OutTuple<4, T, T> states{"states", {{{"y"}, {"new_cell"}}}, shape_of(h)};
 
   LstmStep() {
     this->formula("c' = σ(f) c + σ(i) tanh(g), y = σ(o) tanh(c'), each gate x + h weight + bias").internal();
   }
   void algorithm() {
+    const auto& [t, m, b, c] = at;
     define_forward(product, 4, 0, h, weight);
-    const auto x_of = gate_of(x, h, m, b, c);
-    const auto bias_of = gate_of(bias, h, m, c);
-    const auto sum = [&](int g) { return x_of(g) + bias_of(g) + product.sum(m, b, c, g); };
-    const Value old = cell(m, b, c), is_there = of.has(lengths, b);
+    const auto x_of = gate_of(x, h.extent(3), at);
+    const auto bias_of = bias_of_gate(bias, h.extent(3), at);
+    const auto sum = [&](int g) { return x_of(g) + bias_of(g) + product.sum(at, g); };
+    const Value old = cell(t, m, b, c), is_there = of.has(lengths, at);
     const Value now = sigmoid(sum(1)) * old + sigmoid(sum(0)) * tanh(sum(2));
-    states.define({m, b, c}, {select(is_there, sigmoid(sum(3)) * tanh(now), h(m, b, c)), select(is_there, now, old)});
+    states.define({t, m, b, c},
+                  {select(is_there, sigmoid(sum(3)) * tanh(now), h(t, m, b, c)), select(is_there, now, old)});
   }
-  void schedule(auto target) { product.schedule(target, states.func(), m, b, c, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, states.func(), at, {}, weight.axis(2).stride() == 1); }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, c{"c"};
+  StepIndex at;
 };
 
 // With dh = dy + direct + da weight of the step behind this one, and what comes back to the new cell: the gates'
@@ -338,45 +350,48 @@ class LstmStep : public Kernel<LstmStep<T>> {
 template <ElementType T>
 class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
  public:
-  In<T, 3> x{"x"};
-  In<T, 3> a{"a", shape_of(x)};
-  In<T, 2> bias{"bias", {x.size(0), x.size(2)}};
-  In<T, 3> cell{"cell", {x.size(0), x.size(1), x.size(2) / constant(4)}};
-  In<T, 3> dy{"dy", shape_of(cell)}, direct{"direct", shape_of(cell)};
-  In<T, 3> dnew{"dnew", shape_of(cell)}, carried{"carried", shape_of(cell)};
-  In<T, 3> next{"next", shape_of(x)};
-  In<T, 3> weight{"weight", {x.size(0), x.size(2), cell.size(2)}};
-  In<i32, 1> lengths{"lengths", {x.size(1)}, strided};
+  In<T, 4> x{"x"};
+  In<T, 4> a{"a", shape_of(x)};
+  In<T, 2> bias{"bias", {x.size(1), x.size(3)}};
+  In<T, 4> cell{"cell", {x.size(0), x.size(1), x.size(2), x.size(3) / constant(4)}};
+  In<T, 4> dy{"dy", shape_of(cell)}, direct{"direct", shape_of(cell)};
+  In<T, 4> dnew{"dnew", shape_of(cell)}, carried{"carried", shape_of(cell)};
+  In<T, 4> next{"next", shape_of(x)};
+  In<T, 3> weight{"weight", {x.size(1), x.size(3), cell.size(3)}};
+  In<i32, 1> lengths{"lengths", {x.size(2)}, strided};
   StepOf of;
-  OutTuple<4, T, T, T> gradients{
-      "gradients", {{{"dx"}, {"dcell"}, {"dh"}}}, {x.size(0), x.size(1), constant(4), x.size(2) / constant(4)}};
+  OutTuple<5, T, T, T> gradients{"gradients",
+                                 {{{"dx"}, {"dcell"}, {"dh"}}},
+                                 {x.size(0), x.size(1), x.size(2), constant(4), x.size(3) / constant(4)}};
 
   LstmStepGradient() {
     this->formula("do = dh tanh(c') o (1 - o), dc = dh o (1 - tanh(c')²) + dc', df = dc c f (1 - f), …").internal();
   }
   void algorithm() {
-    define_backward(product, next, weight, next.extent(2));
-    const auto x_of = gate_of(x, cell, m, b, c), a_of = gate_of(a, cell, m, b, c);
-    const auto bias_of = gate_of(bias, cell, m, c);
+    const auto& [t, m, b, c] = at;
+    define_backward(product, next, weight, next.extent(3));
+    const auto x_of = gate_of(x, cell.extent(3), at), a_of = gate_of(a, cell.extent(3), at);
+    const auto bias_of = bias_of_gate(bias, cell.extent(3), at);
     const auto sum = [&](int of_gate) { return x_of(of_gate) + a_of(of_gate) + bias_of(of_gate); };
-    const Value i = sigmoid(sum(0)), f = sigmoid(sum(1)), n = tanh(sum(2)), o = sigmoid(sum(3)), old = cell(m, b, c);
-    const Value t = tanh(f * old + i * n), is_there = of.has(lengths, b);
-    const Value dh = dy(m, b, c) + direct(m, b, c) + product.sum(m, b, c, 0);
-    const Value reaching = dnew(m, b, c) + carried(m, b, c), dc = dh * o * (1.0 - t * t) + reaching;
+    const Value i = sigmoid(sum(0)), f = sigmoid(sum(1)), n = tanh(sum(2)), o = sigmoid(sum(3)), old = cell(t, m, b, c);
+    const Value squashed = tanh(f * old + i * n), is_there = of.has(lengths, at);
+    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0);
+    const Value reaching = dnew(t, m, b, c) + carried(t, m, b, c), dc = dh * o * (1.0 - squashed * squashed) + reaching;
     const Value di = dc * n * i * (1.0 - i), df = dc * old * f * (1.0 - f), dn = dc * i * (1.0 - n * n);
     const Value of_gate =
-        select(Value(g) < 2, select(Value(g) == 0, di, df), select(Value(g) == 2, dn, dh * t * o * (1.0 - o)));
-    gradients.define({m, b, g, c},
+        select(Value(g) < 2, select(Value(g) == 0, di, df), select(Value(g) == 2, dn, dh * squashed * o * (1.0 - o)));
+    gradients.define({t, m, b, g, c},
                      {select(is_there, of_gate, 0.0), select(is_there, dc * f, reaching), select(is_there, 0.0, dh)});
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 4);
-    product.schedule(target, gradients.func(), m, b, c, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
   }
 
  private:
   StepProduct product;
-  Var m{"m"}, b{"b"}, g{"g"}, c{"c"};
+  StepIndex at;
+  Var g{"g"};
 };
 
 const std::vector<DType> kRecurrent{DType::f32, DType::f16, DType::bf16};

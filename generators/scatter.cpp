@@ -93,23 +93,21 @@ class SegmentLast : public Kernel<SegmentLast<T>> {
 
 const std::string kRecipes = "autograd/recipes/movement.h";
 
-const bool registered =
-    register_kernel<ScatterLines, raw<1>, raw<2>, raw<4>, raw<8>>("scatter_lines") &&
-    register_kernel<SegmentLast, raw<1>, raw<2>, raw<4>, raw<8>>("segment_last");
-const bool operator_registered =
-    register_operator(
-        {.name = "scatter",
-         .formula = "scatter(x, index, src)[o,p,i] = src[o,j,i] of the last j with index[o,j,i] = p, else x[o,p,i]. An "
-                    "index outside of x is an IndexError on the CPU; on a GPU, and in a graph's replay, it writes "
-                    "nothing",
-         .dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64, DType::i16, DType::i8,
-                    DType::u8, DType::u16, DType::u32, DType::boolean},
-         .inputs = {{"x"}, {"index", DType::i64}, {"src"}},
-         .options = {{"axis", FormOption::Kind::integer, -1}},
-         .outputs = {{"y"}},
-         .calls = {"scatter_lines", "segment_last", "scatter_keys", "segment_starts", "radix_count", "radix_move",
-                   "sort_short_rows", "cumsum"},
-         .gradients = {{"x", "scatter_rest_grad(dy, index, axis)", kRecipes},
-                       {"src", "scatter_source_grad(dy, index, src.shape(), axis)", kRecipes}}});
+const bool registered = register_kernel<ScatterLines, raw<1>, raw<2>, raw<4>, raw<8>>("scatter_lines") &&
+                        register_kernel<SegmentLast, raw<1>, raw<2>, raw<4>, raw<8>>("segment_last");
+const bool operator_registered = register_operator(
+    {.name = "scatter",
+     .formula = "scatter(x, index, src)[o,p,i] = src[o,j,i] of the last j with index[o,j,i] = p, else x[o,p,i]. An "
+                "index outside of x is an IndexError on the CPU; on a GPU, and in a graph's replay, it writes "
+                "nothing",
+     .dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64, DType::i16, DType::i8,
+                DType::u8, DType::u16, DType::u32, DType::boolean},
+     .inputs = {{"x"}, {"index", DType::i64}, {"src"}},
+     .options = {{"axis", FormOption::Kind::integer, -1}},
+     .outputs = {{"y"}},
+     .calls = {"scatter_lines", "segment_last", "scatter_keys", "segment_starts", "radix_count", "radix_move",
+               "sort_short_rows", "cumsum"},
+     .gradients = {{"x", "scatter_rest_grad(dy, index, axis)", kRecipes},
+                   {"src", "scatter_source_grad(dy, index, src.shape(), axis)", kRecipes}}});
 
 }  // namespace ashlar::dsl

@@ -38,7 +38,7 @@ struct WindowAxis {
   }
   Expr inside(const Expr& h) const {
     // On the CPU loops have parts of their own where nothing needs to be clamped, and vectors are loaded whole.
-    const Expr at = Descriptor::target.has_gpu_feature() ? h : Halide::likely(h);
+    const Expr at = on_gpu() ? h : Halide::likely(h);
     return Halide::unsafe_promise_clamped(Halide::clamp(at, 0, size - 1), 0, size - 1);
   }
 

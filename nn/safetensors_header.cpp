@@ -16,9 +16,9 @@ using strict_json::shown;
 constexpr size_t kAlignment = 8;  // of the first tensor's bytes
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::pair<const char*, DType> kDTypeNames[] = {
-    {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16},   {"F64", DType::f64},
-    {"I32", DType::i32}, {"I64", DType::i64}, {"U8", DType::u8},       {"BOOL", DType::boolean},
-    {"U32", DType::u32}, {"I8", DType::i8},   {"U16", DType::u16},     {"I16", DType::i16}};
+    {"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16}, {"F64", DType::f64},
+    {"I32", DType::i32}, {"I64", DType::i64}, {"U8", DType::u8},     {"BOOL", DType::boolean},
+    {"U32", DType::u32}, {"I8", DType::i8},   {"U16", DType::u16},   {"I16", DType::i16}};
 
 /// Reads the header event by event, so that whatever doesn't belong into one is refused before it takes memory.
 class HeaderEvents final : public strict_json::Events {

@@ -8,9 +8,11 @@
 
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/matmul.h"
+#include "ashlar/ops/pointwise_convolution.h"
 #include "ashlar/ops/reduction.h"
 #include "operators/window.h"
 #include "runtime/forms/check.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -24,16 +26,15 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 /// x[a, b, h, w] with its border, rows and columns that are read together side by side: [phases, a, b, rows, columns].
 struct Frame {
-  Tensor elements;  ///< all of them, and slack() more
+  Tensor elements;  ///< all of them, and `slack` more, which are 0
   Pair strides;     ///< of the convolution that reads it
-  int64_t a = 0, b = 0, rows = 0, columns = 0;
+  int64_t a = 0, b = 0, rows = 0, columns = 0, slack = kSlack;
 
   int64_t plane() const { return rows * columns; }
   int64_t phase_step() const { return a * b * plane(); }
-  int64_t slack(Device device) const { return kSlack + (device.kind == DeviceKind::cpu ? plane() : 0); }
 };
 
-/// The frame that outputs of this size read. `reads_beyond`: zeros behind it will be read, too.
+/// The frame that outputs of this size read. `reads_beyond`: whatever the tap, as many as a plane has will be read.
 Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool reads_beyond) {
   Frame frame{{}, window.stride, x.size(0), x.size(1)};
   const auto side = [&](int axis) { return outputs[axis] + (window.extent(axis) - 1) / window.stride[axis]; };
@@ -47,7 +48,8 @@ Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool 
     frame.elements = x.reshape({x.numel()});
     return frame;
   }
-  const int64_t whole = size + frame.slack(x.device());
+  if (reads_beyond || x.device().kind == DeviceKind::cpu) frame.slack += frame.plane();
+  const int64_t whole = size + frame.slack;
   const Tensor all = Tensor::empty({whole}, DType::f32, x.device());
   all.slice(0, size, whole).fill_(0);
   const Tensor out = all.slice(0, 0, size).reshape({phases, frame.a, frame.b, frame.rows, frame.columns});
@@ -80,7 +82,7 @@ Tensor convolved(const Frame& frame, const Tensor& offsets, const Tensor& weight
                                       frame.b / groups * frame.plane(),
                                       frame.columns,
                                       outputs[1],
-                                      (outputs[0] - 1) * frame.columns + outputs[1] + frame.slack(weight.device()),
+                                      (outputs[0] - 1) * frame.columns + outputs[1] + frame.slack,
                                       int64_t{bias.defined()},
                                       low};
   // Images and groups stand along the third dimension of the grid, which CUDA limits.
@@ -95,6 +97,46 @@ Tensor convolved(const Frame& frame, const Tensor& offsets, const Tensor& weight
     launch(kernels::convolution, kF32, inputs, scalars, std::span(&out, 1));
   }
   return y;
+}
+
+/// One tap, no border: on the CPU that is a product of matrices, and no frame is needed.
+bool is_product(const Window& window, const Device& device) {
+  return device.kind == DeviceKind::cpu && window.taps == Pair{1, 1} && window.padding == Pair{0, 0};
+}
+
+/// Every stride-th row and column.
+Tensor subsampled(const Tensor& x, const Pair& stride) {
+  return x.slice(2, 0, x.size(2), stride[0]).slice(3, 0, x.size(3), stride[1]);
+}
+
+/// y[n, (g,o), p, q] = max(low, bias + Σ_c weight[g, o, c] x[n, (g,c), p, q]), `weight` of any strides.
+Tensor product_of_places(const Tensor& x, const Tensor& weight, const Tensor& bias, float low) {
+  const int64_t images = x.size(0), groups = weight.size(0), places = x.size(2) * x.size(3);
+  const Tensor y = Tensor::empty({images, groups * weight.size(1), x.size(2), x.size(3)}, DType::f32, x.device());
+  const Tensor matrices = x.contiguous().reshape({images * groups, weight.size(2), places});
+  const std::array inputs{matrices, weight,
+                          bias.defined() ? bias.contiguous() : matrices.reshape({x.numel()}).slice(0, 0, 1)};
+  const std::array<Scalar, 2> scalars{int64_t{bias.defined()}, low};
+  const Tensor out = y.reshape({images * groups, weight.size(1), places});
+  launch(kernels::pointwise_convolution, kF32, inputs, scalars, std::span(&out, 1));
+  return y;
+}
+
+/// dweight[g, o, c] = Σ_n,p,q dy[n, (g,o), p, q] x[n, (g,c), p, q]
+Tensor product_over_places(const Tensor& dy, const Tensor& x, int64_t groups) {
+  const int64_t images = x.size(0), places = x.size(2) * x.size(3);
+  const int64_t rows = dy.size(1) / groups, channels = x.size(1) / groups;
+  const MatmulOptions of_rows{.transpose_b = true};
+  // Either what each image gives is summed, or the images come beside each other first: whichever is less memory.
+  if (images == 1 || rows * channels <= (rows + channels) * places) {
+    const Tensor each =
+        matmul(dy.reshape({images * groups, rows, places}), x.reshape({images * groups, channels, places}), of_rows);
+    return images == 1 ? each : sum(each.reshape({images, groups, rows, channels}), {0});
+  }
+  const auto beside = [&](const Tensor& t, int64_t of_group) {
+    return t.permute({1, 0, 2, 3}).reshape({groups, of_group, images * places});
+  };
+  return matmul(beside(dy, rows), beside(x, channels), of_rows);
 }
 
 std::string described(const Tensor& x, const Tensor& weight, const Tensor& bias = {}) {
@@ -124,7 +166,7 @@ Tensor without_batch_unless(const Tensor& y, bool has_batch) { return has_batch 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const Axes& stride, const Axes& padding,
               const Axes& dilation, int64_t groups, Conv2dActivation activation) try {
   constexpr const char* kName = "conv2d";
-  const Tensor images = as_images(kName, as_f32(kName, x)), filters = as_f32(kName, weight);
+  const Tensor images = as_images(kName, forms::as_f32(kName, x)), filters = forms::as_f32(kName, weight);
   check_device(kName, x, weight);
   check_device(kName, x, bias);
   if (weight.rank() != 4 || groups < 1 || weight.size(1) * groups != images.size(1) ||
@@ -144,11 +186,16 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
     throw ShapeError(kName, described(x, weight), "at least one channel and one tap",
                      "Skip the call where there is none");
   } else {
-    const Frame frame = frame_of(images, window, outputs, false);
-    const Tensor offsets = offsets_of(frame, window, inner, frame.plane(), false);
-    const Tensor matrices = filters.contiguous().reshape({groups, out_channels / groups, offsets.numel()});
-    y = convolved(frame, offsets, matrices, bias.defined() ? as_f32(kName, bias) : bias, outputs,
-                  activation == Conv2dActivation::relu ? 0.0F : kNone);
+    const int64_t taps = inner * window.taps[0] * window.taps[1];
+    const Tensor matrices = filters.contiguous().reshape({groups, out_channels / groups, taps});
+    const Tensor added = bias.defined() ? forms::as_f32(kName, bias) : bias;
+    const float low = activation == Conv2dActivation::relu ? 0.0F : kNone;
+    if (is_product(window, x.device())) {
+      y = product_of_places(subsampled(images, window.stride), matrices, added, low);
+    } else {
+      const Frame frame = frame_of(images, window, outputs, false);
+      y = convolved(frame, offsets_of(frame, window, inner, frame.plane(), false), matrices, added, outputs, low);
+    }
   }
   return without_batch_unless(y, x.rank() == 4).to(x.dtype());
 } catch (const std::bad_alloc&) {
@@ -158,7 +205,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
 Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_size, const Axes& stride,
                     const Axes& padding, const Axes& dilation, int64_t groups) try {
   constexpr const char* kName = "conv2d_input";
-  const Tensor images = as_images(kName, as_f32(kName, dy)), filters = as_f32(kName, weight);
+  const Tensor images = as_images(kName, forms::as_f32(kName, dy)), filters = forms::as_f32(kName, weight);
   check_device(kName, dy, weight);
   if (weight.rank() != 4 || images.size(1) != weight.size(0)) {
     throw ShapeError(kName, "dy: " + dy.str() + ", weight: " + weight.str(),
@@ -180,6 +227,14 @@ Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_si
   Tensor dx;
   if (shape.numel() == 0 || images.numel() == 0 || filters.numel() == 0) {
     dx = Tensor::zeros(shape, DType::f32, dy.device());
+  } else if (is_product(window, dy.device())) {
+    const Tensor turned = filters.reshape({groups, rows, channels}).permute({0, 2, 1});
+    const Tensor read = product_of_places(images, turned, {}, kNone);
+    dx = read;
+    if (window.stride != Pair{1, 1}) {
+      dx = Tensor::zeros(shape, DType::f32, dy.device());
+      subsampled(dx, window.stride).copy_(read);
+    }
   } else if (window.stride == Pair{1, 1} && window.padding[0] < window.extent(0) &&
              window.padding[1] < window.extent(1)) {
     // The same sum over dy, the taps in reverse: as much padding as makes it x's size.
@@ -209,7 +264,7 @@ Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_si
 Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size, const Axes& stride,
                      const Axes& padding, const Axes& dilation, int64_t groups) try {
   constexpr const char* kName = "conv2d_weight";
-  const Tensor grads = as_images(kName, as_f32(kName, dy)), images = as_images(kName, as_f32(kName, x));
+  const Tensor grads = as_images(kName, forms::as_f32(kName, dy)), images = as_images(kName, forms::as_f32(kName, x));
   check_device(kName, dy, x);
   check_groups(kName, groups, grads.size(1), "dy: " + dy.str());
   check_groups(kName, groups, images.size(1), "x: " + x.str());
@@ -224,6 +279,9 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   const Shape shape{grads.size(1), channels, window.taps[0], window.taps[1]};
   if (shape.numel() == 0 || grads.numel() == 0 || images.numel() == 0)
     return Tensor::zeros(shape, dy.dtype(), dy.device());
+  if (is_product(window, dy.device())) {
+    return product_over_places(grads, subsampled(images, window.stride), groups).reshape(shape).to(dy.dtype());
+  }
   // Images beside each other in each channel, so that all of them are one sum.
   const Frame frame = frame_of(images.permute({1, 0, 2, 3}), window, outputs, window.taps != Pair{1, 1});
   const Tensor offsets = offsets_of(frame, window, channels, frame.b * frame.plane(), false);
@@ -297,9 +355,10 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
     }
   }
   // In f32, so that the bias is added before the sum is rounded.
-  const Tensor y = conv2d_input(as_f32(kName, x), as_f32(kName, weight), size, stride, padding, dilation, groups);
+  const Tensor y =
+      conv2d_input(forms::as_f32(kName, x), forms::as_f32(kName, weight), size, stride, padding, dilation, groups);
   if (!bias.defined()) return y.to(x.dtype());
-  return add(y, as_f32(kName, bias).reshape({bias.numel(), 1, 1})).to(x.dtype());
+  return add(y, forms::as_f32(kName, bias).reshape({bias.numel(), 1, 1})).to(x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("conv_transpose2d");
 }
@@ -307,7 +366,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
 Tensor unfold(const Tensor& x, const Axes& kernel_size, const Axes& dilation, const Axes& padding,
               const Axes& stride) try {
   constexpr const char* kName = "unfold";
-  const Tensor images = as_images(kName, as_f32(kName, x));
+  const Tensor images = as_images(kName, forms::as_f32(kName, x));
   const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
   const int64_t n = images.size(0), c = images.size(1);
   const Pair outputs{window.outputs(kName, 0, images.size(2)), window.outputs(kName, 1, images.size(3))};
@@ -328,7 +387,7 @@ Tensor unfold(const Tensor& x, const Axes& kernel_size, const Axes& dilation, co
 Tensor fold(const Tensor& x, const Axes& output_size, const Axes& kernel_size, const Axes& dilation,
             const Axes& padding, const Axes& stride) try {
   constexpr const char* kName = "fold";
-  const Tensor given = as_f32(kName, x);
+  const Tensor given = forms::as_f32(kName, x);
   if (x.rank() != 2 && x.rank() != 3) {
     throw ShapeError(kName, x.str(), "columns [n, c kh kw, places], or [c kh kw, places]", "Use reshape()");
   }

@@ -12,6 +12,7 @@
 #include "ashlar/ops/matmul.h"
 #include "generators/linear_algebra.h"
 #include "runtime/forms/check.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -28,17 +29,17 @@ Tensor part(const Tensor& x, int64_t first, int64_t last, int64_t left, int64_t 
 
 /// Of at most kBlock columns.
 Tensor factor_of_block(const Tensor& x) {
-  const Tensor l = Tensor::empty(x.shape(), DType::f32, x.device());
+  const auto square = [&] { return Tensor::empty(x.shape(), DType::f32, x.device()); };
+  const std::array factors{square(), square()};  // l and its inverse
   const std::array<Scalar, 2> scalars{0, std::numeric_limits<double>::quiet_NaN()};
-  launch(kernels::cholesky_block, {.elements = {DType::f32}}, std::array{x, diagonal(x)}, scalars, std::span(&l, 1));
-  return l;
+  launch(kernels::cholesky_block, {.elements = {DType::f32}}, std::array{x, diagonal(x)}, scalars, factors);
+  return factors[0];
 }
 
 Tensor solution_of_block(const Tensor& a, const Tensor& b, bool upper, bool unit) {
   const Tensor y = Tensor::empty(b.shape(), DType::f32, b.device());
-  const std::array<Scalar, 3> scalars{static_cast<int>(upper), static_cast<int>(unit), 0};
-  launch(kernels::triangular_block, {.elements = {DType::f32, DType::f32}}, std::array{a, b}, scalars,
-         std::span(&y, 1));
+  const std::array<Scalar, 2> scalars{static_cast<int>(upper), static_cast<int>(unit)};
+  launch(kernels::triangular_block, {.elements = {DType::f32}}, std::array{a, b}, scalars, std::span(&y, 1));
   return y;
 }
 
@@ -49,10 +50,7 @@ void check_square(const KernelInfo& operation, std::span<const Tensor> inputs, c
 
 }  // namespace
 
-Matrices::Matrices(const KernelInfo& operation, const Tensor& of) : batch(of.shape()) {
-  if (of.dtype() != DType::f32) {
-    throw DTypeError(operation.name, of.str(), "elements of f32", "Convert it with to(DType::f32)");
-  }
+Matrices::Matrices(const KernelInfo& operation, const Tensor& of) : batch(of.shape()), dtype(of.dtype()) {
   if (of.rank() < 2) {
     throw forms::shape_error(operation, std::span(&of, 1), "a matrix, or a batch of them", "Give it axes by reshape()");
   }
@@ -60,13 +58,13 @@ Matrices::Matrices(const KernelInfo& operation, const Tensor& of) : batch(of.sha
   columns = of.size(-1);
   for (int axis = 0; axis < 2; axis++) batch.erase(batch.rank() - 1);
   count = batch.numel();
-  x = of.reshape({count, rows, columns});
+  x = forms::as_f32(operation.name, of).reshape({count, rows, columns});
 }
 
 Tensor Matrices::unfolded(const Tensor& y) const {
   Shape shape = batch;
-  for (const int axis : {1, 2}) shape.push_back(y.size(axis));
-  return y.reshape(shape);
+  for (int axis = 1; axis < y.rank(); axis++) shape.push_back(y.size(axis));
+  return y.reshape(shape).to(dtype);
 }
 
 Tensor lower_factor(const Tensor& x) {
@@ -130,12 +128,14 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
         left ? "Give left = false where x stands before a" : "Leave left out where a stands before x");
   }
   const Shape batch = broadcast("solve_triangular", given.batch, sides.batch);
-  const auto whole = [&](const Tensor& x) {
-    Shape shape = batch;
-    for (const int axis : {-2, -1}) shape.push_back(x.size(axis));
-    return Matrices(kernels::solve_triangular, x.broadcast_to(shape));
+  const auto whole = [&](const Matrices& own) {
+    Shape from = own.batch, to = batch;
+    for (const int64_t size : {own.rows, own.columns}) from.push_back(size), to.push_back(size);
+    Matrices all(kernels::solve_triangular, own.x.reshape(from).broadcast_to(to));
+    all.dtype = own.dtype;
+    return all;
   };
-  const Matrices of = whole(a), right = whole(b);
+  const Matrices of = whole(given), right = whole(sides);
   // x a = b is aᵀ xᵀ = bᵀ, and an upper triangle's transpose is a lower one.
   const bool turned = transpose == left;
   const Tensor matrix = turned ? transposed(of.x) : of.x;

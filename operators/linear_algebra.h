@@ -6,15 +6,16 @@
 
 namespace ashlar {
 
-/// x [batch…, rows, columns] as [count, rows, columns]; copies only where strides force it.
+/// x [batch…, rows, columns] as [count, rows, columns] of f32; copies only where strides or 16 bits force it.
 struct Matrices {
-  /// Throws DTypeError where x isn't of f32, ShapeError where it isn't a matrix or a batch of them.
+  /// Throws DTypeError where x isn't of f32, f16 or bf16, ShapeError where it isn't a matrix or a batch of them.
   Matrices(const KernelInfo& operation, const Tensor& x);
-  /// `y` [count, rows, columns] with the batch's axes again.
+  /// `y` [count, sizes…] with the batch's axes and the dtype again.
   Tensor unfolded(const Tensor& y) const;
 
   Shape batch;
   int64_t count = 1, rows = 0, columns = 0;
+  DType dtype;
   Tensor x;
 };
 

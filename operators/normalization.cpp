@@ -5,7 +5,9 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <utility>
 
+#include "ashlar/ops/optimizer.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/ternary.h"
 #include "ashlar/ops/unary.h"
@@ -74,11 +76,19 @@ struct Call {
   }
 };
 
-/// running += momentum (batch's - running)
-void move_running(const Tensor& running, const Tensor& to, double momentum) {
-  if (!running.defined()) return;
-  const Tensor share = Tensor::full({}, momentum, DType::f32, running.device());
-  running.copy_(lerp(in_f32(running), to, share).to(running.dtype()));
+/// running += momentum (batch's - running), of both
+void move_running(const Tensor& mean, const Tensor& variance, const Tensor& to_mean, const Tensor& to_variance,
+                  double momentum) {
+  Tensor share;
+  for (const auto& [running, to] : {std::pair{&mean, &to_mean}, {&variance, &to_variance}}) {
+    if (!running->defined()) continue;
+    if (!share.defined()) share = Tensor::full({}, momentum, DType::f32, running->device());
+    if (running->dtype() == DType::f32 && running->is_contiguous()) {
+      average_step(*running, *to, share);
+    } else {
+      running->copy_(lerp(in_f32(*running), *to, share).to(running->dtype()));
+    }
+  }
 }
 
 void need_running(const Call& call, const Tensor& mean, const Tensor& variance) {
@@ -133,8 +143,7 @@ BatchNormResult batch_norm(const Tensor& x, const Tensor& running_mean, const Te
   }
   const Tensor images = in_f32(x.contiguous()).reshape({call.shape[0], call.channels(), call.space()});
   const Moments moments = moments_of_channels(images, eps, 1);
-  move_running(running_mean, moments.mean, momentum);
-  move_running(running_var, moments.variance, momentum);
+  move_running(running_mean, running_var, moments.mean, moments.variance, momentum);
   return {call.normalise(call.of_channels(moments.mean), call.of_channels(moments.rstd)), moments.mean, moments.rstd};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("batch_norm");
@@ -169,8 +178,10 @@ InstanceNormResult instance_norm(const Tensor& x, const Tensor& running_mean, co
   Tensor variance;
   const auto [y, mean, rstd] = by_groups(call, eps, &variance);
   if (x.numel() > 0) {
-    if (running_mean.defined()) move_running(running_mean, ashlar::mean(mean, {0}), momentum);
-    if (running_var.defined()) move_running(running_var, ashlar::mean(variance, {0}), momentum);
+    const auto of_batch = [](const Tensor& running, const Tensor& each) {
+      return running.defined() ? ashlar::mean(each, {0}) : Tensor();
+    };
+    move_running(running_mean, running_var, of_batch(running_mean, mean), of_batch(running_var, variance), momentum);
   }
   return {y, mean, rstd};
 } catch (const std::bad_alloc&) {

@@ -40,21 +40,26 @@ struct Rounding {
   double least = 0;
 };
 
-/// Of at most kPanel rows: Cholesky's factor of x xᵀ in f64, and q = l⁻¹ x. What rounding alone leaves of a row that
+/// Of at most kPanel rows: Cholesky's factor of x xᵀ, l of f64, and q = l⁻¹ x. What rounding alone leaves of a row that
 /// depends on those before it (2^-22 of its length, without `left`) is 0 in l, and noise, by its seed, in its place in
 /// q: x = l q still. The rows of q are orthogonal to within 2^-53 of the condition number's square, so a second time
 /// makes them so to f32's last digits.
-Orthogonal orthogonal_once(const Tensor& x, int64_t seed, const Rounding& left = {}) {
+Orthogonal wide_factors(const Tensor& x, int64_t seed, const Rounding& left = {}) {
   const Tensor gram = gram_of(x), whole = left.whole.defined() ? left.whole : diagonal(gram);
-  const Orthogonal result{Tensor::empty(gram.shape(), DType::f64, x.device()),
-                          Tensor::empty(x.shape(), DType::f32, x.device())};
+  const auto square = [&] { return Tensor::empty(gram.shape(), DType::f64, x.device()); };
+  const std::array factors{square(), square()};  // l and its inverse
   const std::array<Scalar, 2> dropped{left.whole.defined() ? left.least : 0x1p-44, 0};
-  launch(kernels::cholesky_block, {.elements = {DType::f64}}, std::array{gram, whole}, dropped,
-         std::span(&result.l, 1));
-  const std::array<Scalar, 3> filled{0, 0, seed};
-  launch(kernels::triangular_block, {.elements = {DType::f64, DType::f32}}, std::array{result.l, x}, filled,
-         std::span(&result.q, 1));
-  return {result.l.to(DType::f32), result.q};
+  launch(kernels::cholesky_block, {.elements = {DType::f64}}, std::array{gram, whole}, dropped, factors);
+  const Tensor q = Tensor::empty(x.shape(), DType::f32, x.device());
+  const std::array<Scalar, 1> filled{seed};
+  launch(kernels::filled_product, {.elements = {DType::f64, DType::f32}}, std::array{factors[1], x}, filled,
+         std::span(&q, 1));
+  return {factors[0], q};
+}
+
+Orthogonal orthogonal_once(const Tensor& x, int64_t seed, const Rounding& left = {}) {
+  const auto [l, q] = wide_factors(x, seed, left);
+  return {l.to(DType::f32), q};
 }
 
 Orthogonal orthogonal_twice(const Tensor& x, int64_t seed) {
@@ -99,7 +104,7 @@ Orthogonal orthogonal(const Tensor& x) {
 }
 
 /// What spans the same as the rows of x, well enough to go on with.
-Tensor same_span(const Tensor& x) { return x.size(1) <= kPanel ? orthogonal_once(x, 1).q : orthogonal(x).q; }
+Tensor same_span(const Tensor& x) { return x.size(1) <= kPanel ? wide_factors(x, 1).q : orthogonal(x).q; }
 
 /// x [count, rows, columns] = uᵀ… of its first `rank` singular values, rows <= columns: u [count, rows, rank],
 /// s [count, rank], v [count, rank, columns].
@@ -110,22 +115,15 @@ Singular singular(const Tensor& x, int64_t rank) {
   const int64_t count = x.size(0), n = x.size(1);
   const Tensor gram = gram_of(x), roots = Tensor::empty({count, n}, DType::f32, x.device());
   const Tensor vectors = Tensor::empty({count, n, n}, DType::f32, x.device());
-  // Off the diagonal less is left than f64's last digits after log₂ n sweeps and a few.
-  int sweeps = 6;
-  for (int64_t size = 2; size < n; size *= 2) sweeps++;
-  const int64_t rounds = (n + 1) / 2 * 2 - 1;  // of a sweep
-  const std::array<Scalar, 1> scalars{(sweeps * rounds + 1) / 2};
-  launch(kernels::jacobi_block, {.elements = {DType::f64}}, std::span(&gram, 1), scalars, std::array{roots, vectors});
+  // Off the diagonal less is left than f32's last digits after log₂ n sweeps and a few.
+  int sweeps = 4;
+  for (int64_t size = 1; size < n; size *= 2) sweeps++;
+  const std::array<Scalar, 1> scalars{sweeps};
+  const KernelInfo& kernel = n <= kFactorTurned ? kernels::jacobi_of_few : kernels::jacobi_of_many;
+  launch(kernel, {.elements = {DType::f64}}, std::span(&gram, 1), scalars, std::array{roots, vectors});
   const Tensor u = vectors.slice(2, 0, rank);
   // uᵀ x = s v: rows that are orthogonal, the longest first.
   return {u.contiguous(), roots.slice(1, 0, rank).contiguous(), orthogonal(matmul(u, x, {.transpose_a = true})).q};
-}
-
-/// s of each matrix, with the batch's axes.
-Tensor unfolded_row(const Matrices& matrices, const Tensor& s) {
-  Shape shape = matrices.batch;
-  shape.push_back(s.size(1));
-  return s.reshape(shape);
 }
 
 Tensor zeros(const Matrices& matrices, int64_t rows, int64_t columns) {
@@ -166,12 +164,12 @@ SvdResult svd(const Tensor& x) try {
           "Call svd_lowrank() for the largest singular values");
   if (x.numel() == 0) {
     return {matrices.unfolded(zeros(matrices, matrices.rows, size)),
-            unfolded_row(matrices, Tensor::zeros({matrices.count, size}, DType::f32, x.device())),
+            matrices.unfolded(Tensor::zeros({matrices.count, size}, DType::f32, x.device())),
             matrices.unfolded(zeros(matrices, size, matrices.columns))};
   }
   const bool is_wide = matrices.rows <= matrices.columns;
   const auto [u, s, v] = singular((is_wide ? matrices.x : transposed(matrices.x)).contiguous(), size);
-  const Tensor values = unfolded_row(matrices, s);
+  const Tensor values = matrices.unfolded(s);
   if (is_wide) return {matrices.unfolded(u), values, matrices.unfolded(v)};
   return {matrices.unfolded(transposed(v).contiguous()), values, matrices.unfolded(transposed(u).contiguous())};
 } catch (const std::bad_alloc&) {
@@ -196,7 +194,7 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   const Tensor directions = normal(state, 0, 1, {matrices.count, samples, matrices.columns});
   if (x.numel() == 0) {
     return {matrices.unfolded(zeros(matrices, matrices.rows, rank)),
-            unfolded_row(matrices, Tensor::zeros({matrices.count, rank}, DType::f32, x.device())),
+            matrices.unfolded(Tensor::zeros({matrices.count, rank}, DType::f32, x.device())),
             matrices.unfolded(zeros(matrices, matrices.columns, rank))};
   }
   // Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, of rows: seen by columns, y = (x xᵀ)^niter x directions.
@@ -207,7 +205,7 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   }
   const Tensor q = orthogonal(y).q;
   const auto [u, s, v] = singular(matmul(q, matrices.x), rank);
-  return {matrices.unfolded(matmul(q, u, {.transpose_a = true})), unfolded_row(matrices, s),
+  return {matrices.unfolded(matmul(q, u, {.transpose_a = true})), matrices.unfolded(s),
           matrices.unfolded(transposed(v).contiguous())};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("svd_lowrank");

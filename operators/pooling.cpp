@@ -5,8 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "ashlar/ops/reduction.h"
 #include "operators/window.h"
 #include "runtime/forms/check.h"
+#include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -38,7 +40,7 @@ struct Planes {
   DType dtype;
 
   Planes(const char* operation, const Tensor& x)
-      : images(as_images(operation, as_f32(operation, x))), has_batch(x.rank() == 4), dtype(x.dtype()) {}
+      : images(as_images(operation, forms::as_f32(operation, x))), has_batch(x.rank() == 4), dtype(x.dtype()) {}
   Pair size() const { return {images.size(2), images.size(3)}; }
   int64_t count() const { return images.size(0) * images.size(1); }
   Tensor input(const KernelInfo& kernel) const {
@@ -205,7 +207,9 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Axes& output_size) {
   return guarded("adaptive_avg_pool2d", [&](const char* name) {
     const Pair outputs = adaptive_outputs(name, output_size);
     const Planes planes(name, x);
-    return averages(planes, Plane(name, planes.size(), outputs), outputs, false, 0);
+    const Plane whole(name, planes.size(), outputs);
+    if (outputs == Pair{1, 1}) return mean(x, {-2, -1}, true);
+    return averages(planes, whole, outputs, false, 0);
   });
 }
 

@@ -1,5 +1,5 @@
-// Recurrent sequences: for each step one kernel (generators/recurrent.cpp), two for the original GRU. Products that
-// don't wait for a state are done for all steps at once.
+// Recurrent sequences: a kernel for each step (generators/recurrent.cpp), two for the original GRU, or one for all
+// steps where a group of threads can hold a state. Products that don't wait for a state are done for all steps at once.
 #include "ashlar/ops/recurrent.h"
 
 #include <array>
@@ -31,6 +31,7 @@ Tensor wide_steps(const Tensor& x) {
 /// where the caller's tensors have none.
 struct Sequence {
   int64_t steps, members, batch, hidden, gates;
+  int64_t at_once;         ///< steps of a launch: all or one
   Tensor x, weight, bias;  ///< [steps, members, batch, gates · hidden], [members, gates · hidden, hidden or 1]
   Tensor lengths;          ///< [batch], i32; without any there is something to point at
   bool is_bounded, reverse, has_members;
@@ -39,7 +40,8 @@ struct Sequence {
   /// [gates · hidden], or all of them with members in front (behind the steps); of one floating dtype. lengths
   /// [batch], i32 or i64. All on one device.
   Sequence(const char* operation, int64_t gate_count, std::initializer_list<const Tensor*> states, const Tensor& given,
-           const Tensor& weight_hh, const Tensor& bias_hh, const Tensor& row_lengths, bool is_reverse)
+           const Tensor& weight_hh, const Tensor& bias_hh, const Tensor& row_lengths, bool is_reverse,
+           bool is_a_kernel = true)
       : gates(gate_count), is_bounded(row_lengths.defined()), reverse(is_reverse), has_members(given.rank() == 4) {
     std::string came = "x: " + given.str() + ", weight_hh: " + weight_hh.str() + ", bias_hh: " + bias_hh.str();
     bool fits = (given.rank() == 3 || has_members) && given.size(-1) % gates == 0;
@@ -85,21 +87,26 @@ struct Sequence {
     bias = with_members(wide(bias_hh), 0);
     lengths =
         is_bounded ? row_lengths.to(DType::i32) : Tensor::empty({1}, DType::i32, x.device()).broadcast_to({batch});
+    // A driver of OpenCL may take what a kernel reads for unchanged by it.
+    constexpr int64_t kMostHidden = 128;          // of StepProduct's plans
+    constexpr int64_t kMostElements = INT32_MAX;  // of a kernel's argument
+    const bool in_one = is_a_kernel && hidden <= kMostHidden && x.device().kind != DeviceKind::opencl &&
+                        (steps + 1) * members * batch * gates * hidden <= kMostElements;
+    at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
   }
 
   bool is_empty() const { return steps * members * batch * hidden == 0; }
-  int64_t at(int64_t step) const { return reverse ? steps - 1 - step : step; }
   Tensor with_members(const Tensor& of, int64_t axis) const { return has_members ? of : of.unsqueeze(axis); }
   Tensor without_members(const Tensor& of, int64_t axis, DType dtype) const {
-    return (has_members ? of : of.squeeze(axis)).to(dtype);
+    return (has_members ? of : of.squeeze(axis)).to(dtype).contiguous();
   }
   Tensor state(const Tensor& given) const { return with_members(wide(given), 0); }
-  Tensor empty(int64_t columns) const {
-    return Tensor::empty({steps, members, batch, columns}, DType::f32, x.device());
-  }
-  Tensor zeros(int64_t columns) const { return Tensor::zeros({members, batch, columns}, DType::f32, x.device()); }
-  /// [members, batch, gates · hidden] as [members, batch, gates, hidden].
-  Tensor by_gate(const Tensor& of) const { return of.reshape({members, batch, gates, hidden}); }
+  Tensor empty_step() const { return Tensor::empty({1, members, batch, hidden}, DType::f32, x.device()); }
+  Shape of_state() const { return {members, batch, hidden}; }
+  Shape of_gates() const { return {members, batch, gates * hidden}; }
+  Shape by_gates() const { return {members, batch, gates, hidden}; }
+  /// [steps, members, batch, gates · hidden] as [steps, members, batch, gates, hidden].
+  Tensor by_gate(const Tensor& of) const { return of.reshape({of.size(0), members, batch, gates, hidden}); }
 
   /// weight_hhᵀ, whose columns a step's threads or vectors read side by side: copied where that serves several steps
   /// and it doesn't lie so, and on the CPU, whose vectors need it.
@@ -109,13 +116,12 @@ struct Sequence {
   }
   /// weight_hh, for steps back, whose kernels read whole rows.
   Tensor spread_weight() const { return steps > 1 ? spread(weight) : weight.contiguous(); }
-  std::vector<Scalar> step_of(int64_t t) const { return {Scalar(t), Scalar(int64_t{is_bounded})}; }
 
   /// The state before each step.
   Tensor states_before(const Tensor& first, const Tensor& given) const {
     const Tensor states = with_members(wide(given), 1), before = Tensor::empty(states.shape(), DType::f32, x.device());
     if (is_empty()) return before;
-    before.select(0, at(0)).copy_(first);
+    before.select(0, reverse ? steps - 1 : 0).copy_(first);
     if (steps == 1) return before;
     if (reverse) {
       before.slice(0, 0, steps - 1).copy_(states.slice(0, 1, steps));
@@ -166,26 +172,96 @@ struct Sequence {
   }
 };
 
-std::vector<Scalar> with(std::vector<Scalar> scalars, bool flag) {
-  scalars.emplace_back(int64_t{flag});
-  return scalars;
-}
+/// The order in which a sequence's steps are made: step p of it is the p-th to be made. Launches have steps p,
+/// p + 1, … as many as there are at once.
+class Order {
+ public:
+  /// Forward, or back through the steps for gradients.
+  Order(const Sequence& sequence, bool is_back) : n_(sequence), from_end_(sequence.reverse != is_back) {}
+
+  bool from_end() const { return from_end_; }
+  /// Of what has a step at each index of its first axis, those of the launch that begins with step p.
+  Tensor steps_of(const Tensor& all, int64_t p) const {
+    return (from_end_ ? all.flip(0) : all).slice(0, p, p + n_.at_once);
+  }
+  /// The scalars of that launch (StepOf), and one more.
+  std::vector<Scalar> scalars(int64_t p) const {
+    return {Scalar(from_end_ ? n_.steps - 1 - p : p), Scalar(int64_t{from_end_ ? -1 : 1}),
+            Scalar(int64_t{n_.is_bounded})};
+  }
+  std::vector<Scalar> scalars(int64_t p, bool flag) const {
+    std::vector<Scalar> all = scalars(p);
+    all.emplace_back(int64_t{flag});
+    return all;
+  }
+  /// launch(p) for each launch.
+  template <class Launch>
+  void for_each_launch(Launch launch) const {
+    for (int64_t p = 0; p < n_.steps && !n_.is_empty(); p += n_.at_once) launch(p);
+  }
+
+ private:
+  const Sequence& n_;
+  bool from_end_;
+};
+
+/// Which of a trail's steps are asked for afterwards.
+enum class Keep : uint8_t { all, last };
+
+/// What each step hands to the next one: after(p), which is before(p + 1). Both are views of one memory, so that a
+/// kernel of several steps reads what it wrote.
+class Trail {
+ public:
+  /// Each of `sizes`, the first of them `first`, or zeros.
+  Trail(const Sequence& sequence, const Order& order, Keep keep, const Shape& sizes, const Tensor& first = {})
+      : n_(sequence), order_(order), takes_turns_(keep == Keep::last && sequence.at_once == 1) {
+    // Each begins where a GPU's kernels may write (16 bytes).
+    constexpr int64_t kAligned = 4;
+    const int64_t pitch = (sizes.numel() + kAligned - 1) / kAligned * kAligned, slots = takes_turns_ ? 2 : n_.steps + 1;
+    Shape shape = sizes, strides = dense_strides(sizes);
+    shape.insert(0, slots);
+    strides.insert(0, pitch);
+    all_ = Tensor::empty({slots * pitch}, DType::f32, n_.x.device()).as_strided(shape, strides, 0);
+    if (!first.defined()) {
+      slot(0).fill_(0);
+    } else if (n_.at_once > 1) {
+      slot(0).copy_(first);
+    } else {
+      first_ = first.unsqueeze(0);
+    }
+  }
+  Tensor before(int64_t p) const { return p == 0 && first_.defined() ? first_ : steps_from(p); }
+  Tensor after(int64_t p) const { return steps_from(p + 1); }
+  Tensor last() const { return slot(n_.steps); }  ///< where the first is zeros
+  /// Of all steps, in the sequence's own order.
+  Tensor results() const { return order_.from_end() ? all_.slice(0, 0, n_.steps) : all_.slice(0, 1); }
+
+ private:
+  Tensor slot(int64_t p) const { return steps_from(p).select(0, 0); }
+  Tensor steps_from(int64_t p) const {
+    if (takes_turns_) return all_.slice(0, p % 2, p % 2 + 1);
+    return order_.steps_of(all_, p);
+  }
+
+  const Sequence& n_;
+  const Order& order_;
+  bool takes_turns_;
+  Tensor all_, first_;
+};
 
 }  // namespace
 
 Tensor rnn_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, const Tensor& bias_hh,
                     const Tensor& lengths, bool reverse, bool use_relu) try {
   const Sequence n("rnn_sequence", 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
-  const Tensor y = n.empty(n.hidden), weight = n.transposed_weight();
-  Tensor state = n.state(h);
-  for (int64_t step = 0; step < n.steps && !n.is_empty(); step++) {
-    const int64_t t = n.at(step);
-    const Tensor next = y.select(0, t);
-    launch(kernels::rnn_step, kF32, std::array{n.x.select(0, t), state, weight, n.bias, n.lengths},
-           with(n.step_of(t), use_relu), std::span(&next, 1));
-    state = next;
-  }
-  return n.without_members(y, 1, x.dtype());
+  const Tensor weight = n.transposed_weight();
+  const Order order(n, false);
+  const Trail y(n, order, Keep::all, n.of_state(), n.state(h));
+  order.for_each_launch([&](int64_t p) {
+    launch(kernels::rnn_step, kF32, std::array{order.steps_of(n.x, p), y.before(p), weight, n.bias, n.lengths},
+           order.scalars(p, use_relu), std::array{y.after(p)});
+  });
+  return n.without_members(y.results(), 1, x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("rnn_sequence");
 }
@@ -196,21 +272,19 @@ RnnSequenceGradResult rnn_sequence_grad(const Tensor& dy, const Tensor& x, const
   const Sequence n("rnn_sequence_grad", 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
   n.check_results("rnn_sequence_grad", {&dy, &y});
   const Tensor slopes = n.with_members(wide(dy), 1), states = n.with_members(wide(y), 1);
-  const Tensor dx = n.empty(n.hidden), weight = n.spread_weight();
-  Tensor direct = n.zeros(n.hidden), da = direct;
-  const std::array passed{Tensor::empty_like(direct), Tensor::empty_like(direct)};
-  for (int64_t step = n.steps - 1; step >= 0 && !n.is_empty(); step--) {
-    const int64_t t = n.at(step);
-    const std::array made{dx.select(0, t), passed[static_cast<size_t>(step % 2)]};
+  const Tensor weight = n.spread_weight();
+  const Order order(n, true);
+  const Trail da(n, order, Keep::all, n.of_state()), direct(n, order, Keep::last, n.of_state());
+  order.for_each_launch([&](int64_t p) {
     launch(kernels::rnn_step_grad, kF32,
-           std::array{states.select(0, t), slopes.select(0, t), direct, da, weight, n.lengths},
-           with(n.step_of(t), use_relu), made);
-    da = made[0];
-    direct = made[1];
-  }
+           std::array{order.steps_of(states, p), order.steps_of(slopes, p), direct.before(p), da.before(p), weight,
+                      n.lengths},
+           order.scalars(p, use_relu), std::array{da.after(p), direct.after(p)});
+  });
   const DType dtype = x.dtype();
-  const Tensor before = n.states_before(n.state(h), y);
-  return {n.without_members(dx, 1, dtype), n.without_members(n.first_gradient(direct, da, n.weight), 0, dtype),
+  const Tensor before = n.states_before(n.state(h), y), dx = da.results();
+  return {n.without_members(dx, 1, dtype),
+          n.without_members(n.first_gradient(direct.last(), da.last(), n.weight), 0, dtype),
           n.without_members(n.weight_gradient(dx, before), 0, dtype), n.without_members(sum(dx, {0, 2}), 0, dtype)};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("rnn_sequence_grad");
@@ -218,25 +292,24 @@ RnnSequenceGradResult rnn_sequence_grad(const Tensor& dy, const Tensor& x, const
 
 Tensor gru_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, const Tensor& bias_hh,
                     const Tensor& lengths, bool reverse, bool reset_after) try {
-  const Sequence n("gru_sequence", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse);
-  const Tensor y = n.empty(n.hidden), weight = n.transposed_weight();
+  const Sequence n("gru_sequence", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
+  const Tensor weight = n.transposed_weight();
+  const Order order(n, false);
+  const Trail y(n, order, Keep::all, n.of_state(), n.state(h));
   std::array<Tensor, 2> gates;
-  if (!reset_after) gates = {n.zeros(n.hidden), n.zeros(n.hidden)};
-  Tensor state = n.state(h);
-  for (int64_t step = 0; step < n.steps && !n.is_empty(); step++) {
-    const int64_t t = n.at(step);
-    const Tensor next = y.select(0, t), input = n.x.select(0, t);
+  if (!reset_after) gates = {n.empty_step(), n.empty_step()};
+  order.for_each_launch([&](int64_t p) {
+    const Tensor input = order.steps_of(n.x, p), state = y.before(p);
+    const std::array next{y.after(p)};
     if (reset_after) {
-      launch(kernels::gru_step, kF32, std::array{input, state, weight, n.bias, n.lengths}, n.step_of(t),
-             std::span(&next, 1));
+      launch(kernels::gru_step, kF32, std::array{input, state, weight, n.bias, n.lengths}, order.scalars(p), next);
     } else {
       launch(kernels::gru_gates, kF32, std::array{input, state, weight, n.bias}, {}, gates);
       launch(kernels::gru_candidate, kF32, std::array{input, state, gates[0], gates[1], weight, n.bias, n.lengths},
-             n.step_of(t), std::span(&next, 1));
+             order.scalars(p), next);
     }
-    state = next;
-  }
-  return n.without_members(y, 1, x.dtype());
+  });
+  return n.without_members(y.results(), 1, x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("gru_sequence");
 }
@@ -252,21 +325,19 @@ GruSequenceGradResult gradients_of(const Sequence& n, const Tensor& dx, const Te
 // With the reset behind the product.
 GruSequenceGradResult reset_after_gradients(const Sequence& n, const Tensor& slopes, const Tensor& before,
                                             DType dtype) {
-  const Tensor dx = n.empty(3 * n.hidden), da = n.empty(3 * n.hidden), weight = n.spread_weight();
+  const Tensor weight = n.spread_weight();
   const Tensor a = n.as_steps(matmul(n.as_matrices(before), n.weight, {.transpose_b = true}));
-  Tensor direct = n.zeros(n.hidden), next = n.zeros(3 * n.hidden);
-  const std::array passed{n.by_gate(Tensor::empty_like(next)), n.by_gate(Tensor::empty_like(next))};
-  for (int64_t step = n.steps - 1; step >= 0 && !n.is_empty(); step--) {
-    const int64_t t = n.at(step);
-    const Tensor& here = passed[static_cast<size_t>(step % 2)];
+  const Order order(n, true);
+  const Trail dx(n, order, Keep::all, n.of_gates()), da(n, order, Keep::all, n.of_gates());
+  const Trail direct(n, order, Keep::last, n.by_gates());
+  order.for_each_launch([&](int64_t p) {
     launch(kernels::gru_step_grad, kF32,
-           std::array{n.x.select(0, t), a.select(0, t), n.bias, before.select(0, t), slopes.select(0, t), direct, next,
-                      weight, n.lengths},
-           n.step_of(t), std::array{n.by_gate(dx.select(0, t)), n.by_gate(da.select(0, t)), here});
-    direct = here.select(2, 0);
-    next = da.select(0, t);
-  }
-  return gradients_of(n, dx, n.first_gradient(direct, next, n.weight), n.weight_gradient(da, before), sum(da, {0, 2}),
+           std::array{order.steps_of(n.x, p), order.steps_of(a, p), n.bias, order.steps_of(before, p),
+                      order.steps_of(slopes, p), direct.before(p).select(3, 0), da.before(p), weight, n.lengths},
+           order.scalars(p), std::array{n.by_gate(dx.after(p)), n.by_gate(da.after(p)), direct.after(p)});
+  });
+  const Tensor dstate = n.first_gradient(direct.last().select(2, 0), da.last(), n.weight);
+  return gradients_of(n, dx.results(), dstate, n.weight_gradient(da.results(), before), sum(da.results(), {0, 2}),
                       dtype);
 }
 
@@ -280,25 +351,25 @@ GruSequenceGradResult reset_before_gradients(const Sequence& n, const Tensor& sl
     return add(add(n.as_steps(product), n.x.slice(3, first, last)), n.bias.slice(1, first, last).unsqueeze(1));
   };
   const Tensor r = sigmoid(gate_of(before, 0)), z = sigmoid(gate_of(before, 1)), reset_state = mul(r, before);
-  const Tensor candidate = tanh(gate_of(reset_state, 2)), dx = n.empty(3 * size), weight = n.spread_weight();
-  const Tensor dn = n.zeros(size), dz = n.zeros(size), to_state = n.zeros(size);
-  Tensor direct = n.zeros(size), next = n.zeros(3 * size);
-  const std::array passed{n.by_gate(Tensor::empty_like(next)), n.by_gate(Tensor::empty_like(next))};
-  for (int64_t step = n.steps - 1; step >= 0 && !n.is_empty(); step--) {
-    const int64_t t = n.at(step);
+  const Tensor candidate = tanh(gate_of(reset_state, 2)), weight = n.spread_weight();
+  const Tensor dn = n.empty_step(), dz = n.empty_step(), to_state = n.empty_step();
+  const Order order(n, true);
+  const Trail slopes_of_gates(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates());
+  order.for_each_launch([&](int64_t p) {
     launch(kernels::gru_candidate_grad, kF32,
-           std::array{z.select(0, t), candidate.select(0, t), before.select(0, t), slopes.select(0, t), direct, next,
-                      weight, n.lengths},
-           n.step_of(t), std::array{dn, dz, to_state});
-    const Tensor& here = passed[static_cast<size_t>(step % 2)];
-    launch(kernels::gru_gates_grad, kF32, std::array{r.select(0, t), before.select(0, t), dn, dz, to_state, weight}, {},
-           std::array{n.by_gate(dx.select(0, t)), here});
-    direct = here.select(2, 0);
-    next = dx.select(0, t);
-  }
+           std::array{order.steps_of(z, p), order.steps_of(candidate, p), order.steps_of(before, p),
+                      order.steps_of(slopes, p), direct.before(p).select(3, 0), slopes_of_gates.before(p), weight,
+                      n.lengths},
+           order.scalars(p), std::array{dn, dz, to_state});
+    launch(kernels::gru_gates_grad, kF32,
+           std::array{order.steps_of(r, p), order.steps_of(before, p), dn, dz, to_state, weight}, {},
+           std::array{n.by_gate(slopes_of_gates.after(p)), direct.after(p)});
+  });
+  const Tensor dx = slopes_of_gates.results();
   const Tensor gates = dx.slice(3, 0, 2 * size), dcandidate = dx.slice(3, 2 * size);
   const Tensor dweight = cat({n.weight_gradient(gates, before), n.weight_gradient(dcandidate, reset_state)}, 1);
-  const Tensor dh = n.first_gradient(direct, next.slice(2, 0, 2 * size), n.weight.slice(1, 0, 2 * size));
+  const Tensor dh = n.first_gradient(direct.last().select(2, 0), slopes_of_gates.last().slice(2, 0, 2 * size),
+                                     n.weight.slice(1, 0, 2 * size));
   return gradients_of(n, dx, dh, dweight, sum(dx, {0, 2}), dtype);
 }
 
@@ -307,7 +378,7 @@ GruSequenceGradResult reset_before_gradients(const Sequence& n, const Tensor& sl
 GruSequenceGradResult gru_sequence_grad(const Tensor& dy, const Tensor& x, const Tensor& h, const Tensor& weight_hh,
                                         const Tensor& bias_hh, const Tensor& y, const Tensor& lengths, bool reverse,
                                         bool reset_after) try {
-  const Sequence n("gru_sequence_grad", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse);
+  const Sequence n("gru_sequence_grad", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
   n.check_results("gru_sequence_grad", {&dy, &y});
   const Tensor slopes = n.with_members(wide(dy), 1), before = n.states_before(n.state(h), y);
   return reset_after ? reset_after_gradients(n, slopes, before, x.dtype())
@@ -319,17 +390,15 @@ GruSequenceGradResult gru_sequence_grad(const Tensor& dy, const Tensor& x, const
 LstmSequenceResult lstm_sequence(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_hh,
                                  const Tensor& bias_hh, const Tensor& lengths, bool reverse) try {
   const Sequence n("lstm_sequence", 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
-  const Tensor y = n.empty(n.hidden), cells = n.empty(n.hidden), weight = n.transposed_weight();
-  Tensor state = n.state(h), cell = n.state(c);
-  for (int64_t step = 0; step < n.steps && !n.is_empty(); step++) {
-    const int64_t t = n.at(step);
-    const std::array next{y.select(0, t), cells.select(0, t)};
-    launch(kernels::lstm_step, kF32, std::array{n.x.select(0, t), state, cell, weight, n.bias, n.lengths}, n.step_of(t),
-           next);
-    state = next[0];
-    cell = next[1];
-  }
-  return {n.without_members(y, 1, x.dtype()), n.without_members(cells, 1, x.dtype())};
+  const Tensor weight = n.transposed_weight();
+  const Order order(n, false);
+  const Trail y(n, order, Keep::all, n.of_state(), n.state(h)), cells(n, order, Keep::all, n.of_state(), n.state(c));
+  order.for_each_launch([&](int64_t p) {
+    launch(kernels::lstm_step, kF32,
+           std::array{order.steps_of(n.x, p), y.before(p), cells.before(p), weight, n.bias, n.lengths},
+           order.scalars(p), std::array{y.after(p), cells.after(p)});
+  });
+  return {n.without_members(y.results(), 1, x.dtype()), n.without_members(cells.results(), 1, x.dtype())};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("lstm_sequence");
 }
@@ -342,26 +411,23 @@ LstmSequenceGradResult lstm_sequence_grad(const Tensor& dy, const Tensor& dcells
   n.check_results("lstm_sequence_grad", {&dy, &dcells, &y, &cells});
   const Tensor slopes = n.with_members(wide(dy), 1), cell_slopes = n.with_members(wide(dcells), 1);
   const Tensor before = n.states_before(n.state(h), y), cells_before = n.states_before(n.state(c), cells);
-  const Tensor dx = n.empty(4 * n.hidden), weight = n.spread_weight();
+  const Tensor weight = n.spread_weight();
   const Tensor a = n.as_steps(matmul(n.as_matrices(before), n.weight, {.transpose_b = true}));
-  Tensor direct = n.zeros(n.hidden), carried = direct, next = n.zeros(4 * n.hidden);
-  const auto four = [&] { return n.by_gate(Tensor::empty_like(next)); };
-  const std::array passed{four(), four()}, passed_cells{four(), four()};
-  for (int64_t step = n.steps - 1; step >= 0 && !n.is_empty(); step--) {
-    const int64_t t = n.at(step);
-    const auto turn = static_cast<size_t>(step % 2);
+  const Order order(n, true);
+  const Trail da(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates()),
+      carried(n, order, Keep::last, n.by_gates());
+  order.for_each_launch([&](int64_t p) {
     launch(kernels::lstm_step_grad, kF32,
-           std::array{n.x.select(0, t), a.select(0, t), n.bias, cells_before.select(0, t), slopes.select(0, t), direct,
-                      cell_slopes.select(0, t), carried, next, weight, n.lengths},
-           n.step_of(t), std::array{n.by_gate(dx.select(0, t)), passed_cells[turn], passed[turn]});
-    carried = passed_cells[turn].select(2, 0);
-    direct = passed[turn].select(2, 0);
-    next = dx.select(0, t);
-  }
+           std::array{order.steps_of(n.x, p), order.steps_of(a, p), n.bias, order.steps_of(cells_before, p),
+                      order.steps_of(slopes, p), direct.before(p).select(3, 0), order.steps_of(cell_slopes, p),
+                      carried.before(p).select(3, 0), da.before(p), weight, n.lengths},
+           order.scalars(p), std::array{n.by_gate(da.after(p)), carried.after(p), direct.after(p)});
+  });
   const DType dtype = x.dtype();
-  return {n.without_members(dx, 1, dtype), n.without_members(n.first_gradient(direct, next, n.weight), 0, dtype),
-          n.without_members(carried.contiguous(), 0, dtype), n.without_members(n.weight_gradient(dx, before), 0, dtype),
-          n.without_members(sum(dx, {0, 2}), 0, dtype)};
+  const Tensor dx = da.results(), dstate = n.first_gradient(direct.last().select(2, 0), da.last(), n.weight);
+  return {n.without_members(dx, 1, dtype), n.without_members(dstate, 0, dtype),
+          n.without_members(carried.last().select(2, 0), 0, dtype),
+          n.without_members(n.weight_gradient(dx, before), 0, dtype), n.without_members(sum(dx, {0, 2}), 0, dtype)};
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("lstm_sequence_grad");
 }

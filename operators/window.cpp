@@ -81,16 +81,6 @@ AdaptiveAxis::AdaptiveAxis(const char* operation, int64_t size, int64_t outputs)
   }
 }
 
-Tensor as_f32(const char* operation, const Tensor& x) {
-  if (!x.defined()) {
-    throw ValueError(operation, "an undefined tensor", "tensors with elements", "Give one for each input");
-  }
-  if (x.dtype() != DType::f32 && x.dtype() != DType::f16 && x.dtype() != DType::bf16) {
-    throw DTypeError(operation, x.str(), "f32, f16 or bf16", "Convert it with to(DType::f32)");
-  }
-  return x.to(DType::f32);
-}
-
 Tensor as_images(const char* operation, const Tensor& x) {
   if (!x.defined()) {
     throw ValueError(operation, "an undefined tensor", "a tensor with elements", "Give one for each input");

@@ -54,9 +54,6 @@ struct AdaptiveAxis {
   AdaptiveAxis(const char* operation, int64_t size, int64_t outputs);
 };
 
-/// x as f32, in which all of these are computed.
-Tensor as_f32(const char* operation, const Tensor& x);
-
 /// x with four axes [n, c, h, w]: one that has three is one image. Throws ShapeError on others, ValueError on none.
 Tensor as_images(const char* operation, const Tensor& x);
 

@@ -1,7 +1,8 @@
 // Family: attention, Σ_j weight(i, j) right(j, c), where each weight is made of products Σ_c left(i, c) other(j, c):
 // rows i in tiles, columns j in tiles that are gone through one after the other, so that no weight ever lies in memory.
 //
-//   CPU   a task has a tile of rows; the other operand is packed once for each head
+//   CPU   a task has a tile of rows; the other operand is packed once for each head. For gradients by one input: the
+//         others are scheduled by schedules/attention_cpu.h
 //   GPU   a block has a tile of rows; operands come through shared memory, sums stay in registers (per_thread)
 #pragma once
 
@@ -25,7 +26,7 @@ struct AttentionTile {
 
   /// For that many columns in all.
   static AttentionTile for_columns(const Expr& all) {
-    if (!Descriptor::target.has_gpu_feature()) {
+    if (!on_gpu()) {
       constexpr int kMost = 256, kStep = 32;
       return {.rows = 32, .columns = Halide::min(kMost, (all + kStep - 1) / kStep * kStep)};
     }
@@ -61,6 +62,9 @@ struct AttentionStages {
   std::vector<Halide::RVar> tiles;         ///< the loops over tiles, the innermost first, of `total` where there is one
   Halide::Func total = {};                 ///< a running state of the tiles' results; undefined: `result` runs over all
   std::vector<Halide::Func> beside = {};   ///< outputs that have an element for each row
+  /// What the last of `weights` reads, worked out for two columns by two rows at once: of (column and row of the pair,
+  /// pair of columns, pair of rows, …). Undefined: nothing.
+  Halide::Func in_pairs = {};
 };
 
 namespace detail {
@@ -74,6 +78,24 @@ inline void bound_others(const AttentionStages& s, Halide::Func f) {
       if (own.name() == v.name()) f.bound_extent(v, 1);
     }
   }
+}
+
+inline bool reads_pairs(const AttentionStages& s, const Halide::Func& weight) {
+  return s.in_pairs.defined() && weight.name() == s.weights.back().name();
+}
+
+/// Computed for so many columns and rows of a weight, and its loops over pairs unrolled; returns that over columns.
+inline Var compute_pairs(const AttentionStages& s, const Halide::LoopLevel& level, int columns, int rows) {
+  Halide::Func f = s.in_pairs;
+  const std::vector<Var> at = f.args();
+  f.compute_at(level).bound_extent(at[0], 2).bound_extent(at[1], 2);
+  f.bound_extent(at[2], columns / 2).bound_extent(at[3], rows / 2);
+  bound_others(s, f);
+  f.reorder({at[2], at[0], at[1], at[3]}).unroll(at[0]).unroll(at[1]).unroll(at[3]);
+  std::vector<Var> storage{at[0], at[2], at[1], at[3]};  // columns beside each other
+  storage.insert(storage.end(), at.begin() + 4, at.end());
+  f.reorder_storage(storage);
+  return at[2];
 }
 
 // Every column has the state of its row: what a row has one of is made of the column's in whose loop it is stored.
@@ -204,6 +226,9 @@ class AttentionOnGpu {
     f.reorder_storage(storage).align_storage(i, s_.tile.rows + 4);
     const auto [j1, i1] = over_threads(f, j, i, columns_);
     f.reorder({i1, j1, tx_, ty_}).unroll(i1).unroll(j1).gpu_threads(tx_, ty_);
+    if (!reads_pairs(s_, f)) return;
+    const Var pairs = compute_pairs(s_, Halide::LoopLevel(f, tx_), columns_ / kThreads, s_.tile.rows / kThreads);
+    Halide::Func(s_.in_pairs).store_in(Halide::MemoryType::Register).unroll(pairs);
   }
 
   // A thread for each row; its result is kept in shared memory.
@@ -248,17 +273,14 @@ inline void attention_on_cpu(const AttentionStages& s, Halide::Func out) {
   const std::vector<Var> index = out.args();
   const Var c = s.at.c, i = s.at.i, j = s.at.j;
   Var tile("tile"), row("row"), vector("vector");
-  compute_beside(s, out);
   out.split(index[1], tile, row, s.tile.rows, TailStrategy::GuardWithIf)
       .reorder(index[0], row, tile, index[2], index[3])
       .vectorize(index[0], lanes, TailStrategy::GuardWithIf)
       .parallel(tile)
       .parallel(index[2])
       .parallel(index[3]);
-  store_beside(s.beside);
 
-  const Halide::Func all = running(s);
-  const Halide::LoopLevel at_tile(all, s.tiles[0]);
+  const Halide::LoopLevel at_tile(s.result.sums, s.tiles[0]);
   // A micro-tile of sums on the stack, in registers as far as they go.
   const auto micro = [&](const TiledSum& sum, const Halide::LoopLevel& level) {
     Halide::Func sums = sum.sums;
@@ -295,34 +317,22 @@ inline void attention_on_cpu(const AttentionStages& s, Halide::Func out) {
     packed(product.right, j);
   }
   packed(s.result.right, c);
-  for (size_t k = 0; k < s.weights.size(); k++) {
-    Halide::Func f = s.weights[k];
-    f.compute_at(at_tile).bound(i, 0, s.tile.rows).align_bounds(j, 2 * lanes);
-    if (k == 0)
-      by_micro_tiles(f, j, {}, {});
-    else
-      f.vectorize(j, lanes, TailStrategy::RoundUp);
+  for (Halide::Func weight : s.weights) {
+    weight.compute_at(at_tile).bound(i, 0, s.tile.rows).align_bounds(j, 2 * lanes);
+    by_micro_tiles(weight, j, {}, {});
+    if (!reads_pairs(s, weight)) continue;
+    const Var pairs = compute_pairs(s, Halide::LoopLevel(weight, i), 2 * lanes, kRows);
+    Halide::Func(s.in_pairs).store_in(Halide::MemoryType::Stack).vectorize(pairs, lanes);
   }
-  for (size_t k = 0; k + 1 < s.reduced.size(); k += 2) {
-    Halide::Func f = s.reduced[k], kept = s.reduced[k + 1];
-    kept.compute_at(at_tile);
-    f.compute_at(kept, i);
-    f.update().atomic().vectorize(f.rvars()[0], lanes);
-  }
-  Halide::Func state = all;
-  state.compute_at(out, tile).bound(i, 0, s.tile.rows).align_bounds(c, 2 * lanes);
-  by_micro_tiles(state, c, {}, {});
-  const Loops tiles(s.tiles.begin(), s.tiles.end());
-  if (s.total.defined()) {
-    by_micro_tiles(state.update(), c, {}, tiles);
-    micro(s.result, Halide::LoopLevel(state, i));
-  } else {
-    by_micro_tiles(state.update(), c, {s.result.inner, s.result.outer}, tiles);
-  }
+  Halide::Func sums = s.result.sums;
+  sums.compute_at(out, tile).bound(i, 0, s.tile.rows).align_bounds(c, 2 * lanes);
+  by_micro_tiles(sums, c, {}, {});
+  by_micro_tiles(sums.update(), c, {s.result.inner, s.result.outer}, Loops(s.tiles.begin(), s.tiles.end()));
 }
 
 }  // namespace detail
 
+/// Of stages without a running state.
 inline void attention(Cpu, const AttentionStages& stages, const Halide::Func& out) {
   detail::attention_on_cpu(stages, out);
 }

@@ -85,14 +85,17 @@ Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& i
 
 void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTunables*) {
   // Names of their own for the inner loops: split(i, run, i, …) left unvectorised computes element 0 only in Halide 21.
-  Var outer("outer"), row("row"), task("task"), run("run"), element("element"), vector("vector"), lane("lane");
+  Var outer("outer"), outer_task("outer_task"), outer_run("outer_run"), row("row"), row_task("row_task"), task("task"),
+      run("run"), element("element"), vector("vector"), lane("lane");
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
   const Shape4 shape(out);
-  // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead.
+  // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead. A task's place is divided
+  // into indices once for each run of rows along one dimension.
   const Expr per_task = elements_per_task(shape.elements());
   const Expr rows = Halide::max(1, per_task / Halide::max(1, shape.extent[0]));
+  const Expr runs = Halide::max(1, rows / Halide::max(1, shape.extent[1]));
   const auto tiled = [&](auto&& stage, bool vectors) {
-    const Var& i = index[3];
+    const Var &i = index[3], &j = index[2];
     // Vectors first: a short row then runs its few vectors, not a whole run of masked ones.
     if (vectors) {
       stage.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
@@ -101,19 +104,25 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
     } else {
       stage.split(i, run, element, per_task, TailStrategy::GuardWithIf);
     }
-    stage.fuse(index[2], index[1], outer)
-        .fuse(outer, index[0], outer)
-        .split(outer, task, row, rows, TailStrategy::GuardWithIf)
-        .reorder(element, row, run, task)
-        .fuse(run, task, task)
-        .parallel(task);
+    stage.fuse(index[1], index[0], outer)
+        .split(outer, outer_task, outer_run, runs, TailStrategy::GuardWithIf)
+        .split(j, row_task, row, rows, TailStrategy::GuardWithIf)
+        .reorder(element, row, outer_run, run, row_task, outer_task)
+        .fuse(run, row_task, task)
+        .parallel(task)
+        .parallel(outer_task);  // fused with these, its bounds would be lost to Halide 21
   };
   const std::vector<Parameter> inputs = inputs_of(out);
   if (inputs.size() == 1) {
     choose(out, {cpu_transpose(out, index, inputs[0], 1), cpu_transpose(out, index, inputs[0], 2),
                  cpu_transpose(out, index, inputs[0], 3)});
   }
-  for (const InnermostPattern& pattern : innermost_patterns(inputs)) tiled(out.specialize(pattern.holds), true);
+  // A vector of a short row is mostly empty, which is dear where there is nothing to compute.
+  constexpr int kFewOperations = 2, kShortRow = 8;
+  const bool is_cheap = operations_of(values_of(out)[0]) <= kFewOperations;
+  for (const InnermostPattern& pattern : innermost_patterns(inputs)) {
+    tiled(out.specialize(is_cheap ? pattern.holds && shape.extent[0] > kShortRow : pattern.holds), true);
+  }
   tiled(out, false);
 }
 

@@ -87,8 +87,8 @@ struct ContractionPlan {
 /// the kernel.
 class Contraction {
  public:
-  /// Plans in the order in which they are tried; the last one has no conditions. Those that can serve no call, by what the
-  /// kernel says of its operands' strides, are left out.
+  /// Plans in the order in which they are tried; the last one has no conditions. Those that can serve no call, by what
+  /// the kernel says of its operands' strides, are left out.
   void define(const std::vector<ContractionPlan>& all) {
     std::vector<PlanDescription> described;
     std::vector<ContractionPlan> plans;

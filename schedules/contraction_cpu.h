@@ -1,9 +1,8 @@
-// Contractions on the CPU: packed panels and a register micro-kernel (Goto & van de Geijn 2008), and two plans for a
-// few rows, where packing the right operand would cost more than the product.
+// Contractions on the CPU: packed panels and a register micro-kernel (Goto & van de Geijn 2008), a plan for a few rows,
+// where packing the right operand would cost more than the product, and those of contraction_cpu_small.h.
 #pragma once
 
-#include "schedules/contraction.h"
-#include "schedules/lowering/rewrite.h"
+#include "schedules/contraction_cpu_small.h"
 
 namespace ashlar::dsl {
 
@@ -15,47 +14,8 @@ struct PackedTile {
 
 namespace detail {
 
-/// Products of at most this many rows aren't packed where the right operand is contiguous along n, and along k.
-inline constexpr int kFewRows = 8, kFewDots = 4;
-/// Products of less are done before tasks for several threads have begun: the packed plans then run as one.
-inline Expr is_worth_tasks(const ContractionProblem& p) { return p.rows * p.columns * p.inner >= 1 << 14; }
-/// So many panels of rows are one block, which all tasks share.
-inline constexpr int kOneBlockOfPanels = 32;
-
-// product(n, m, b) = Σ_v part(v, n, m, b),  part(v, n, m, b) = Σ_r left(r·L + v, m) · right(n, r·L + v)
-// A few rows, columns contiguous along k: dot products over vectors of k.
-inline ContractionPlan dot_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                int lanes, const Expr& when) {
-  using Halide::Func;
-  using Halide::TailStrategy;
-  const Var n = p.column, m = p.row, b = p.batch;
-  const int length = 4 * lanes;
-  Var v("v");
-  Func part("dot_part"), product("dot");
-  const Halide::RDom r(0, (p.inner + length - 1) / length, "r"), r_lane(0, length, "r_lane");
-  part(v, n, m, b) = 0.0f;
-  part(v, n, m, b) += left(r * length + v, m, b) * right(n, r * length + v, b);
-  product(n, m, b) = 0.0f;
-  product(n, m, b) += part(r_lane, n, m, b);
-
-  const Var strip("dot_strip"), x("dot_x");
-  return {
-      .name = "dot",
-      .when = {when},
-      .preferred = is_worth_tasks(p),
-      .product = product,
-      .schedule_output =
-          [=](Halide::Stage out) {
-            out.split(n, strip, x, 16, TailStrategy::GuardWithIf).reorder(x, m, strip, b).parallel(strip).parallel(b);
-          },
-      .schedule_stages =
-          [=](Func out) {
-            Func sums = product, parts = part;
-            parts.compute_at(out, x).bound_extent(v, length).vectorize(v, lanes).unroll(v);
-            parts.update().reorder(v, r, n, m, b).vectorize(v, lanes).unroll(v);
-            sums.compute_at(out, x).update().atomic().vectorize(r_lane, lanes);
-          }};
-}
+/// Products of at most this many rows aren't packed where the right operand is contiguous along n.
+inline constexpr int kFewRows = 8;
 
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
 // u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each
@@ -89,7 +49,6 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   const Var strip("stream_strip"), x("stream_x");
   return {.name = "stream",
           .when = {when},
-          .preferred = is_worth_tasks(p),
           .product = product,
           .schedule_output =
               [=](Halide::Stage out) {
@@ -107,15 +66,15 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
                 sums.compute_at(out, strip).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(0).reorder(n, m, r_share, b).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(1).reorder(n, m, rest, b).vectorize(n, lanes, TailStrategy::GuardWithIf);
-              }};
+              },
+          .microseconds = modelled_stream(p, shares, lanes)};
 }
 
 // total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of
 // N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows,
-// the right operand packed before them; or, where the rows are one block, blocks of columns with their panels of the
-// right operand, which are used once and needn't leave the cache.
+// the right operand packed before them.
 inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                   int lanes, const PackedTile& tile, bool by_columns) {
+                                   int lanes, const PackedTile& tile) {
   using Halide::Func;
   using Halide::Stage;
   using Halide::TailStrategy;
@@ -123,7 +82,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const int micro_rows = tile.micro_rows, micro_columns = 2 * lanes, depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   // Chunks of equal length, a multiple of the unrolling.
-  const Expr chunks = max(1, (p.inner + depth - 1) / depth);
+  const Expr chunks = rounded_up(p.inner, depth);
   const Expr length = ((p.inner + chunks - 1) / chunks + tile.unroll - 1) / tile.unroll * tile.unroll;
   Func packed_left("packed_left"), packed_right("packed_right"), micro("micro"), total("total");
   packed_right(i, k, right_panel, b) = right(right_panel * micro_columns + i, k, b);
@@ -136,28 +95,15 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   total(n, m, b) += micro(n % micro_columns, m % micro_rows, n / micro_columns, m / micro_rows, r_chunk, b);
 
   // The shape alone decides about blocks, so that one shape gives the same bits on any number of threads: 32 blocks of
-  // rows, of 3 to 16 panels; 16 blocks of columns, of 2 to 8 panels, or more panels where the work is small.
+  // rows, of 3 to 16 panels.
   constexpr int kFewRowPanels = 3, kMostRowPanels = 16, kRowBlocks = 32, kMostColumns = 1024;
-  constexpr int kFewColumnPanels = 2, kMostColumnPanels = 8, kColumnBlocks = 16, kLeastWork = 1 << 17;
-  const auto over = [](const Expr& a, const Expr& b) { return (a + b - 1) / b; };
-  const Expr left_panels = max(1, over(p.rows, micro_rows)), right_panels = max(1, over(p.columns, micro_columns));
-  Expr row_panels = left_panels, column_panels;
-  if (by_columns) {
-    const Expr panel_work = max(1, left_panels * micro_rows * micro_columns * min(p.inner, 1 << 12));
-    column_panels = max(Halide::clamp(right_panels / kColumnBlocks, kFewColumnPanels, kMostColumnPanels),
-                        over(kLeastWork, panel_work));
-  } else {
-    row_panels = Halide::clamp(over(left_panels, kRowBlocks), kFewRowPanels, kMostRowPanels);
-    column_panels = over(right_panels, over(right_panels, kMostColumns / micro_columns));
-  }
-
-  // A small right operand, quick to pack, is packed once; its panels stay in the second-level cache.
-  constexpr int kSmall = 1 << 18;
-  const Expr stays_in_cache = p.right.column_stride == 1 && p.columns < kSmall && p.inner <= kSmall / max(1, p.columns);
+  const Expr left_panels = rounded_up(p.rows, micro_rows), right_panels = rounded_up(p.columns, micro_columns);
+  const Expr row_panels = Halide::clamp((left_panels + kRowBlocks - 1) / kRowBlocks, kFewRowPanels, kMostRowPanels);
+  const Expr column_blocks = rounded_up(right_panels, kMostColumns / micro_columns);
+  const Expr column_panels = (right_panels + column_blocks - 1) / column_blocks;
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .name = by_columns ? "packed_by_columns" : "packed",
-      .preferred = by_columns ? left_panels <= kOneBlockOfPanels && !stays_in_cache : Expr(),
+      .name = "packed",
       .product = total,
       .schedule_output =
           [=](Stage out) {
@@ -165,7 +111,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             out.split(n, column_block, x, column_panels * micro_columns, TailStrategy::GuardWithIf)
                 .split(m, row_block, y, row_panels * micro_rows, TailStrategy::GuardWithIf)
                 .reorder(x, y, row_block, column_block, b)
-                .parallel(by_columns ? column_block : row_block)
+                .parallel(row_block)
                 .parallel(b)
                 .vectorize(x, lanes, TailStrategy::GuardWithIf);
           },
@@ -185,12 +131,12 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
                 .unroll(y);
             // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
             sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
-            sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1).bound_storage(b, 1);
-            sums.store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
+            sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1);
+            sums.bound_storage(b, 1).store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
             sums.vectorize(i, lanes).unroll(i).unroll(j);
             sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
             sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
-            // The right operand: eight panels side by side, so that whole lines are read.
+            // The right operand, before the rows: eight panels side by side, so that whole lines are read.
             constexpr int kSideBySide = 8;
             c.bound(i, 0, micro_columns).align_bounds(i, micro_columns);
             Stage rows_contiguous = c.specialize(p.right.column_stride == 1);
@@ -199,29 +145,22 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
                 .vectorize(i, lanes)
                 .unroll(i);
             c.split(k, k, k_in, 16, TailStrategy::GuardWithIf).reorder(k_in, i, k, right_panel, b);
-            if (by_columns) {
-              c.compute_at(totals, r_chunk);
-            } else {
-              c.compute_at(out, column_block).parallel(right_panel);
-              rows_contiguous.parallel(group);
-            }
-            // The left operand: all of it before the blocks of columns, or a chunk for each block of rows.
-            a.bound(j, 0, micro_rows).bound_storage(k, depth + 16);
+            c.compute_at(out, column_block).parallel(right_panel);
+            rows_contiguous.parallel(group);
+            // The left operand: a chunk for each block of rows.
+            a.bound(j, 0, micro_rows).bound_storage(k, depth + 16).compute_at(totals, r_chunk);
             Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
             columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
             a.reorder(j, k, left_panel, chunk, b).unroll(j);
-            if (by_columns) {
-              a.compute_at(out, b);
-            } else {
-              a.compute_at(totals, r_chunk);
-            }
           },
-      .tunables = {"micro_rows", "panel_depth"}};
+      .tunables = {"micro_rows", "panel_depth"},
+      .microseconds = modelled_packed(p, {micro_columns, micro_rows, lanes}, depth)};
 }
 
 }  // namespace detail
 
-inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProblem& p, const PackedTile& tile) {
+inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProblem& p, const PackedTile& tile,
+                                                      EpilogueLength epilogue) {
   const int lanes = Descriptor::target.natural_vector_size<float>();
   Var k("k");
   const Var n = p.column, m = p.row, b = p.batch;
@@ -233,12 +172,17 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
       Halide::BoundaryConditions::constant_exterior(left, 0.0f, {{0, p.inner}, {0, p.rows}});
   const Halide::Func padded_right =
       Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
-  const Expr rows_contiguous = p.right.column_stride == 1;
-  const Expr columns_contiguous = p.right.row_stride == 1 && p.right.column_stride != 1;
-  return {detail::dot_plan(p, padded_left, padded_right, lanes, p.rows <= detail::kFewDots && columns_contiguous),
-          detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && rows_contiguous),
-          detail::packed_plan(p, padded_left, padded_right, lanes, tile, true),
-          detail::packed_plan(p, padded_left, padded_right, lanes, tile, false)};
+  const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
+  std::vector<ContractionPlan> plans{detail::dots_plan("few_rows", p, of_columns, lanes),
+                                     detail::dots_plan("few_columns", p, of_rows, lanes)};
+  // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
+  // two vectors are shared by six rows.
+  if (lanes > 8) plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
+  plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, lanes > 8 ? 8 : 6, lanes}, epilogue));
+  plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));
+  plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));
+  plans.push_back(detail::packed_plan(p, padded_left, padded_right, lanes, tile));
+  return plans;
 }
 
 }  // namespace ashlar::dsl

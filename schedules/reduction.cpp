@@ -26,80 +26,115 @@ struct Shape3 {
   Expr inner, parts, outer;
 };
 
-// out reads its stage through `call`: the plain values with that in place.
-std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const CallRule& call) {
+std::vector<Expr> rewritten(const Func& out, const Rewrite& rewrite) {
   std::vector<Expr> values;
-  const Rewrite rewrite{{}, {{stage.name(), call}}};
   for (const Expr& value : values_of(out)) values.push_back(rewrite(value));
   return values;
+}
+
+// out reads its stage through `call`: the plain values with that in place.
+std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const CallRule& call) {
+  return rewritten(out, {{}, {{stage.name(), call}}});
 }
 
 // ---- CPU
 // -------------------------------------------------------------------------------------------------------------
 
-Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
+std::vector<ReductionStage> all_reductions(const ReductionStages& s) {
+  std::vector<ReductionStage> all;
+  for (Stage& stage : s.before) all.emplace_back(stage.func());
+  all.emplace_back(s.reduce.func());
+  return all;
+}
+
+Branch cpu_rows(const ReductionStages& s, const Expr& condition) {
   Func out = s.out;
-  VectorReduction reduction(stage, stage.index(), {});
-  return {
-      Shape3(out).inner == 1 && condition,
-      reading(out, stage, [t = reduction.total()](const std::vector<Expr>& at, int i) { return value_at(t, at, i); }),
-      [=](Halide::Stage branch) mutable {
-        Var task("task"), row("row");
-        const Expr work = Halide::max(1, stage.extent());
-        branch.fuse(s.part, s.outer, row)
-            .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
-                   TailStrategy::GuardWithIf)
-            .reorder(s.inner, row, task)
-            .parallel(task);
-        reduction.compute_at(LoopLevel(out, row));
-      }};
+  const std::vector<ReductionStage> stages = all_reductions(s);
+  Rewrite rewrite;
+  std::vector<VectorReduction> reductions;
+  for (const ReductionStage& stage : stages) {
+    reductions.emplace_back(stage, stage.index(), rewrite);
+    rewrite.calls[stage.name()] = [t = reductions.back().total()](const std::vector<Expr>& at, int i) {
+      return value_at(t, at, i);
+    };
+  }
+  return {Shape3(out).inner == 1 && condition, rewritten(out, rewrite), [=](Halide::Stage branch) mutable {
+            Var task("task"), row("row");
+            const Expr work = Halide::max(1, stages.back().extent());
+            branch.fuse(s.part, s.outer, row)
+                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
+                       TailStrategy::GuardWithIf)
+                .reorder(s.inner, row, task)
+                .parallel(task);
+            for (VectorReduction& reduction : reductions) reduction.compute_at(LoopLevel(out, row));
+          }};
 }
 
 // run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less
 // and leaves the sum in memory alone for eight loads.
-Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
-  constexpr int kRun = 64, kUnroll = 8;
-  Func out = s.out, run(stage.name() + "_run");
-  const std::vector<Var> index = stage.index();
-  const std::vector<Expr> at(index.begin(), index.end());
-  const Expr length = stage.length({});
-  const auto state = [&](const Expr& k) {
-    const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1);
-    return stage.state_if(stage.condition(within, {}), stage.state(within, {}));
-  };
-  define(run, index, stage.starts());
-  Halide::RDom steps(0, stage.extent() / kUnroll), rest(0, kUnroll);
-  steps.where((steps + 1) * kUnroll <= length);
-  std::vector<std::vector<Expr>> together;
-  for (int k = 0; k < kUnroll; k++) together.push_back(state(steps * kUnroll + k));
-  update_at_once(run, at, stage.merge(values_at(run, at), stage.merge(together)));
-  rest.where(length / kUnroll * kUnroll + rest < length);
-  update_at_once(run, at, stage.merge(values_at(run, at), state(length / kUnroll * kUnroll + rest)));
+struct Run {
+  static constexpr int kLength = 64, kUnroll = 8;
+  Func func;
+  Halide::RDom steps, rest;
+  Var along;
 
-  const CallRule read = [run](const std::vector<Expr>& at, int i) { return value_at(run, at, i); };
-  return {condition, reading(out, stage, read), [=](Halide::Stage branch) mutable {
+  Run(const ReductionStage& stage, const Rewrite& rewrite)
+      : func(stage.name() + "_run"), steps(0, stage.extent() / kUnroll), rest(0, kUnroll), along(stage.index()[0]) {
+    const std::vector<Var> index = stage.index();
+    const std::vector<Expr> at(index.begin(), index.end());
+    const Expr length = stage.length(rewrite);
+    const auto state = [&](const Expr& k) {
+      const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1);
+      return stage.state_if(stage.condition(within, rewrite), stage.state(within, rewrite));
+    };
+    define(func, index, stage.starts());
+    steps.where((steps + 1) * kUnroll <= length);
+    std::vector<std::vector<Expr>> together;
+    for (int k = 0; k < kUnroll; k++) together.push_back(state(steps * kUnroll + k));
+    update_at_once(func, at, stage.merge(values_at(func, at), stage.merge(together)));
+    rest.where(length / kUnroll * kUnroll + rest < length);
+    update_at_once(func, at, stage.merge(values_at(func, at), state(length / kUnroll * kUnroll + rest)));
+  }
+
+  void compute_at(const LoopLevel& level, int lanes) {
+    func.compute_at(level).store_in(MemoryType::Stack).bound_storage(along, kLength);
+    func.vectorize(along, lanes, TailStrategy::GuardWithIf);
+    Var vectors("vectors"), lane("lane");
+    const auto by_vectors = [&](Halide::Stage stage, const Halide::RVar& serial) {
+      stage.split(along, vectors, lane, lanes, TailStrategy::GuardWithIf)
+          .reorder(lane, vectors, serial)
+          .vectorize(lane);
+    };
+    by_vectors(func.update(0), steps.x);
+    by_vectors(func.update(1), rest.x);
+  }
+};
+
+Branch cpu_columns(const ReductionStages& s, const Expr& condition) {
+  Func out = s.out;
+  const std::vector<ReductionStage> stages = all_reductions(s);
+  const ReductionStage& last = stages.back();
+  const Expr extent = last.extent();
+  const int lanes = Descriptor::target.natural_vector_size(last.type());
+  Rewrite rewrite;
+  std::vector<Run> runs;
+  for (const ReductionStage& stage : stages) {
+    runs.emplace_back(stage, rewrite);
+    rewrite.calls[stage.name()] = [run = runs.back().func](const std::vector<Expr>& at, int i) {
+      return value_at(run, at, i);
+    };
+  }
+  return {condition, rewritten(out, rewrite), [=](Halide::Stage branch) mutable {
             Var task("task"), row("row"), tile("tile");
-            const int lanes = Descriptor::target.natural_vector_size(stage.type());
-            const Expr work = Halide::max(1, stage.extent() * kRun);
-            branch.split(s.inner, tile, s.inner, kRun, TailStrategy::GuardWithIf)
+            const Expr work = Halide::max(1, extent * Run::kLength);
+            branch.split(s.inner, tile, s.inner, Run::kLength, TailStrategy::GuardWithIf)
                 .fuse(tile, s.part, row)
                 .fuse(row, s.outer, row)
-                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * stage.extent()) / work),
+                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * extent) / work),
                        TailStrategy::GuardWithIf)
                 .vectorize(s.inner, lanes, TailStrategy::GuardWithIf)
                 .parallel(task);
-            const Var i = index[0];
-            run.compute_at(out, row).store_in(MemoryType::Stack).bound_storage(i, kRun);
-            run.vectorize(i, lanes, TailStrategy::GuardWithIf);
-            Var vectors("vectors"), lane("lane");
-            run.update(0)
-                .split(i, vectors, lane, lanes, TailStrategy::GuardWithIf)
-                .reorder(lane, vectors, steps.x)
-                .vectorize(lane);
-            run.update(1)
-                .split(i, vectors, lane, lanes, TailStrategy::GuardWithIf)
-                .reorder(lane, vectors, rest.x)
-                .vectorize(lane);
+            for (Run& run : runs) run.compute_at(LoopLevel(out, row), lanes);
           }};
 }
 
@@ -326,17 +361,18 @@ void reduction_gpu(const ReductionStages& s) {
 }  // namespace
 
 void reduction(Cpu, const ReductionStages& s) {
-  check_reductions_listed(s.out, {s.reduce.func().name()}, "reduction");
-  const ReductionStage stage(s.reduce.func());
+  std::vector<std::string> names;
+  for (const ReductionStage& stage : all_reductions(s)) names.push_back(stage.name());
+  check_reductions_listed(s.out, names, "reduction");
   std::vector<Branch> branches;
   if (Descriptor::target.has_feature(Halide::Target::AVX2)) {
     // Elsewhere vectors are put together from single elements.
     const Halide::Parameter input = inputs_of(s.out)[0];
-    branches.push_back(cpu_rows(s, stage, stride_of(input, 1) == 1));
-    branches.push_back(cpu_columns(s, stage, Shape3(s.out).inner > 1 && stride_of(input, 0) == 1));
+    branches.push_back(cpu_rows(s, stride_of(input, 1) == 1));
+    branches.push_back(cpu_columns(s, Shape3(s.out).inner > 1 && stride_of(input, 0) == 1));
   }
-  branches.push_back(cpu_rows(s, stage, Halide::Internal::const_true()));
-  branches.push_back(cpu_columns(s, stage, Expr()));
+  branches.push_back(cpu_rows(s, Halide::Internal::const_true()));
+  branches.push_back(cpu_columns(s, Expr()));
   choose(s.out, branches);
 }
 void reduction(OpenCL, const ReductionStages& s) { reduction_gpu(s); }

@@ -37,7 +37,8 @@ struct ReductionStages {
   Halide::Func out;
   Var outer, part, inner;
   const ReductionTunables& tunables;
-  bool has_parts = false;  ///< of every call: what is for one part alone isn't compiled
+  bool has_parts = false;                                  ///< of every call: what is for one part alone isn't compiled
+  std::vector<std::reference_wrapper<Stage>> before = {};  ///< CPU: reductions over the same axis that `reduce` reads
 };
 
 /// inner == 1: reduced in vector lanes; else vectors along inner. Parallel over the results.

@@ -35,6 +35,7 @@ TORCH_NAMES = {
     "update_forecasts": "",
     "trunc_normal": "nn.init.trunc_normal_",
     "dropout_at": "dropout",
+    "attention_dropout_at": "scaled_dot_product_attention(dropout_p=p)",
     "rnn_sequence": "nn.RNN",
     "gru_sequence": "nn.GRU",
     "lstm_sequence": "nn.LSTM",

@@ -1,5 +1,6 @@
 #include "autograd/recipes/attention.h"
 
+#include <array>
 #include <cmath>
 #include <concepts>
 
@@ -7,6 +8,7 @@
 #include "ashlar/ops.h"
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/values.h"
+#include "runtime/forms/attention.h"
 
 namespace ashlar::recipes {
 
@@ -23,10 +25,11 @@ T grouped(const T& x, int64_t batch, int64_t key_heads, int64_t sharing, int tra
   return x.reshape(shape);
 }
 
-/// All weights in memory.
+}  // namespace
+
 template <class T>
-std::vector<T> composed(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, bool is_causal,
-                        double scale, Needs needs) {
+std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask,
+                                       const Tensor& kept, bool is_causal, double scale, Needs needs) {
   const int rank = query.rank();
   const int64_t batch = rank > 2 ? query.shape()[0] : 1, heads = rank > 3 ? query.shape()[1] : 1,
                 key_heads = rank > 3 ? key.shape()[1] : 1, sharing = key_heads == 0 ? 1 : heads / key_heads;
@@ -60,7 +63,8 @@ std::vector<T> composed(const T& dy, const T& query, const T& key, const T& valu
   }
   constexpr double kFar = 1e30;  // finite: a row that sees nothing has weights, times 0
   const T weights = mul(softmax(add(scores, T(ashlar::affine(seen, kFar, -kFar)))), T(seen));
-  const T slopes = matmul(g, v, {.transpose_b = true});
+  const auto if_kept = [&](const T& x) { return kept.defined() ? mul(x, T(kept.reshape(x.shape()))) : x; };
+  const T slopes = if_kept(matmul(g, v, {.transpose_b = true}));
   const T ds = mul(weights, sub(slopes, sum(mul(slopes, weights), {-1}, true)));
 
   std::vector<T> gradients(4);
@@ -69,37 +73,44 @@ std::vector<T> composed(const T& dy, const T& query, const T& key, const T& valu
   if (needs(1)) {
     gradients[1] = back(affine(sum(matmul(ds, q, {.transpose_a = true}), {2}, true), factor, 0), key);
   }
-  if (needs(2)) gradients[2] = back(sum(matmul(weights, g, {.transpose_a = true}), {2}, true), value);
+  if (needs(2)) gradients[2] = back(sum(matmul(if_kept(weights), g, {.transpose_a = true}), {2}, true), value);
   if (needs(3)) gradients[3] = back(sum_to_shape(ds, mask_shape), attn_mask);
   return gradients;
 }
-
-}  // namespace
 
 template <class T>
 std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, const T& y,
                               const T& logsumexp, bool is_causal, double scale, Needs needs) {
   if constexpr (std::same_as<T, Tensor>) {
     std::vector<Tensor> gradients(4);
-    if (needs(0) || needs(1)) {
-      const Tensor delta = sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1});
-      if (needs(0)) {
-        gradients[0] = attention_query_grad(dy, query, key, value, logsumexp, delta, attn_mask, is_causal, scale);
-      }
-      if (needs(1)) {
-        gradients[1] = attention_key_grad(dy, query, key, value, logsumexp, delta, attn_mask, is_causal, scale);
-      }
+    const auto delta = [&] { return sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}); };
+    if (query.device().kind == DeviceKind::cpu && needs(0) + needs(1) + needs(2) > 1) {
+      gradients = forms::Attention::call(kernels::attention_grads,
+                                         {.inputs = std::array{dy, query, key, value, logsumexp, delta(), attn_mask},
+                                          .scalars = std::array<Scalar, 1>{scale},
+                                          .options = std::array<OptionValue, 1>{int64_t{is_causal}}});
+      gradients.resize(4);
+    } else {
+      const Tensor shift = needs(0) || needs(1) ? delta() : Tensor{};
+      if (needs(0))
+        gradients[0] = attention_query_grad(dy, query, key, value, logsumexp, shift, attn_mask, is_causal, scale);
+      if (needs(1))
+        gradients[1] = attention_key_grad(dy, query, key, value, logsumexp, shift, attn_mask, is_causal, scale);
+      if (needs(2))
+        gradients[2] = attention_value_grad(dy, query, key, value, logsumexp, logsumexp, attn_mask, is_causal, scale);
     }
-    if (needs(2)) {
-      gradients[2] = attention_value_grad(dy, query, key, value, logsumexp, logsumexp, attn_mask, is_causal, scale);
-    }
-    if (needs(3)) gradients[3] = composed(dy, query, key, value, attn_mask, is_causal, scale, Needs(8))[3];
+    if (needs(3))
+      gradients[3] = composed_attention_grad(dy, query, key, value, attn_mask, {}, is_causal, scale, Needs(8))[3];
     return gradients;
   } else {
-    return composed(dy, query, key, value, attn_mask, is_causal, scale, needs);
+    return composed_attention_grad(dy, query, key, value, attn_mask, {}, is_causal, scale, needs);
   }
 }
 
+template std::vector<Tensor> composed_attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                     const Tensor&, const Tensor&, bool, double, Needs);
+template std::vector<Var> composed_attention_grad(const Var&, const Var&, const Var&, const Var&, const Var&,
+                                                  const Tensor&, bool, double, Needs);
 template std::vector<Tensor> attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                                             const Tensor&, const Tensor&, bool, double, Needs);
 template std::vector<Var> attention_grad(const Var&, const Var&, const Var&, const Var&, const Var&, const Var&,

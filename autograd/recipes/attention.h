@@ -10,10 +10,21 @@
 namespace ashlar::recipes {
 
 /// Gradients for query, key, value and attn_mask, where `needs` asks for them. Of tensors by kernels that work the
-/// weights out again; that of a mask, and gradients of gradients, are composed of operators and take memory for all
-/// weights.
+/// weights out again (on the CPU by one for all three); that of a mask, and gradients of gradients, are composed of
+/// operators and take memory for all weights.
 template <class T>
 std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, const T& y,
                               const T& logsumexp, bool is_causal, double scale, Needs needs);
+
+/// The same of weights that were dropped with probability p by the stream of `state`.
+template <class T>
+std::vector<T> attention_dropout_grad(const T& dy, const T& query, const T& key, const T& value, const Tensor& state,
+                                      const T& attn_mask, const T& y, const T& logsumexp, bool is_causal, double p,
+                                      double scale, Needs needs);
+
+/// Both composed of operators. `kept`: what weights are multiplied by before they weigh values; undefined: nothing.
+template <class T>
+std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask,
+                                       const Tensor& kept, bool is_causal, double scale, Needs needs);
 
 }  // namespace ashlar::recipes

@@ -1,4 +1,4 @@
-// Gradients of factorisations and of what is solved with them.
+// Gradients of factorisations and of what is solved with them: of 16-bit elements in f32, rounded at the end.
 #pragma once
 
 #include <vector>
@@ -24,5 +24,14 @@ std::vector<T> solve_triangular_grad(const T& dy, const T& a, const T& y, const 
 /// dx = (dq + q m) r⁻ᵀ (Walter and Lehmann 2010). Throws AutogradError where x is wider.
 template <class T>
 T qr_grad(const T& dq, const T& dr, const T& q, const T& r);
+
+/// x = u diag(s) vh, v = vhᵀ: with skew(m) = m - mᵀ and e[i,j] = s[j]² - s[i]²
+///   dx = u (skew(uᵀ du) / e diag(s) + diag(s) skew(vᵀ dv) / e + diag(ds)) vh
+///        + (1 - u uᵀ) du / s vh + u / s dvh (1 - v vᵀ)
+/// (Townsend 2016, "Differentiating the singular value decomposition"). 0 / 0 is 0 there, so what depends on singular
+/// values alone has a gradient where some are equal or 0; what depends on their vectors then has none: infinities or
+/// NaN.
+template <class T>
+T svd_grad(const T& du, const T& ds, const T& dvh, const T& u, const T& s, const T& vh);
 
 }  // namespace ashlar::recipes

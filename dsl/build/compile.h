@@ -8,12 +8,13 @@
 
 namespace ashlar::dsl {
 
-/// Writes into `folder`: an object for each instance, each of its plans, and each setting of its tunables that a table in
-/// the folder `tuned` uses (instance_code.h says what lies beside it), a table for each kernel, two response files, objects.rsp
-/// and tables.rsp, that name them, and report.tsv: what each cost when it was compiled, a line "kernel instance setting
-/// seconds bytes compiled|kept" with tabs between; "kept" came from the cache. Each is compiled in a process of its
-/// own: Halide numbers its names per process, so that an object, and with it the hash in its table, depends on its
-/// kernel alone. As many run at once as `slots` allows (job_slots.h). Throws DataError on a table that doesn't fit.
+/// Writes into `folder`: an object for each instance, each of its plans, and each setting of its tunables that a table
+/// in the folder `tuned` uses (instance_code.h says what lies beside it), a table for each kernel, two response files,
+/// objects.rsp and tables.rsp, that name them, and report.tsv: what each cost when it was compiled, a line "kernel
+/// instance setting seconds bytes compiled|kept" with tabs between; "kept" came from the cache. Each is compiled in a
+/// process of its own: Halide numbers its names per process, so that an object, and with it the hash in its table,
+/// depends on its kernel alone. As many run at once as `slots` allows (job_slots.h). Throws DataError on a table that
+/// doesn't fit.
 void compile_kernels(const Compiling& with, const std::filesystem::path& folder, const std::filesystem::path& tuned,
                      const std::filesystem::path& slots);
 

@@ -223,8 +223,10 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << ",\n    .element_count = " << kernel.entry->instances[0].elements.size() << ",\n";
   out << "    .shape_rule = " << (has_shape_rule(kernel) ? name + "_shapes" : "nullptr") << ",\n    .flops = " << name
       << "_flops,\n    .targets = {{";
-  for (const char* target : kCodeTargetNames) out << "&" << table_of(*kernel.entry, target) << ", ";
   const Descriptor& descriptor = kernel.descriptor;
+  for (const std::string target : kCodeTargetNames) {
+    out << (descriptor.on_cpu_alone && is_gpu(target) ? "nullptr" : "&" + table_of(*kernel.entry, target)) << ", ";
+  }
   out << "}},\n    .of_none = OfNone::" << text_of(descriptor.of_none) << ",\n";
   if (!descriptor.vendor.empty()) out << "    .vendor = &vendor::" << descriptor.vendor << ",\n";
   if (!descriptor.parts_kernel.empty()) {

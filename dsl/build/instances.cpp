@@ -123,6 +123,7 @@ KernelSummary summarize(const KernelEntry& entry) {
 
 KernelSummary summarize(const KernelEntry& entry, const std::string& code_target) {
   KernelSummary summary = summarize(entry);
+  if (summary.descriptor.on_cpu_alone && is_gpu(code_target)) summary.builds.clear();
   for (const CodeTarget target : {CodeTarget::cpu_avx2, CodeTarget::cpu_avx512}) {
     if (code_target != name_of(target)) continue;
     std::erase_if(summary.builds, [target](const Build& build) {

@@ -38,6 +38,7 @@ class KernelRewriter {
     find_addresses();
     check_order();
     for (const Marker& marker : markers_) replace(marker);
+    if (is_coherent_) load_coherently();
     if (cluster_ > 0) {
       const std::string unmoved = clusters::move_shared_memory(lines_, begin_, end_);
       if (!unmoved.empty()) fail(begin_, "can't move an access in a cluster: " + unmoved);
@@ -84,9 +85,9 @@ class KernelRewriter {
       }
     }
     static const std::map<std::string, std::pair<size_t, size_t>> kKinds{
-        {"copy", {3, 3}},      {"commit", {2, 0}}, {"wait", {2, 0}},   {"end", {2, 0}},
-        {"registers", {1, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}, {"cluster", {2, 0}},
-        {"peers", {0, 0}},     {"give", {2, 2}},   {"meet", {1, 0}}};
+        {"copy", {3, 3}},      {"commit", {2, 0}},   {"wait", {2, 0}}, {"end", {2, 0}},
+        {"registers", {1, 0}}, {"coherent", {0, 0}}, {"bf16", {0, 1}}, {"bf16x2", {0, 2}},
+        {"cluster", {2, 0}},   {"peers", {0, 0}},    {"give", {2, 2}}, {"meet", {1, 0}}};
     const auto known = kKinds.find(marker.kind);
     if (known == kKinds.end() || marker.numbers.size() != known->second.first ||
         marker.arguments.size() != known->second.second) {
@@ -119,6 +120,10 @@ class KernelRewriter {
       if (m.kind == "registers") {
         is_new = !register_limit_;
         register_limit_ = m.numbers[0];
+      }
+      if (m.kind == "coherent") {
+        is_new = !is_coherent_;
+        is_coherent_ = true;
       }
       if (m.kind == "cluster") {
         is_new = cluster_ == 0;
@@ -338,6 +343,14 @@ class KernelRewriter {
     if (!instruction.empty()) lines_[marker.first] = "\t" + instruction + (instruction.back() == '}' ? "" : ";");
   }
 
+  void load_coherently() {
+    const std::string read_only = "ld.global.nc.";
+    for (size_t i = begin_; i < end_; i++) {
+      const size_t at = lines_[i].find(read_only);
+      if (at != std::string::npos) lines_[i].replace(at, read_only.size(), "ld.global.");
+    }
+  }
+
   Lines& lines_;
   const size_t begin_, end_;
   const std::string name_;
@@ -347,6 +360,7 @@ class KernelRewriter {
   std::set<int> waits_;
   int regions_ = 0, wait_count_ = 0, cluster_ = 0, exchanges_ = 0;  // a cluster's blocks and exchanges
   std::optional<int> register_limit_;
+  bool is_coherent_ = false;
 };
 
 }  // namespace

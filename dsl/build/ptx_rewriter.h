@@ -13,6 +13,7 @@ namespace ashlar::dsl {
 ///   wait_I_P      cp.async.wait_group P: all but the newest P groups have arrived; a barrier follows
 ///   end_S_W       nothing; there were S regions and W waits
 ///   registers_N   .maxnreg N of the kernel
+///   coherent      its loads of global memory are ld.global, not ld.global.nc
 ///   cluster_C_E   .reqnctapercluster 1, C, 1 of the kernel, which has E exchanges; arrives at the cluster's barrier
 ///   peers         waits there: all blocks of the cluster have started
 ///   give_I_B      exchange I: st.shared::cluster of the first argument into the second, a block of the cluster, at

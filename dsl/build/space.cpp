@@ -17,7 +17,7 @@ bool means_something(On on, const std::string& code_target) {
     case On::cuda:
       return code_target == "cuda";
     case On::gpu:
-      return code_target == "opencl" || code_target == "cuda";
+      return is_gpu(code_target);
   }
   return false;
 }

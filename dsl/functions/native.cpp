@@ -4,11 +4,11 @@
 
 namespace ashlar::dsl {
 
-bool is_gpu_f32(const Expr& x) { return Descriptor::target.has_gpu_feature() && x.type() == Halide::Float(32); }
+bool is_gpu_f32(const Expr& x) { return on_gpu() && x.type() == Halide::Float(32); }
 bool is_cuda_f32(const Expr& x) {
   return Descriptor::target.has_feature(Halide::Target::CUDA) && x.type() == Halide::Float(32);
 }
-bool is_native(const Expr& x) { return Descriptor::target.has_gpu_feature() || x.type() != Halide::Float(32); }
+bool is_native(const Expr& x) { return on_gpu() || x.type() != Halide::Float(32); }
 
 Expr device_function(const char* name, const std::vector<Expr>& arguments) {
   return Halide::Internal::Call::make(Halide::Float(32), name, arguments, Halide::Internal::Call::PureExtern);

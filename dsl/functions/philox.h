@@ -23,6 +23,14 @@ inline Words4 philox4x32(Words4 counter, Words2 key) {
   return counter;
 }
 
+/// The words of block `number` of the stream that a seed begins (both i64).
+inline Words4 words_of_block(const Value& seed, const Value& number) {
+  const auto words = [](const Value& x) { return Words2{cast<u32>(x), cast<u32>(x >> 32)}; };
+  const Words2 counter = words(number);
+  const Value none = cast<u32>(0u);
+  return philox4x32({counter[0], counter[1], none, none}, words(seed));
+}
+
 /// A multiple of 2^-24 in [0, 1), all equally likely, of a random word.
 inline Value uniform_from_bits(const Value& word) { return to_float(bit_cast<i32>(word >> 8)) * 0x1p-24; }
 

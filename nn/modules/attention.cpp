@@ -133,11 +133,16 @@ Var MultiheadAttention::weights_of(const Var& q, const Var& k, const AttentionMa
 
 Var MultiheadAttention::attended(const Var& q, const Var& k, const Var& v, const AttentionMask& given) const {
   const AttentionMask mask = joined(given, q, k);
+  const Var query = heads_of(q), key = heads_of(k), value = heads_of(v);
   Var y;
   if (dropout_ != nullptr && dropout_->training()) {
-    y = ad::matmul(dropout_->forward(weights_of(q, k, mask)), heads_of(v));
+    // A block of random numbers is for two queries by two keys.
+    const int64_t blocks = query.size(0) * heads_ * ((query.size(2) + 1) / 2) * ((key.size(2) + 1) / 2);
+    y = ad::attention_dropout_at(query, key, value, dropout_->take(blocks), mask.attn_mask, mask.is_causal,
+                                 dropout_->p())
+            .y;
   } else {
-    y = ad::scaled_dot_product_attention(heads_of(q), heads_of(k), heads_of(v), mask.attn_mask, mask.is_causal).y;
+    y = ad::scaled_dot_product_attention(query, key, value, mask.attn_mask, mask.is_causal).y;
   }
   return out_proj_(y.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3}).reshape(q.shape()));
 }

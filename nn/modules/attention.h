@@ -13,7 +13,7 @@ struct MultiheadAttentionOptions {
   bool bias = true;
   bool batch_first = false;
   int64_t kdim = 0, vdim = 0;  ///< width of keys and values; 0: embed_dim
-  double dropout = 0;          ///< of the weights, in training: these then lie in memory
+  double dropout = 0;          ///< of the weights, in training
   Device device = {};
   DType dtype = DType::f32;
   Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
@@ -28,8 +28,8 @@ struct AttentionMask {
 };
 
 /// Attention of several heads (Vaswani et al. 2017; torch.nn.MultiheadAttention) as one fused kernel between two
-/// products; the weights lie in memory only where dropout wants them. Parameters "in_proj_weight" [3 embed, embed], or
-/// "q_proj_weight", "k_proj_weight" and "v_proj_weight" where keys or values have another width (Xavier),
+/// products; the weights, and what dropout leaves of them, never lie in memory. Parameters "in_proj_weight" [3 embed,
+/// embed], or "q_proj_weight", "k_proj_weight" and "v_proj_weight" where keys or values have another width (Xavier),
 /// "in_proj_bias" [3 embed] (0) and "out_proj". Unlike PyTorch's, boolean masks are true where a key takes part, as in
 /// scaled_dot_product_attention; a query that sees no key gets 0 instead of NaN.
 class MultiheadAttention : public ModuleOf<MultiheadAttention> {

@@ -9,11 +9,20 @@
 
 namespace ashlar::nn {
 
+namespace {
+
+/// Where the stream of `state` stands, which goes on by so many blocks: gradients begin there once more.
+Tensor taken(const Tensor& state, int64_t blocks) {
+  const Tensor begin = state.clone();
+  philox_advance(state, blocks);
+  return begin;
+}
+
+}  // namespace
+
 Var dropout(const Var& x, const Tensor& state, double p) {
   check_philox_state("dropout", state);
-  const Tensor begin = state.clone();  // where this call's numbers begin, for the gradient
-  philox_advance(state, (x.numel() + 3) / 4);
-  return ad::dropout_at(x, begin, p);
+  return ad::dropout_at(x, taken(state, (x.numel() + 3) / 4), p);
 }
 
 template <class Derived, bool kOfChannels>
@@ -43,6 +52,11 @@ Var DropoutModule<Derived, kOfChannels>::forward(const Var& x) const {
     shape[0] = x.size(0), shape[1] = x.size(1);
     return ad::mul(x, dropout(Tensor::ones(shape, x.dtype(), x.device()), random_.value(), p_));
   }
+}
+
+template <class Derived, bool kOfChannels>
+Tensor DropoutModule<Derived, kOfChannels>::take(int64_t blocks) const {
+  return taken(random_.value(), blocks);
 }
 
 template <class Derived, bool kOfChannels>

@@ -32,6 +32,9 @@ class DropoutModule : public ModuleOf<Derived> {
 
   /// Throws DeviceError when x isn't where the module is, of channels ShapeError unless x is [n, c, …].
   Var forward(const Var& x) const;
+  double p() const { return p_; }
+  /// Where the module's next numbers begin, of which so many blocks of four are the caller's.
+  Tensor take(int64_t blocks) const;
   std::string details() const override;
 
  protected:

@@ -34,6 +34,7 @@ struct Operands {
   const Argument& argument(size_t index) const {
     return argument_of(kernel, Argument::Role::input, static_cast<int>(index));
   }
+  bool is_of_rows(size_t index) const { return argument(index).rank > 1; }  ///< else a random state
   const Tensor& query() const { return all[static_cast<size_t>(index_of("query"))]; }
   const Tensor& key() const { return all[static_cast<size_t>(index_of("key"))]; }
   Tensor& mask() { return all[static_cast<size_t>(index_of(kMask))]; }
@@ -87,6 +88,14 @@ Tensor mask_for(Operands& operands, int missing) {
   return with_dense_rows(padded.to(query.dtype())).broadcast_to(full);
 }
 
+/// The probability that a weight is dropped, of a kernel that asks for it.
+double dropped_part(const KernelInfo& kernel, const FormCall& call) {
+  const double p = call.scalars.size() > 1 ? call.scalars[0].real : 0;
+  if (p >= 0 && p <= 1) return p;
+  throw ValueError(kernel.name, "p = " + std::to_string(p), "a probability from 0 to 1",
+                   "p is the part of weights that become 0");
+}
+
 /// What sums over no keys, or no queries, are.
 std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tensor>& outputs) {
   int index = 0;
@@ -101,6 +110,7 @@ std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tenso
 }  // namespace
 
 std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& call) try {
+  const double p = dropped_part(kernel, call);
   Operands operands{kernel, call.inputs, {call.inputs.begin(), call.inputs.end()}};
   const auto count = static_cast<size_t>(kernel.count(Argument::Role::input));
   if (operands.all.size() + 1 == count) operands.all.emplace_back();
@@ -124,6 +134,10 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
   const int rank = operands.query().rank(), missing = 4 - rank;
   for (size_t i = 0; i + 1 < operands.all.size(); i++) {
     Tensor& x = operands.all[i];
+    if (!operands.is_of_rows(i)) {
+      x = x.contiguous();
+      continue;
+    }
     const int own = rank - (4 - operands.argument(i).rank);
     if (rank < 2 || rank > 4 || x.rank() != own) {
       refuse(operands, "tensors [batch, heads, rows, width], [batch, rows, width] or [rows, width], all of one rank",
@@ -148,14 +162,28 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
   } else {
     // A key is seen by queries from `diagonal` behind it on: far from overflow, all.
     constexpr int64_t kAll = int64_t{1} << 30;
-    const double scale =
-        call.scalars[0].real != 0 ? call.scalars[0].real : 1 / std::sqrt(static_cast<double>(query.size(3)));
-    const std::vector<Scalar> scalars{int64_t{call.inputs.size() == count && call.inputs.back().defined()},
-                                      call.integer(0) != 0 ? 0 : kAll, int64_t{is_boolean}, scale};
+    const double given_scale = call.scalars.back().real;
+    const double scale = given_scale != 0 ? given_scale : 1 / std::sqrt(static_cast<double>(query.size(3)));
+    const auto scalar = [&](std::string_view name, int64_t first_batch) -> Scalar {
+      if (name == "diagonal") return call.integer(0) != 0 ? 0 : kAll;
+      if (name == "is_boolean") return int64_t{is_boolean};
+      if (name == "scale") return scale;
+      if (name == "p") return p;
+      if (name == "threshold") return static_cast<int64_t>(std::ceil(p * 0x1p24));
+      if (name == "first_head") return first_batch * query.size(1);
+      return int64_t{call.inputs.size() == count && call.inputs.back().defined()};  // whether there is a mask
+    };
     constexpr int64_t kMostBatches = 65535;  // the third dimension of CUDA's grids
     for (int64_t first = 0; first < query.size(0); first += kMostBatches) {
       std::vector<Tensor> inputs, results;
-      for (const Tensor& x : operands.all) inputs.push_back(x.slice(0, first, first + kMostBatches));
+      std::vector<Scalar> scalars;
+      for (size_t i = 0; i < operands.all.size(); i++) {
+        const Tensor& x = operands.all[i];
+        inputs.push_back(operands.is_of_rows(i) ? x.slice(0, first, first + kMostBatches) : x);
+      }
+      for (const Argument& argument : kernel.arguments) {
+        if (argument.role == Argument::Role::scalar) scalars.push_back(scalar(argument.name, first));
+      }
       for (const Tensor& y : outputs) results.push_back(y.slice(0, first, first + kMostBatches));
       launch(kernel, key, inputs, scalars, results);
     }
@@ -188,7 +216,7 @@ std::vector<FormSample> Attention::samples(const KernelInfo& kernel, KernelKey, 
     const bool is_of_keys = argument.name == std::string_view("key") || argument.name == std::string_view("value");
     Shape shape{1, sizes[0], is_of_keys ? sizes[2] : sizes[1]};
     if (argument.rank == 4) shape.push_back(sizes[3]);
-    sample.inputs.push_back(shape);
+    sample.inputs.push_back(argument.rank > 1 ? shape : Shape{2});
   }
   return {sample};
 }

@@ -9,10 +9,11 @@ namespace ashlar::forms {
 /// Tensors [batch, heads, rows, width], [batch, rows, width] or [rows, width], all of one rank; keys and values may
 /// have fewer heads than queries, which then share them in groups of equal size. Rows are read where they lie if each
 /// is dense. `attn_mask` broadcasts to [..., queries, keys]: boolean (true: takes part), or floating and added. With
-/// is_causal query q sees keys 0 to q. 16-bit elements are computed in f32.
+/// is_causal query q sees keys 0 to q. 16-bit elements are computed in f32. Kernels that drop weights have a state
+/// (runtime/random/philox.h) among their inputs and a scalar p in front of scale, from 0 to 1.
 struct Attention : FormDefaults {
   static constexpr FormOption options[] = {{"is_causal", FormOption::Kind::boolean, false}};
-  static constexpr const char* own[] = {"diagonal", "is_boolean"};
+  static constexpr const char* own[] = {"diagonal", "is_boolean", "first_head", "threshold"};
   static constexpr FormSignature signature{.name = "attention",
                                            .type = "ashlar::forms::Attention",
                                            .header = "runtime/forms/attention.h",

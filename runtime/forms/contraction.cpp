@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
@@ -55,6 +56,7 @@ Tensor with_unit_stride(const Tensor& x) {
   Shape strides = positive.strides();
   const auto is_unit = [&](int i) { return strides[i] == 1 || x.shape()[i] == 1; };
   if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(positive.contiguous());
+  if (x.shape()[columns] > 1 && x.shape()[rows] > 1) return positive;
   if (x.shape()[columns] == 1) strides[columns] = strides[rows] == 1 ? x.shape()[rows] : 1;
   if (x.shape()[rows] == 1) strides[rows] = strides[columns] == 1 ? x.shape()[columns] : 1;
   return Tensor(positive.storage(), x.shape(), strides, positive.offset(), x.dtype());
@@ -117,7 +119,16 @@ struct Product {
       const PartsOfSums parts = parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device());
       if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
+    constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits
+    const auto launch_all = [&](const Tensor& one_a, const Tensor& one_b, const Tensor& one_y) {
+      launch(kernel, key, std::array{one_a, one_b, bias}, scalars, std::array{one_y}, precision);
+    };
     const Shape batch = leading(y.shape(), 2);
+    const auto is_a_batch = [&](const Tensor& x) { return x.rank() == y.rank() && x.shape()[0] == y.shape()[0]; };
+    if (batch.empty() || (batch.rank() == 1 && batch[0] <= kMostMatrices && is_a_batch(a) && is_a_batch(b))) {
+      return launch_all(matrices(a, batch, a.strides(), 0), matrices(b, batch, b.strides(), 0),
+                        matrices(y, batch, y.strides(), 0));  // most calls: one launch, as they stand
+    }
     const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));
     const Loops loops =
         collapse(batch, {leading(y.strides(), 2), leading(all_a.strides(), 2), leading(all_b.strides(), 2)});
@@ -125,11 +136,9 @@ struct Product {
       const Tensor one_a = matrices(a, piece.sizes, piece.strides[1], offsets[1]),
                    one_b = matrices(b, piece.sizes, piece.strides[2], offsets[2]),
                    one_y = matrices(y, piece.sizes, piece.strides[0], offsets[0]);
-      // Matrices stand along the third dimension of the grid, which CUDA limits.
-      constexpr int64_t kMostMatrices = 65535;
       for (int64_t first = 0; first < one_y.size(0); first += kMostMatrices) {
         const auto part = [&](const Tensor& x) { return x.slice(0, first, first + kMostMatrices); };
-        launch(kernel, key, std::array{part(one_a), part(one_b), bias}, scalars, std::array{part(one_y)}, precision);
+        launch_all(part(one_a), part(one_b), part(one_y));
       }
     };
     for_each_piece(loops, 1, launch_one);
@@ -161,8 +170,8 @@ void fold_batch(Product& product) {
 Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
                    const Tensor& given_bias, std::span<const Scalar> scalars, uint16_t variant) try {
   const bool has_bias = given_bias.defined();
-  std::vector<Tensor> shown{a, b};
-  if (has_bias) shown.push_back(given_bias);
+  const std::array all_inputs{a, b, given_bias};
+  const std::span<const Tensor> shown = std::span(all_inputs).first(has_bias ? 3 : 2);
   const KernelKey key =
       key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options.activation, has_bias)), 1);
   if (a.rank() == 0 || b.rank() == 0) {
@@ -170,9 +179,10 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   }
   // As in NumPy, a vector is a row on the left and a column on the right, and its extra axis vanishes again.
   const auto transposed = [](const Tensor& x) { return x.transpose(-1, -2); };
-  const Tensor left = a.rank() == 1 ? a.unsqueeze(0) : options.transpose_a ? transposed(a) : a;
-  const Tensor right = b.rank() == 1 ? b.unsqueeze(1) : options.transpose_b ? transposed(b) : b;
-  const int64_t m = left.size(-2), k = left.size(-1), n = right.size(-1);
+  Tensor left = a.rank() == 1 ? a.unsqueeze(0) : options.transpose_a ? transposed(a) : a;
+  Tensor right = b.rank() == 1 ? b.unsqueeze(1) : options.transpose_b ? transposed(b) : b;
+  int64_t m = left.size(-2), n = right.size(-1);
+  const int64_t k = left.size(-1);
   if (right.size(-2) != k) {
     throw shape_error(kernel, shown, "a[..., m, k] and b[..., k, n] (after transposing) with equal k",
                       "Set transpose_a or transpose_b, or reshape()");
@@ -182,16 +192,15 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   }
   const Shape batch = ashlar::broadcast(kernel.name, leading(left.shape(), 2), leading(right.shape(), 2));
   Shape full = batch, result_shape = batch;
-  full.push_back(m);
-  full.push_back(n);
   if (a.rank() > 1) result_shape.push_back(m);
   if (b.rank() > 1) result_shape.push_back(n);
   // One column is one row of the transposed product, which lies in memory alike; the kernels have plans for rows.
   if (n == 1 && m > 1 && !has_bias) {
-    MatmulOptions turned = options;
-    turned.transpose_a = turned.transpose_b = false;
-    return contraction(kernel, transposed(right), transposed(left), turned, {}, scalars, variant).reshape(result_shape);
+    left = transposed(std::exchange(right, transposed(left)));
+    std::swap(m, n);
   }
+  full.push_back(m);
+  full.push_back(n);
   const Tensor y = Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 

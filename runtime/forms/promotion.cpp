@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/forms/check.h"
+#include "runtime/support/error.h"
 #include "runtime/tensor/promotion.h"
 
 namespace ashlar::forms {
@@ -78,6 +79,16 @@ std::vector<Tensor> call_promoted(const KernelInfo& kernel, const FormCall& call
   FormCall same = call;
   same.inputs = promoted;
   return narrowed(kernel, kernel.form->call(kernel, same), to.result);
+}
+
+Tensor as_f32(const char* operation, const Tensor& x) {
+  if (!x.defined()) {
+    throw ValueError(operation, "an undefined tensor", "tensors with elements", "Give one for each input");
+  }
+  if (x.dtype() != DType::f32 && x.dtype() != DType::f16 && x.dtype() != DType::bf16) {
+    throw DTypeError(operation, x.str(), "f32, f16 or bf16", "Convert it with to(DType::f32)");
+  }
+  return x.to(DType::f32);
 }
 
 }  // namespace ashlar::forms

@@ -35,4 +35,8 @@ std::vector<Tensor> narrowed(const KernelInfo& kernel, std::vector<Tensor> resul
 /// The call with its inputs converted, through the kernel's form.
 std::vector<Tensor> call_promoted(const KernelInfo& kernel, const FormCall& call, Promotion to);
 
+/// x in f32, where an operator written by hand computes for 16-bit floats too. Throws ValueError where x is undefined,
+/// DTypeError where it is neither.
+Tensor as_f32(const char* operation, const Tensor& x);
+
 }  // namespace ashlar::forms

@@ -30,8 +30,8 @@ struct Binding {
   Binding& operator=(const Binding&) = delete;
 
   /// Inputs point at the storage's base and carry the offset in one more, outermost dimension {min: -offset,
-  /// extent: offset + 1, stride: 1}, which kernels read at coordinate 0. So the base's alignment is always known. Where the kernel doesn't take any
-  /// innermost stride (`is_strided`), it may count on 1.
+  /// extent: offset + 1, stride: 1}, which kernels read at coordinate 0. So the base's alignment is always known. Where
+  /// the kernel doesn't take any innermost stride (`is_strided`), it may count on 1.
   void input(const Tensor& x, bool is_strided);
   /// Outputs and scratch point at their first element. Precondition: output_is_aligned(x).
   void output(const Tensor& x);

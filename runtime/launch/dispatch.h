@@ -1,6 +1,6 @@
 // From a call to the compiled function that serves it: code for the processor, then the setting of the tunables that
-// the tuned tables name for this device and these sizes, or the plan that suits them (plans.h). Constant time: two binary
-// searches and one look-up, and where the kernel has plans, their conditions.
+// the tuned tables name for this device and these sizes, or the plan that suits them (plans.h). Constant time: two
+// binary searches and one look-up, and where the kernel has plans, their conditions.
 #pragma once
 
 #include <span>

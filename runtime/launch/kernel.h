@@ -22,6 +22,10 @@ inline constexpr int kCodeTargets = 5;
 inline constexpr std::array<const char*, kCodeTargets> kCodeTargetNames{"cpu", "cpu_avx2", "cpu_avx512", "opencl",
                                                                         "cuda"};
 constexpr const char* name_of(CodeTarget target) { return kCodeTargetNames[static_cast<size_t>(target)]; }
+/// Whether machine code of that name runs on a GPU.
+constexpr bool is_gpu(std::string_view code_target) {
+  return code_target == name_of(CodeTarget::opencl) || code_target == name_of(CodeTarget::cuda);
+}
 
 /// The most sizes by which a tuner tells two calls of one form apart (FormSignature::sizes).
 inline constexpr int kMostSizes = 8;

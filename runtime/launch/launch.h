@@ -44,8 +44,8 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 bool has_instance(const KernelInfo& kernel, KernelKey key, DeviceKind kind);
 
 /// Makes every launch of the process use the n-th setting of its instance's tunables and plans where that is compiled
-/// and can serve the call, and the default (0) where it isn't or can't; -1, as at the start: by the tuned tables. Returns what held before. For tests and
-/// tuners.
+/// and can serve the call, and the default (0) where it isn't or can't; -1, as at the start: by the tuned tables.
+/// Returns what held before. For tests and tuners.
 int set_forced_setting(int setting);
 
 /// A function in the place of one compiled instance's: what a tuner wants to see called through a kernel's public

@@ -61,11 +61,11 @@ void check_tensor(const KernelInfo& kernel, KernelKey key, const Argument& argum
 void check_output_strides(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {
   const int last = tensor.rank() - 1;
   bool good = last < 0 || tensor.strides()[last] == 1 || tensor.shape()[last] <= 1;
-  for (int axis = 0; axis < last; ++axis) good &= tensor.strides()[axis] > 0 || tensor.shape()[axis] <= 1;
+  for (int axis = 0; axis < last; ++axis) good &= tensor.strides()[axis] != 0 || tensor.shape()[axis] <= 1;
   if (good) [[likely]]
     return;
   throw ShapeError(kernel.name, describe(argument, tensor) + " with strides " + tensor.strides().str(),
-                   "positive strides, the innermost 1", "Compute into a dense tensor and copy_ it");
+                   "strides other than 0, the innermost 1", "Compute into a dense tensor and copy_ it");
 }
 
 void check_input_stride(const KernelInfo& kernel, const Argument& argument, const Tensor& tensor) {

@@ -50,8 +50,8 @@ class SplitProgram {
     std::string source;
     cl_program program = nullptr;
   };
-  // Halide's runtime passes handles from thread to thread under a lock of its own, which ThreadSanitizer can't see: what
-  // a maker wrote is released here, and acquired by whoever looks a handle up.
+  // Halide's runtime passes handles from thread to thread under a lock of its own, which ThreadSanitizer can't see:
+  // what a maker wrote is released here, and acquired by whoever looks a handle up.
   static inline std::atomic<unsigned> made_{0};
 
   cl_context context_ = nullptr;

@@ -114,8 +114,8 @@ class Tensor {
   Tensor permute(const Shape& axes) const;
   Tensor transpose(int64_t a, int64_t b) const;
   /// Every step-th index from start to before stop; a negative step goes backwards. As in Python: negative bounds count
-  /// from the end, and bounds outside are moved to the nearest inside. kEnd as stop means to the end, of a negative step
-  /// to the first element. Throws ValueError on a step of 0.
+  /// from the end, and bounds outside are moved to the nearest inside. kEnd as stop means to the end, of a negative
+  /// step to the first element. Throws ValueError on a step of 0.
   Tensor slice(int64_t axis, int64_t start, int64_t stop = kEnd, int64_t step = 1) const;
   static constexpr int64_t kEnd = INT64_MAX;
   Tensor select(int64_t axis, int64_t index) const;  ///< drops the axis; a negative index counts from the end

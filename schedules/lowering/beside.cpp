@@ -77,7 +77,7 @@ void leave_to_others(Func other) {
   Expr& definition = values_of(other).at(0);
   definition = make_zero(definition.type());
   const Var row = other.args().back();
-  if (Descriptor::target.has_gpu_feature()) {
+  if (on_gpu()) {
     Var block("beside_block"), thread("beside_thread");
     other.gpu_tile(row, block, thread, 32, Halide::TailStrategy::GuardWithIf);
   } else {

@@ -13,8 +13,8 @@ namespace ashlar::dsl {
 /// them.
 void compute_beside(const Halide::Func& out, const std::vector<Halide::Func>& others, const Var& row,
                     const Var& column);
-/// The same for an `out` of any rank and outputs whose indices are those of `out` but for the innermost: they are stored
-/// with the element of column 0.
+/// The same for an `out` of any rank and outputs whose indices are those of `out` but for the innermost: they are
+/// stored with the element of column 0.
 void compute_rows_beside(const Halide::Func& out, const std::vector<Halide::Func>& others);
 void store_beside(const std::vector<Halide::Func>& others);
 

@@ -184,9 +184,10 @@ class PerThread : public ir::EachKernel {
   const std::string func_;
 };
 
-class LimitRegisters : public ir::EachKernel {
+// Has the kernels that compute a Func, or all, begin with a marker.
+class MarkKernels : public ir::EachKernel {
  public:
-  LimitRegisters(std::string func, int registers) : func_(std::move(func)), registers_(registers) {}
+  MarkKernels(std::string marker, std::string func = {}) : marker_(std::move(marker)), func_(std::move(func)) {}
 
  private:
   Stmt kernel(const Stmt& loop) override {
@@ -201,11 +202,10 @@ class LimitRegisters : public ir::EachKernel {
     } computes;
     computes.func = func_;
     loop.accept(&computes);
-    if (!computes.found) return loop;
-    return ir::started_with(ir::marker("ashlar_marker_registers_" + std::to_string(registers_)), loop);
+    if (!func_.empty() && !computes.found) return loop;
+    return ir::started_with(ir::marker("ashlar_marker_" + marker_), loop);
   }
-  const std::string func_;
-  const int registers_;
+  const std::string marker_, func_;
 };
 
 }  // namespace
@@ -213,7 +213,7 @@ class LimitRegisters : public ir::EachKernel {
 std::unique_ptr<IRMutator> per_thread_pass(const std::string& func) { return std::make_unique<PerThread>(func); }
 
 std::unique_ptr<IRMutator> limit_registers_pass(const std::string& func, int registers) {
-  return std::make_unique<LimitRegisters>(func, registers);
+  return std::make_unique<MarkKernels>("registers_" + std::to_string(registers), func);
 }
 
 void per_thread(Halide::Func sums) {
@@ -223,6 +223,10 @@ void per_thread(Halide::Func sums) {
 
 void limit_registers(Halide::Func func, int registers) {
   Descriptor::current->lowering_passes.emplace_back(limit_registers_pass(func.name(), registers));
+}
+
+void loads_see_stores() {
+  Descriptor::current->lowering_passes.emplace_back(std::make_unique<MarkKernels>("coherent"));
 }
 
 }  // namespace ashlar::dsl

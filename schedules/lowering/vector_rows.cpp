@@ -11,7 +11,6 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     : main_(stage.name() + "_main"),
       block_(stage.name() + "_block"),
       rest_(stage.name() + "_rest"),
-      lanes_(stage.name() + "_lanes"),
       total_(stage.name() + "_total"),
       vector_(Descriptor::target.natural_vector_size(stage.type())),
       width_(4 * vector_) {
@@ -19,15 +18,16 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
   lane_index.insert(lane_index.begin(), lane_);
   const std::vector<Expr> at(lane_index.begin(), lane_index.end());
   const Expr extent = stage.extent(), length = stage.length(rewrite);
-  const auto state = [&](const Expr& k, const Expr& valid) {
+  const auto add = [&](Func& to, const std::vector<Expr>& place, const Expr& k, const Expr& valid) {
     const std::vector<Expr> state = value_at ? std::vector<Expr>{value_at(k)} : stage.state(k, rewrite);
-    return stage.state_if(Halide::Internal::simplify(valid && stage.condition(k, rewrite)), state);
+    const Expr is_wanted = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
+    update_at_once(to, place, stage.merge(values_at(to, place), stage.state_if(is_wanted, state)));
   };
 
   // Steps of one vector per accumulator. A sum takes them in blocks, so that no long row is added up in one chain.
   const auto add_step = [&](Func& to, const std::vector<Expr>& place, const Expr& step) {
     const Expr k = Halide::unsafe_promise_clamped(step * width_ + lane_, 0, extent - 1);
-    update_at_once(to, place, stage.merge(values_at(to, place), state(k, Halide::Internal::const_true())));
+    add(to, place, k, Halide::Internal::const_true());
   };
   define(main_, lane_index, stage.starts());
   if (stage.is_idempotent()) {
@@ -48,13 +48,19 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     update_at_once(main_, at, stage.merge(values_at(main_, at), values_at(block_, of_block)));
   }
 
-  RDom rest(0, stage.has_length() ? Expr(width_ / vector_) : (extent % width_ + vector_ - 1) / vector_);
-  const Expr first = length / width_ * width_ + rest * vector_;
-  if (stage.has_length()) rest.where(first < length);
   define(rest_, lane_index, stage.starts());
-  update_at_once(
-      rest_, at,
-      stage.merge(values_at(rest_, at), state(Halide::clamp(first + lane_, 0, length - 1), first + lane_ < length)));
+  if (stage.has_length()) {
+    const RDom steps(0, width_ / vector_);
+    const Expr first = length / width_ * width_ + steps * vector_, k = Halide::clamp(first + lane_, 0, length - 1);
+    add(rest_, at, k, first + lane_ < length);
+  } else {
+    // One by one, which compute_at() makes vectors of: the last alone is masked. Halide 21 takes vectors with a promise
+    // in their index apart instead of masking them.
+    elements_ = RDom(0, extent % width_);
+    std::vector<Expr> place = at;
+    place[0] = elements_ % vector_;
+    add(rest_, place, extent / width_ * width_ + elements_, Halide::Internal::const_true());
+  }
 
   std::vector<std::vector<Expr>> parts{values_at(rest_, at)};
   for (int i = 0; i < width_ / vector_; i++) {
@@ -62,23 +68,36 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     shifted[0] = lane_ + i * vector_;
     parts.push_back(values_at(main_, shifted));
   }
-  define(lanes_, lane_index, stage.merge(parts));
-
-  parts.clear();
-  for (int i = 0; i < vector_; i++) {
-    std::vector<Expr> fixed = at;
-    fixed[0] = i;
-    parts.push_back(values_at(lanes_, fixed));
+  halves_.emplace_back(stage.name() + "_lanes");
+  define(halves_.back(), lane_index, stage.merge(parts));
+  for (int lanes = vector_ / 2; lanes > 1; lanes /= 2) {
+    Func half(stage.name() + "_" + std::to_string(lanes) + "_lanes");
+    std::vector<Expr> shifted = at;
+    shifted[0] = lane_ + lanes;
+    define(half, lane_index, stage.merge(values_at(halves_.back(), at), values_at(halves_.back(), shifted)));
+    halves_.push_back(half);
   }
-  define(total_, index, stage.merge(parts));
+  std::vector<Expr> first = at, second = at;
+  first[0] = 0;
+  second[0] = 1;
+  define(total_, index, stage.merge(values_at(halves_.back(), first), values_at(halves_.back(), second)));
 }
 
 void VectorReduction::compute_at(const Halide::LoopLevel& level) {
-  for (Func func : {main_, rest_, lanes_}) {
-    const int width = func.name() == main_.name() ? width_ : vector_;
-    func.compute_at(level).store_in(Halide::MemoryType::Stack).bound(lane_, 0, width).vectorize(lane_);
-    if (func.has_update_definition()) func.update().vectorize(lane_);
+  const auto in_lanes = [&](Func func, int lanes) {
+    func.compute_at(level).store_in(Halide::MemoryType::Stack).bound(lane_, 0, lanes).vectorize(lane_);
+  };
+  in_lanes(main_, width_);
+  main_.update().vectorize(lane_);
+  in_lanes(rest_, vector_);
+  if (elements_.defined()) {
+    Halide::RVar step("step"), element("element");
+    rest_.update().split(elements_.x, step, element, vector_, Halide::TailStrategy::GuardWithIf);
+    rest_.update().allow_race_conditions().vectorize(element);  // each has a lane of its own
+  } else {
+    rest_.update().vectorize(lane_);
   }
+  for (size_t i = 0; i < halves_.size(); i++) in_lanes(halves_[i], vector_ >> i);
   if (block_.defined()) {
     main_.update().reorder(lane_, each_block_.x);  // around the block, whose lanes are vectors of their own
     block_.compute_at(main_, each_block_.x).store_in(Halide::MemoryType::Stack).bound(lane_, 0, width_);

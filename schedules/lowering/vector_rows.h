@@ -8,8 +8,8 @@ namespace ashlar::dsl {
 
 //   main[v]  = value(v) + value(v + L) + …     L lanes: four vectors, so that latencies overlap; of a sum, blocks of
 //                                             1024 steps are summed each by itself first
-//   rest[w]  = the last extent mod L elements, a vector at a time, clamped and masked so that nothing is read outside
-//   total    = Σ main + Σ rest
+//   rest[w]  = the last extent mod L elements, a vector at a time, masked so that nothing is read outside
+//   total    = Σ main + Σ rest, a vector first, then halves of it
 class VectorReduction {
  public:
   /// `value`: how the stage's value at k is come by where it isn't worked out again, a function of k.
@@ -22,8 +22,9 @@ class VectorReduction {
 
  private:
   static constexpr int kSteps = 1024;
-  Halide::Func main_, block_, rest_, lanes_, total_;
-  Halide::RDom each_block_, within_;
+  Halide::Func main_, block_, rest_, total_;
+  std::vector<Halide::Func> halves_;  ///< main and rest together, then halves of a vector joined
+  Halide::RDom each_block_, within_, elements_;
   Var lane_{"lane"}, block_number_{"block"};
   int vector_, width_;
 };

@@ -385,6 +385,19 @@ TEST(Grad, ANormOfZerosHasFiniteSecondGradients) {
   for (const float slope : second) EXPECT_NEAR(slope, 0, 1e-6);  // |∇norm| is 1 whatever x
 }
 
+// A sum of singular values has the gradient u vh, however they lie; vectors that may turn among themselves have none.
+TEST(Grad, SingularValuesMayBeEqualOrZeroForGradientsOfTheirOwn) {
+  const Var equal(Tensor::from<float>({2, 0, 0, 2, 0, 0}, {3, 2}), true);
+  EXPECT_EQ(values_of(grad({ad::sum(ad::svd(equal).s)}, {equal})[0]), (Floats{1, 0, 0, 1, 0, 0}));
+  for (const Shape& shape : {Shape{4, 3}, Shape{3, 4}}) {
+    const Var nothing(Tensor::zeros(shape), true);
+    for (const float slope : values_of(grad({ad::sum(ad::svd(nothing).s)}, {nothing})[0]))
+      EXPECT_LE(std::abs(slope), 1);
+  }
+  const Var turned = ad::mul(ad::svd(equal).u, Var(Tensor::from<float>({1, 2, 3, 4, 5, 6}, {3, 2})));
+  EXPECT_FALSE(std::isfinite(values_of(grad({ad::sum(turned)}, {equal})[0])[0]));
+}
+
 TEST(Grad, ComparisonsAreConstants) {
   const Var x = leaf({2, 3}), y = leaf({2, 4});
   EXPECT_FALSE(ad::equal(x, y).requires_grad());

@@ -131,8 +131,11 @@ struct Case {
   std::function<Case(const Case&, Random&)> vary = {};
   /// False where that test had better not take the case for a pattern: gigabytes.
   bool is_drawn = true;
+  /// It needs tensors of gigabytes, which a device may be too small for: then it is skipped.
+  bool is_large = false;
 
-  /// A result's size comes from computed elements (nonzero). Where nothing is computed (--unchecked), it may be refused.
+  /// A result's size comes from computed elements (nonzero). Where nothing is computed (--unchecked), it may be
+  /// refused.
   bool size_from_elements = false;
 
   /// Only timed by ashlar-bench (which checks the numbers first), not run by the tests.

@@ -28,8 +28,7 @@ struct Draw {
   Case item;                   ///< what to run
   DType dtype = DType::f32;
   bool gradient = false;
-  int64_t setting =
-      0;  ///< modulo the number of the kernel's ways (jobs.h): which one; 0: dispatch
+  int64_t setting = 0;  ///< modulo the number of the kernel's ways (jobs.h): which one; 0: dispatch
 
   std::vector<int64_t> extents;            ///< of each symbol
   std::vector<std::vector<int>> symbols;   ///< of each input's axes: an index into `extents`, or −1: fixed

@@ -90,9 +90,17 @@ std::vector<const KernelInfo*> kernels_of(const KernelInfo& kernel) {
 
 bool is_mover(const KernelInfo& kernel) { return kernel.form == &form_of<forms::Movement>; }
 
+/// GPUs have no tables of it: an operator that calls it on the CPU does without it there.
+bool is_on_cpu_alone(const KernelInfo& kernel) {
+  const auto table = [&](CodeTarget target) { return kernel.targets[static_cast<size_t>(target)]; };
+  return !kernel.is_by_hand && table(CodeTarget::opencl) == nullptr && table(CodeTarget::cuda) == nullptr;
+}
+
 bool is_built(const KernelInfo& kernel, DeviceKind device) {
   if (kernel.is_by_hand) {
-    return std::ranges::all_of(kernel.calls, [&](const KernelInfo* called) { return is_built(*called, device); });
+    return std::ranges::all_of(kernel.calls, [&](const KernelInfo* called) {
+      return is_built(*called, device) || (device != DeviceKind::cpu && is_on_cpu_alone(*called));
+    });
   }
   for (int i = 0; i < kCodeTargets; ++i) {
     const TargetTable* table = kernel.targets[static_cast<size_t>(i)];

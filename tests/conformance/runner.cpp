@@ -61,13 +61,16 @@ struct Options {
 class CaseTest : public testing::Test {
  public:
   CaseTest(const Job& job, bool unchecked) : job_(job), unchecked_(unchecked) {}
-  void TestBody() override {
+  void TestBody() override try {
     const InWay way(job_.way);
     if (unchecked_) return run_unchecked(job_);
     if (!job_.way.plan.empty() && !reaches_plan()) return;  // the usual way, which has a test of its own
     const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
                                              : check_result(*job_.item, job_.dtype, job_.device);
     if (!report.empty()) ADD_FAILURE() << report;
+  } catch (const OutOfMemory& error) {
+    if (!job_.item->is_large) throw;
+    GTEST_SKIP() << error.what();
   }
 
  private:
@@ -338,14 +341,22 @@ PropertyRun property_run(const Options& options, Kernels kernels, std::function<
 }
 
 // Draws instead of cases. Without --seed no two runs draw the same.
-int run_property(const Options& options, PropertyRun run,
+int run_property(const Options& options, PropertyRun run, Kernels kernels,
                  const std::function<bool(const std::string&, DType)>& wanted_in) {
   run.draws = options.draws;
   run.seed = options.seed.value_or(std::random_device{}());
   if (!options.sample.empty()) run.wanted_in = wanted_in;
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
   int failures = 0;
-  for (const std::string& device : options.devices) failures += run_draws(run, Device::parse(device));
+  const auto wanted = run.wanted;
+  for (const std::string& name : options.devices) {
+    const Device device = Device::parse(name);
+    run.wanted = [&](const std::string& kernel) {
+      const auto found = std::ranges::find(kernels, kernel, [](const KernelInfo* k) { return k->name; });
+      return wanted(kernel) && (found == kernels.end() || is_built(**found, device.kind));
+    };
+    failures += run_draws(run, device);
+  }
   return failures == 0 ? 0 : 1;
 }
 
@@ -406,7 +417,7 @@ int run_all(const Options& options, Kernels kernels) {
            std::ranges::find(options.sample, stem(kernel)) != options.sample.end();
   };
   const PropertyRun property = property_run(options, kernels, wanted);
-  if (options.draws > 0) return run_property(options, property, wanted_in);
+  if (options.draws > 0) return run_property(options, property, kernels, wanted_in);
   std::vector<Device> devices;
   for (const std::string& text : options.devices) devices.push_back(Device::parse(text));
   std::vector<const KernelInfo*> covered;

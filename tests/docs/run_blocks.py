@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Compiles or runs every fenced code block of the documentation, and of comments in headers.
 
-    run_blocks.py --cmake .venv/bin/cmake --ninja .venv/bin/ninja --prefix build/prefix --work build/docs README.md ...
+    run_blocks.py programs --cmake .venv/bin/cmake --ninja .venv/bin/ninja --prefix build/prefix --work build/docs README.md ...
+    run_blocks.py commands README.md ...
+
+`programs` are the blocks in cpp and the excerpts, `commands` all others: they use the folder build.
 
 What happens to a block is said by the words after its fence:
     cpp                 a program, or statements that become one: compiled against the installed package, and run
@@ -19,6 +22,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +97,7 @@ def compile_and_run(blocks, cmake, ninja, prefix, work):
     (source / "CMakeLists.txt").write_text(listing)
     build = work / "programs-build"
     for command in ([cmake, "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}",
-                     "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={prefix}"],
+                     "-DCMAKE_CXX_FLAGS=-O1", f"-DCMAKE_PREFIX_PATH={prefix}"],
                     [cmake, "--build", build, "--", "-k", "0"]):
         run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if run.returncode != 0:
@@ -122,13 +126,13 @@ def run_shell(block, has_gpu):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cmake", required=True)
-    parser.add_argument("--ninja", required=True)
-    parser.add_argument("--prefix", required=True, help="where the package is installed")
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("what", choices=("programs", "commands"))
+    parser.add_argument("--cmake")
+    parser.add_argument("--ninja")
+    parser.add_argument("--prefix", help="where the package is installed")
+    parser.add_argument("--work", type=Path)
     parser.add_argument("files", nargs="+", type=Path)
     arguments = parser.parse_args()
-    shutil.rmtree(arguments.work, ignore_errors=True)
 
     has_gpu = os.path.exists("/dev/nvidia0")
     programs, shells, counts, errors = [], [], {"cpp": 0, "source": 0, "sh": 0, "sh gpu": 0, "text": 0}, []
@@ -151,11 +155,17 @@ def main():
                 counts["text"] += 1
             else:
                 errors.append(f"{block.place}: a fence says cpp, cmake source=, sh or text, not '{' '.join(block.words)}'")
-    # Those for a GPU last: others make the programs that they name.
-    for block in sorted(shells, key=lambda block: "gpu" in block.words):
-        if error := run_shell(block, has_gpu):
-            errors.append(f"{block.place}: {error}")
-    errors += compile_and_run(programs, arguments.cmake, arguments.ninja, arguments.prefix, arguments.work)
+    if arguments.what == "programs":
+        shutil.rmtree(arguments.work, ignore_errors=True)
+        errors += compile_and_run(programs, arguments.cmake, arguments.ninja, arguments.prefix, arguments.work)
+    else:
+        # Those for a GPU last: others make the programs that they name.
+        for block in sorted(shells, key=lambda block: "gpu" in block.words):
+            started = time.monotonic()
+            if error := run_shell(block, has_gpu):
+                errors.append(f"{block.place}: {error}")
+            if (seconds := time.monotonic() - started) > 5:
+                print(f"{block.place}: {seconds:.0f} s")
 
     for error in errors:
         print("error:", error)

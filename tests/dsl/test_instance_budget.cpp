@@ -10,7 +10,7 @@ namespace ashlar {
 namespace {
 
 // Per code target. A new kernel may raise it; a kernel that grew by itself may not.
-constexpr int kBudget = 640;
+constexpr int kBudget = 660;
 // Beside them, what the tuned tables of schedules/tuned/ add. Tables that grow beyond it share too few settings.
 constexpr int kTunedBudget = 100;
 
@@ -18,6 +18,7 @@ TEST(Instances, StayWithinTheBudget) {
   for (int target = 0; target < kCodeTargets; target++) {
     int total = 0, tuned = 0;
     for (const KernelInfo* kernel : all_kernels()) {
+      if (kernel->targets[target] == nullptr) continue;  // it is for the CPU alone
       const TargetTable& table = *kernel->targets[target];
       int count = 0, plans = 0;
       for (int i = 0; i < table.count; i++) {

@@ -76,6 +76,14 @@ TEST(PtxRewriter, TurnsMarkersIntoInstructions) {
   EXPECT_NE(ptx.find("ld.shared.b32 \t%r80"), std::string::npos) << "a real load is gone";
 }
 
+TEST(PtxRewriter, LoadsSeeStoresWhereAsked) {
+  const std::string load = "\tld.global.nc.b32 \t%r81, [%rd3];\n";
+  EXPECT_NE(rewrite_ptx(kernel({}, load)).find("ld.global.nc.b32 \t%r81"), std::string::npos);
+  const std::string ptx = rewrite_ptx(kernel({}, call("coherent") + load));
+  EXPECT_NE(ptx.find("ld.global.b32 \t%r81"), std::string::npos) << ptx;
+  EXPECT_EQ(ptx.find("ld.global.nc"), std::string::npos) << ptx;
+}
+
 // Functions: LLVM may have repeated or dropped them, unlike the others.
 TEST(PtxRewriter, TurnsConversionsIntoInstructions) {
   const std::string two = call("bf16x2", {"%r1", "%r2"}), one = call("bf16", {"%r3"});

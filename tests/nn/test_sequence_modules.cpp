@@ -9,6 +9,7 @@
 #include "nn/modules/recurrent.h"
 #include "nn/modules/transformer.h"
 #include "nn/optim/sgd.h"
+#include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
@@ -149,6 +150,18 @@ TEST(SequenceModules, DropoutStandsInsideInTraining) {
   EXPECT_EQ(largest_difference(gru(x).output.value(), gru(x).output.value()), 0);
   EXPECT_EQ(gru.state_dict().size(), 8U) << "files have PyTorch's names alone";
   EXPECT_THROW(GRU(3, 4, {.dropout = 1.5}), ValueError);
+}
+
+// Two heads' weights of 2048 queries by as many keys would be 32 MB.
+TEST(SequenceModules, DropoutOfAttentionTakesNoMemoryForWeights) {
+  Random random(6);
+  const MultiheadAttention attention(8, 2, {.batch_first = true, .dropout = 0.5, .random = &random});
+  const Var x(Tensor::randn({1, 2048, 8}, random), true);
+  set_memory_cap(Device::cpu(), int64_t{1} << 24);
+  EXPECT_NO_THROW(backward(ad::sum(attention.forward(x, AttentionMask{.is_causal = true}))));
+  set_memory_cap(Device::cpu(), 0);
+  const double largest = ashlar::max(ashlar::abs(x.grad())).item();
+  EXPECT_TRUE(largest > 0 && std::isfinite(largest));
 }
 
 TEST(SequenceModules, CellsAreStepsOfTheirLayers) {

@@ -113,7 +113,8 @@ TEST(TraceFile, CostsNextToNothingWhenOff) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kSpans; i++) const detail::TraceSpan span("call", "nothing");
   const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(elapsed.count() / kSpans, 100) << "ns a span; 1 to 2 on an idle machine, where none is instrumented";
+  // Far below what a look at the clock, a lock or a string costs even where sanitizers see each access, unoptimized.
+  EXPECT_LT(elapsed.count() / kSpans, 500) << "ns a span; 1 to 2 on an idle machine, where none is instrumented";
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 // What the operators of linear algebra refuse, and that they are captured. Their numbers: tests/conformance/cases.
 #include <cmath>
 
-#include "ashlar/ops/linear_algebra.h"
-#include "ashlar/ops/matmul.h"
-#include "ashlar/ops/random.h"
+#include "ashlar/ops.h"
 #include "runtime/graph/graph.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/random.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar {
@@ -37,12 +36,18 @@ TEST(LinearAlgebra, TrianglesAreSquareAndFit) {
       {"solve_triangular", "[2]", "[3]"});
 }
 
-TEST(LinearAlgebra, ElementsAreF32) {
-  const Tensor x = Tensor::zeros({4, 4}, DType::f16);
-  expect_error<DTypeError>([&] { cholesky(x); }, {"cholesky", "f16[4, 4]", "f32"});
-  expect_error<DTypeError>([&] { solve_triangular(x, x); }, {"solve_triangular", "f16[4, 4]", "f32"});
-  expect_error<DTypeError>([&] { qr(x); }, {"qr", "f16[4, 4]", "f32"});
-  expect_error<DTypeError>([&] { svd(x); }, {"svd", "f16[4, 4]", "f32"});
+TEST(LinearAlgebra, ElementsAreFloatsOfUpTo32Bits) {
+  for (const DType dtype : {DType::f64, DType::i32}) {
+    const Tensor x = Tensor::zeros({4, 4}, dtype);
+    const char* came = dtype == DType::f64 ? "f64[4, 4]" : "i32[4, 4]";
+    expect_error<DTypeError>([&] { cholesky(x); }, {"cholesky", came, "f32, f16 or bf16"});
+    expect_error<DTypeError>([&] { solve_triangular(x, x); }, {"solve_triangular", came, "f32, f16 or bf16"});
+    expect_error<DTypeError>([&] { qr(x); }, {"qr", came, "f32, f16 or bf16"});
+    expect_error<DTypeError>([&] { svd(x); }, {"svd", came, "f32, f16 or bf16"});
+    expect_error<DTypeError>([&] { svd_lowrank(philox_state(1), x, 1); }, {"svd_lowrank", came, "f32, f16 or bf16"});
+  }
+  const Tensor narrow = Tensor::zeros({4, 4}, DType::f16), wide = Tensor::zeros({4, 4});
+  expect_error<DTypeError>([&] { solve_triangular(narrow, wide); }, {"solve_triangular", "f16[4, 4]", "f32[4, 4]"});
 }
 
 TEST(LinearAlgebra, SizesOfSingularValuesAreLimited) {
@@ -64,6 +69,43 @@ TEST_P(Factors, ColumnsBeforeTheFirstPivotThatIsNotPositiveStay) {
   for (const size_t at : {0, 3, 6}) EXPECT_EQ(l[at], at == 0 ? 2 : 1);
   for (const size_t at : {1, 2, 5}) EXPECT_EQ(l[at], 0);
   for (const size_t at : {4, 7, 8}) EXPECT_TRUE(std::isnan(l[at]));
+}
+
+// Whatever the sizes: more columns than one block has, wide ones, batches, and none.
+TEST_P(Factors, OfSixteenBitsAreThoseInF32RoundedOnce) {
+  const auto expect_rounded = [](const Tensor& narrow, const Tensor& wide) {
+    EXPECT_EQ(narrow.shape(), wide.shape());
+    EXPECT_EQ(narrow.to_doubles(), wide.to(narrow.dtype()).to_doubles());
+  };
+  manual_seed(3);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const Shape& shape : {Shape{70, 70}, Shape{6, 4}, Shape{2, 3, 4, 5}, Shape{0, 3, 3}}) {
+      const Tensor x = Tensor::rand(shape, dtype, device()), wide = x.to(DType::f32);
+      const auto [q, r] = qr(x);
+      const auto [wide_q, wide_r] = qr(wide);
+      expect_rounded(q, wide_q);
+      expect_rounded(r, wide_r);
+      const auto [u, s, vh] = svd(x);
+      const auto [wide_u, wide_s, wide_vh] = svd(wide);
+      expect_rounded(u, wide_u);
+      expect_rounded(s, wide_s);
+      expect_rounded(vh, wide_vh);
+      const auto [some_u, some_s, some_v] = svd_lowrank(philox_state(5, device()), x, 2);
+      const auto [some_wide_u, some_wide_s, some_wide_v] = svd_lowrank(philox_state(5, device()), wide, 2);
+      expect_rounded(some_u, some_wide_u);
+      expect_rounded(some_s, some_wide_s);
+      expect_rounded(some_v, some_wide_v);
+      const Tensor identity = Tensor::eye(shape[shape.rank() - 2], {}, DType::f32, device());
+      const Tensor square =
+          add(matmul(wide, wide, {.transpose_b = true}), affine(identity, 4.0, 0.0)).to(dtype);  // positive definite
+      expect_rounded(cholesky(square), cholesky(square.to(DType::f32)));
+      for (const bool left : {true, false}) {
+        const Tensor side = left ? x : x.transpose(-2, -1);
+        expect_rounded(solve_triangular(square, side, false, left),
+                       solve_triangular(square.to(DType::f32), side.to(DType::f32), false, left));
+      }
+    }
+  }
 }
 
 // No transfer, no wait: else capture() throws. Other directions are drawn at each replay.

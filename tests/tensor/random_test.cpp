@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "ashlar/ops/attention_dropout.h"
 #include "ashlar/ops/random.h"
 #include "ashlar/ops/sampling.h"
 #include "runtime/graph/graph.h"
@@ -167,6 +168,15 @@ TEST_P(PhiloxUniform, Errors) {
   EXPECT_THROW(randperm(state, -1), ValueError);
   EXPECT_THROW(dropout_at(x, state, 1.5), ValueError);
   EXPECT_THROW(dropout_at(x, x, 0.5), DTypeError);
+  const Tensor rows = Tensor::ones({2, 3}, DType::f32, device());
+  const auto attended = [&](const Tensor& with, double p) {
+    attention_dropout_at(rows, rows, rows, with, {}, false, p);
+  };
+  EXPECT_NO_THROW(attended(state, 1));
+  EXPECT_THROW(attended(state, 1.5), ValueError);
+  EXPECT_THROW(attended(x, 0.5), DTypeError);
+  EXPECT_THROW(attended(Tensor::zeros({3}, DType::i64, device()), 0.5), ShapeError);
+  EXPECT_THROW(attended(Tensor::zeros({1, 2}, DType::i64, device()), 0.5), ShapeError);
   EXPECT_EQ(state.to_vector<int64_t>()[1], 0) << "what is refused draws nothing";
 }
 

@@ -5,7 +5,9 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/forms/attention.h"
 #include "runtime/support/error.h"
+#include "runtime/tensor/random.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -17,6 +19,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Options {
   bool is_causal = false;
   double scale = 0;
+  double dropped = 0;  ///< part of the weights, where a state is given
 };
 
 /// The sizes of a call, whatever its rank: [batch, heads, rows, width], [batch, rows, width] or [rows, width].
@@ -52,6 +55,24 @@ double mask_at(const HostTensor& mask, int64_t b, int64_t h, int64_t q, int64_t 
   return mask.dtype == DType::boolean ? (value != 0 ? 0 : -kInfinity) : value;
 }
 
+/// What dropout multiplies a head's weights by: 0 or 1 / (1 - p), by word 2 (q % 2) + k % 2 of a block for each pair of
+/// queries and pair of keys.
+std::vector<double> factors_of(const HostTensor* state, double p, const Sizes& n, int64_t head) {
+  std::vector<double> factors(static_cast<size_t>(n.queries * n.keys), 1.0);
+  for (int64_t q = 0; state != nullptr && q < n.queries; q++) {
+    for (int64_t k = 0; k < n.keys; k++) {
+      const int64_t pair = (head * ((n.queries + 1) / 2) + q / 2) * ((n.keys + 1) / 2) + k / 2;
+      const auto block = static_cast<uint64_t>(static_cast<int64_t>(state->values[1]) + pair);
+      const auto words =
+          ashlar::Random::philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0},
+                                 static_cast<uint64_t>(static_cast<int64_t>(state->values[0])));
+      const bool is_kept = words[static_cast<size_t>(q % 2 * 2 + k % 2)] >> 8 >= std::ceil(p * 0x1p24);
+      factors[static_cast<size_t>(q * n.keys + k)] = is_kept ? 1 / (1 - p) : 0;
+    }
+  }
+  return factors;
+}
+
 Head weights_of(HostTensors in, const HostTensor* mask, const Options& options, const Sizes& n, int64_t b, int64_t h) {
   const HostTensor &query = in[0], &key = in[1];
   const int64_t key_head = h / (n.heads / n.key_heads);
@@ -84,8 +105,9 @@ Head weights_of(HostTensors in, const HostTensor* mask, const Options& options, 
   return head;
 }
 
-/// y and logsumexp. What a score is off by, its weight is off by relatively.
-std::vector<Expected> attended(HostTensors in, const HostTensor* mask, const Options& options) {
+/// y and logsumexp. What a score is off by, its weight is off by relatively. `state`: of dropout.
+std::vector<Expected> attended(HostTensors in, const HostTensor* mask, const Options& options,
+                               const HostTensor* state = nullptr) {
   const Sizes n(in[0], in[1], in[2]);
   Shape rows = in[0].shape;
   rows.erase(rows.rank() - 1);
@@ -95,12 +117,13 @@ std::vector<Expected> attended(HostTensors in, const HostTensor* mask, const Opt
   for (int64_t b = 0; b < n.batch; b++) {
     for (int64_t h = 0; h < n.heads; h++) {
       const Head head = weights_of(in, mask, options, n, b, h);
+      const std::vector<double> factors = factors_of(state, options.dropped, n, b * n.heads + h);
       const int64_t key_head = h / (n.heads / n.key_heads);
       for (int64_t q = 0; q < n.queries; q++) {
         for (int64_t c = 0; c < n.value_width; c++) {
           double sum = 0, size = 0;
           for (int64_t k = 0; k < n.keys; k++) {
-            const double term = head.weights[q * n.keys + k] *
+            const double term = head.weights[q * n.keys + k] * factors[q * n.keys + k] *
                                 in[2].values[((b * n.key_heads + key_head) * n.keys + k) * n.value_width + c];
             sum += term;
             size += std::abs(term);
@@ -157,10 +180,39 @@ Case example(std::string name, const Problem& p) {
   return item;
 }
 
+const Input kState{.shape = {2}, .values = {Pattern::integers, -0x1p40, 0x1p40}, .dtype = DType::i64};
+
+/// With dropout: the state stands behind the value.
+Case dropped_example(std::string name, const Problem& p) {
+  Case item = example(std::move(name), p);
+  const Options options = p.options;
+  const bool has_mask = p.mask.has_value();
+  item.kernel = "attention_dropout_at";
+  item.inputs.insert(item.inputs.begin() + 3, kState);
+  item.call = [options, has_mask](Tensors in) {
+    const auto [y, logsumexp] = attention_dropout_at(in[0], in[1], in[2], in[3], has_mask ? in[4] : Tensor(),
+                                                     options.is_causal, options.dropped, options.scale);
+    return std::vector{y, logsumexp};
+  };
+  item.reference = [options, has_mask](HostTensors in) {
+    return attended(in, has_mask ? &in[4] : nullptr, options, &in[3]);
+  };
+  item.is_drawn = false;  // drawn anew, a state would have another shape
+  if (!item.differentiable) return item;
+  item.differentiable = [options, has_mask](Vars in) {
+    return ad::attention_dropout_at(in[0], in[1], in[2], in[3].value(), has_mask ? in[4] : Var(), options.is_causal,
+                                    options.dropped, options.scale)
+        .y;
+  };
+  for (int& index : item.differentiated) index += index > 2;
+  return item;
+}
+
 /// What attention_{query,key,value}_grad make of dy, query, key, value, logsumexp, delta and maybe a mask.
 enum class Wanted { query, key, value };
 
-Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& options, Wanted wanted) {
+Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& options, Wanted wanted,
+                     const HostTensor* state = nullptr) {
   const HostTensor &dy = in[0], &query = in[1], &key = in[2], &value = in[3], &logsumexp = in[4], &delta = in[5];
   const Sizes n(query, key, value);
   const double scale = options.scale != 0 ? options.scale : 1 / std::sqrt(static_cast<double>(n.width));
@@ -179,6 +231,7 @@ Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& opti
   };
   for (int64_t head = 0; head < n.batch * n.heads; head++) {
     const int64_t b = head / n.heads, h = head % n.heads, key_head = b * n.key_heads + h / (n.heads / n.key_heads);
+    const std::vector<double> factors = factors_of(state, options.dropped, n, head);
     for (int64_t q = 0; q < n.queries; q++) {
       const int64_t query_row = head * n.queries + q;
       for (int64_t k = 0; k < n.keys; k++) {
@@ -189,11 +242,12 @@ Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& opti
         const double score = scale * dot(row_of(query, query_row), row_of(key, key_row), n.width, size) + added;
         const double weight = std::exp(score - logsumexp.values[query_row]);
         const double off = 1 + scale * size + std::abs(added) + std::abs(logsumexp.values[query_row]);
-        double factor = weight, factor_size = weight * off;
+        const double kept = factors[static_cast<size_t>(q * n.keys + k)];
+        double factor = kept * weight, factor_size = kept * weight * off;
         if (wanted != Wanted::value) {
           const double slope = dot(row_of(dy, query_row), row_of(value, key_row), n.value_width, slope_size);
-          factor = scale * weight * (slope - delta.values[query_row]);
-          factor_size = scale * weight * off * (slope_size + std::abs(delta.values[query_row]));
+          factor = scale * weight * (kept * slope - delta.values[query_row]);
+          factor_size = scale * weight * off * (kept * slope_size + std::abs(delta.values[query_row]));
         }
         const double* other = wanted == Wanted::query ? row_of(key, key_row)
                               : wanted == Wanted::key ? row_of(query, query_row)
@@ -209,6 +263,40 @@ Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& opti
   return result;
 }
 
+/// Of the kernels with dropout, too, which have the state behind delta.
+void add_dropped_gradients(const std::string& name, const Problem& p, const std::vector<Input>& inputs) {
+  const struct {
+    const char* kernel;
+    Wanted wanted;
+    Tensor (*call)(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                   const Tensor&, const Tensor&, bool, double, double);
+  } kernels[] = {{"attention_dropout_query_grad", Wanted::query, attention_dropout_query_grad},
+                 {"attention_dropout_key_grad", Wanted::key, attention_dropout_key_grad},
+                 {"attention_dropout_value_grad", Wanted::value, attention_dropout_value_grad}};
+  for (const auto& kernel : kernels) {
+    const Options options = p.options;
+    const bool has_mask = p.mask.has_value();
+    Case item{
+        .kernel = kernel.kernel,
+        .name = name,
+        .inputs = inputs,
+        .call =
+            [options, has_mask, call = kernel.call](Tensors in) {
+              return std::vector{call(in[0], in[1], in[2], in[3], in[4], in[5], in[6], has_mask ? in[7] : Tensor(),
+                                      options.is_causal, options.dropped, options.scale)};
+            },
+        .reference =
+            [options, has_mask, wanted = kernel.wanted](HostTensors in) {
+              return std::vector{gradient_of(in, has_mask ? &in[7] : nullptr, options, wanted, &in[6])};
+            },
+        .tolerance = terms(),
+        .fixed_shapes = true,
+        .is_drawn = false};
+    item.inputs.insert(item.inputs.begin() + 6, kState);
+    add_case(item);
+  }
+}
+
 void add_gradient_examples(const std::string& name, const Problem& p) {
   const struct {
     const char* kernel;
@@ -221,17 +309,20 @@ void add_gradient_examples(const std::string& name, const Problem& p) {
   Shape dy = p.query, rows = p.query;
   dy[dy.rank() - 1] = p.value.back();
   rows.erase(rows.rank() - 1);
+  std::vector<Input> inputs{{.shape = dy},
+                            {.shape = p.query},
+                            {.shape = p.key},
+                            {.shape = p.value},
+                            {.shape = rows, .values = {.low = 1, .high = 3}, .dtype = DType::f32},
+                            {.shape = rows, .dtype = DType::f32}};
+  if (p.mask.has_value()) inputs.push_back(*p.mask);
+  if (p.options.dropped > 0) return add_dropped_gradients(name, p, inputs);
   for (const auto& kernel : kernels) {
     const Options options = p.options;
     const bool has_mask = p.mask.has_value();
     Case item{.kernel = kernel.kernel,
               .name = name,
-              .inputs = {{.shape = dy},
-                         {.shape = p.query},
-                         {.shape = p.key},
-                         {.shape = p.value},
-                         {.shape = rows, .values = {.low = 1, .high = 3}, .dtype = DType::f32},
-                         {.shape = rows, .dtype = DType::f32}},
+              .inputs = inputs,
               .call =
                   [options, has_mask, call = kernel.call](Tensors in) {
                     return std::vector{call(in[0], in[1], in[2], in[3], in[4], in[5], has_mask ? in[6] : Tensor(),
@@ -243,9 +334,31 @@ void add_gradient_examples(const std::string& name, const Problem& p) {
                   },
               .tolerance = terms(),
               .fixed_shapes = p.query.rank() > 3 && p.query[1] != p.key[1]};
-    if (has_mask) item.inputs.push_back(*p.mask);
     add_case(item);
   }
+  const Options options = p.options;
+  const bool has_mask = p.mask.has_value();
+  add_case({.kernel = "attention_grads",
+            .name = name,
+            .inputs = inputs,
+            .call =
+                [options, has_mask](Tensors in) {
+                  return forms::Attention::call(
+                      ashlar::kernels::attention_grads,
+                      {.inputs = std::array{in[0], in[1], in[2], in[3], in[4], in[5], has_mask ? in[6] : Tensor()},
+                       .scalars = std::array<Scalar, 1>{options.scale},
+                       .options = std::array<OptionValue, 1>{int64_t{options.is_causal}}});
+                },
+            .reference =
+                [options, has_mask](HostTensors in) {
+                  std::vector<Expected> all;
+                  for (const Wanted wanted : {Wanted::query, Wanted::key, Wanted::value}) {
+                    all.push_back(gradient_of(in, has_mask ? &in[6] : nullptr, options, wanted));
+                  }
+                  return all;
+                },
+            .tolerance = terms(),
+            .fixed_shapes = p.query.rank() > 3 && p.query[1] != p.key[1]});
 }
 
 }  // namespace
@@ -281,6 +394,14 @@ void add_attention_cases() {
   for (const auto& [name, problem] : problems) {
     add_case(example(name, problem));
     add_gradient_examples(name, problem);
+    Problem dropped = problem;
+    dropped.options.dropped = 0.3;
+    add_case(dropped_example(name, dropped));
+    add_gradient_examples(name, dropped);
+  }
+  for (const double p : {0.0, 1.0}) {
+    const Problem all{{2, 2, 6, 8}, {2, 2, 9, 8}, {2, 2, 9, 8}, {.dropped = p}};
+    add_case(dropped_example(p == 0 ? "none dropped" : "all dropped", all));
   }
   // Sizes around every tile, in one dtype: the reference takes its time.
   for (const auto& [queries, keys, width] : {std::array<int64_t, 3>{64, 64, 64},
@@ -297,19 +418,37 @@ void add_attention_cases() {
       item.dtypes = {DType::f32};
       item.is_drawn = false;
       add_case(item);
-      if (queries * keys * width <= 300000) add_gradient_examples(name, problem);
+      const bool has_gradients = queries * keys * width <= 300000;
+      if (has_gradients) add_gradient_examples(name, problem);
+      problem.options.dropped = 0.1;
+      item = dropped_example(name, problem);
+      item.dtypes = {DType::f32};
+      add_case(item);
+      if (has_gradients) add_gradient_examples(name, problem);
     }
   }
+  // More batches than one launch has: the later ones' random numbers follow those of the first.
+  Case many = dropped_example("many batches", {.query = {65540, 1, 1, 1},
+                                               .key = {65540, 1, 2, 1},
+                                               .value = {65540, 1, 2, 1},
+                                               .options = {.dropped = 0.5},
+                                               .is_differentiated = false});
+  many.dtypes = {DType::f32};
+  add_case(many);
   // Rows of which nothing is seen.
   Problem none{{1, 1, 40, 8}, {1, 1, 33, 8}, {1, 1, 33, 8}, {}, added({40, 33}, Pattern::masked)};
   none.is_differentiated = false;
   add_case(example("rows that see nothing", none));
+  add_gradient_examples("rows that see nothing", none);
+  none.options.dropped = 0.5;
+  add_case(dropped_example("rows that see nothing", none));
   add_gradient_examples("rows that see nothing", none);
   for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{0, 4}, {4, 0}, {0, 0}}) {
     Problem empty{{2, 1, queries, 3}, {2, 1, keys, 3}, {2, 1, keys, 3}};
     empty.is_differentiated = false;
     const std::string name = std::to_string(queries) + " queries, " + std::to_string(keys) + " keys";
     add_case(example(name, empty));
+    add_case(dropped_example(name, empty));
     add_gradient_examples(name, empty);
   }
   // Heads beside each other in memory, as a projection leaves them.

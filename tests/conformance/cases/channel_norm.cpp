@@ -267,8 +267,11 @@ void add_var_mean() {
   }
   add_case(var_mean_example("special", {{30, 12}, {Pattern::special}}, {1}, false));
   Case far = var_mean_example("far", {{7, 1025}, {.low = 1000, .high = 1001}}, {1}, false);
-  far.dtypes = {DType::f32};
-  add_case(far);
+  Case equal = var_mean_example("equal", {{7, 1025}, {.low = 1000.1, .high = 1000.1}}, {1}, false);
+  for (Case item : {far, equal}) {
+    item.dtypes = {DType::f32};
+    add_case(item);
+  }
   Case gradient = var_mean_example("gradient", {{3, 5, 4}, {Pattern::distinct, -2, 2}}, {0, 2}, true);
   gradient.differentiable = [](Vars in) { return ad::var_mean(in[0], {0, 2}, true).var; };
   add_case(gradient);

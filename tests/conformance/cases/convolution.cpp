@@ -317,6 +317,8 @@ void add_convolution_cases() {
   const Shape one{1, 1}, two{2, 2};
   add_layer({"3x3", {2, 3, 9, 11}, {5, 3, 3, 3}, {.padding = one}, true, true});
   add_layer({"1x1", {2, 6, 5, 7}, {9, 6, 1, 1}, {}, true});
+  add_layer({"1x1_many_channels", {2, 40, 3, 5}, {33, 40, 1, 1}, {}, true, true});
+  add_layer({"1x1_strided_groups", {2, 6, 7, 6}, {10, 3, 1, 1}, {.stride = {2, 3}, .groups = 2}});
   add_layer({"one_image", {3, 6, 5}, {4, 3, 3, 2}});
   add_layer({"one_place", {1, 4, 3, 3}, {3, 4, 3, 3}, {}, true});
   add_layer({"strided", {2, 3, 10, 13}, {4, 3, 3, 3}, {.stride = two, .padding = one}, true});
@@ -329,15 +331,21 @@ void add_convolution_cases() {
   add_layer({"transposed", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::transposed});
   add_layer({"flipped", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::flipped});
   add_layer({"tiles", {3, 19, 26, 25}, {66, 19, 3, 3}, {.padding = one}, true, true});
+  add_layer({"large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one}, true, true});
   add_layer({"no_images", {0, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, true});
   add_layer({"no_filters", {2, 3, 6, 8}, {0, 3, 3, 3}});
 
   add_gradients("3x3", {2, 3, 7, 9}, {4, 3, 3, 3}, {.padding = one});
+  add_gradients("1x1", {2, 6, 5, 7}, {9, 6, 1, 1}, {});
+  add_gradients("1x1_strided", {3, 20, 3, 2}, {30, 20, 1, 1}, {.stride = two});
+  add_gradients("1x1_groups", {2, 6, 4, 5}, {8, 3, 1, 1}, {.groups = 2});
   add_gradients("strided", {2, 3, 8, 9}, {4, 3, 3, 2}, {.stride = two, .padding = one});
   add_gradients("dilated", {1, 4, 9, 10}, {6, 2, 2, 3},
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}, .groups = 2});
   add_gradients("depthwise", {2, 5, 6, 7}, {5, 1, 3, 3}, {.padding = one, .groups = 5});
   add_gradients("tiles", {2, 35, 20, 21}, {67, 35, 3, 3}, {.padding = one});
+  // A GPU sums the weight's gradient in shares of 1024 places, of which there are enough for tiles.
+  add_gradients("large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one});
   add_gradients("many_channels", {1, 192, 5, 5}, {5, 192, 3, 3}, {.padding = one});
 
   add_transposed("3x3", {2, 4, 5, 6}, {4, 3, 3, 3}, {.padding = one}, {0, 0}, false);

@@ -30,7 +30,8 @@ Case example(const char* kernel, std::string name, DType dtype, Shape shape,
           .dtypes = {dtype},
           .call = [call](Tensors x) { return call(x[0]); },
           .reference = [reference](HostTensors x) { return reference(x[0]); },
-          .is_drawn = false};
+          .is_drawn = false,
+          .is_large = true};
 }
 
 // What each of some_rows() is.

@@ -14,14 +14,15 @@
 namespace ashlar::conformance {
 namespace {
 
-// x xᵀ / k + diagonal I, of x [n, k]: positive definite, and well-conditioned, where `diagonal` is 1.
+// x xᵀ / k + diagonal I, of x [n, k], rounded once: positive definite, and well-conditioned, where `diagonal` is 1.
 template <class T>
-T from_square(const T& x, double diagonal) {
+T from_square(const T& given, double diagonal) {
   using namespace ad;
+  const T x = given.to(DType::f32);
   const double scale = 1 / static_cast<double>(std::max<int64_t>(x.shape().back(), 1));
   const int64_t n = x.shape()[x.rank() - 2];
   const T identity = T(ashlar::affine(Tensor::eye(n, {}, DType::f32, x.device()), diagonal, 0.0));
-  return add(affine(matmul(x, x, {.transpose_b = true}), scale, 0.0), identity);
+  return add(affine(matmul(x, x, {.transpose_b = true}), scale, 0.0), identity).to(given.dtype());
 }
 Matrix from_square(const Matrix& x, double diagonal) {
   Matrix y = product(x, transposed(x));
@@ -59,18 +60,23 @@ void add_factors(const Factoring& how, const Shape& shape, Layout layout = Layou
                     (layout == Layout::dense ? "" : ", a view"),
             .inputs = {{.shape = shape, .layout = layout}},
             .dtypes = {DType::f32},
-            .call = [how](Tensors in) { return std::vector{cholesky(from_square(in[0], how.diagonal), how.upper)}; },
+            .call =
+                [how](Tensors in) {
+                  return std::vector{cholesky(from_square(in[0], how.diagonal), how.upper).to(DType::f32)};
+                },
             .reference =
                 [how](HostTensors in) {
-                  return std::vector{each_matrix(in[0], [&](const Matrix& x) {
+                  const Expected y = each_matrix(in[0], [&](const Matrix& x) {
                     const Matrix l = factor(from_square(x, how.diagonal));
                     return how.upper ? transposed(l) : l;
-                  })};
+                  });
+                  return loosened({y}, rounding_of(in[0].dtype));
                 },
             .tolerance = fails ? terms(1e-3) : terms(),  // the last pivots before one below 0 are small
             .fixed_shapes = true,
             .is_drawn = !fails};
   if (!fails && shape.numel() > 0 && shape.back() < 8) {
+    item.dtypes = kFloats;
     item.differentiable = [how](Vars in) { return ad::cholesky(from_square(in[0], how.diagonal), how.upper); };
   } else {
     item.vary = [](const Case& like, Random& random) {
@@ -89,7 +95,7 @@ T tame(const T& x) {
   using namespace ad;
   const int64_t n = x.shape().back();
   const T twice = T(ashlar::affine(Tensor::eye(n, {}, DType::f32, x.device()), 2.0, 0.0));
-  return add(affine(x, 1 / static_cast<double>(std::max<int64_t>(n, 1)), 0.0), twice);
+  return add(affine(x.to(DType::f32), 1 / static_cast<double>(std::max<int64_t>(n, 1)), 0.0), twice).to(x.dtype());
 }
 Matrix tame(const Matrix& x) {
   Matrix y = x;
@@ -135,16 +141,19 @@ void add_solutions(const Solving& how, const Shape& a, const Shape& b, Layout la
             .call =
                 [how](Tensors in) {
                   return std::vector{
-                      solve_triangular(tame(in[0]), in[1], how.upper, how.left, how.unitriangular, how.transpose)};
+                      solve_triangular(tame(in[0]), in[1], how.upper, how.left, how.unitriangular, how.transpose)
+                          .to(DType::f32)};
                 },
             .reference =
                 [how](HostTensors in) {
-                  return std::vector{each_pair(
-                      in[0], in[1], [&](const Matrix& a, const Matrix& b) { return solution(how, tame(a), b); })};
+                  const Expected y = each_pair(
+                      in[0], in[1], [&](const Matrix& a, const Matrix& b) { return solution(how, tame(a), b); });
+                  return loosened({y}, rounding_of(in[0].dtype));
                 },
             .tolerance = terms(),
             .fixed_shapes = true};
   if (a.numel() > 0 && b.numel() > 0 && a.back() < 8) {
+    item.dtypes = kFloats;
     item.differentiable = [how](Vars in) {
       return ad::solve_triangular(tame(in[0]), in[1], how.upper, how.left, how.unitriangular, how.transpose);
     };

@@ -292,6 +292,17 @@ void add_epilogues() {
                    {.bias = true, .activation = Activation::relu}, special));
   add_case(example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special},
                    {.bias = true, .activation = Activation::relu}, special));
+  // Infinities alone: what fills a plan's vectors up must not meet them as a factor of 0, which would make NaN.
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const auto& [m, k, n] : {std::tuple{1, 10, 3}, {3, 21, 40}, {40, 13, 2}, {17, 65, 33}, {70, 130, 90}}) {
+        add_case(example(std::string("infinities_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) +
+                             "x" + std::to_string(k) + "x" + std::to_string(n),
+                         {a ? Shape{k, m} : Shape{m, k}, {Pattern::masked}},
+                         {b ? Shape{n, k} : Shape{k, n}, {.low = 0.5, .high = 1}}, {a, b}));
+      }
+    }
+  }
   add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
   for (const auto& [m, k, n] : {std::tuple{64, 128, 96}, {17, 19, 23}}) {
     Case loose =

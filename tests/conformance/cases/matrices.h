@@ -10,6 +10,8 @@
 
 namespace ashlar::conformance {
 
+inline const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
+
 struct Matrix {
   Matrix() = default;
   Matrix(int64_t rows, int64_t columns)
@@ -72,6 +74,21 @@ inline Expected stacked(const Shape& batch, const std::vector<Matrix>& matrices,
     y.magnitudes.insert(y.magnitudes.end(), matrix.values.size(), largest);
   }
   return y;
+}
+
+/// How much less than f32 a case's tolerance holds of factors that were rounded to `dtype`, or made of what was.
+inline double rounding_of(DType dtype) {
+  if (dtype == DType::f32) return 1;
+  return dtype == DType::f16 ? 400 : 3200;  // eight roundings, in 1e-5
+}
+
+/// The same results in f32, each error measured against `factor` times as much.
+inline std::vector<Expected> loosened(std::vector<Expected> results, double factor) {
+  for (Expected& y : results) {
+    y.dtype = DType::f32;
+    for (double& magnitude : y.magnitudes) magnitude *= factor;
+  }
+  return results;
 }
 
 /// f of each matrix of a batch: square, with as many rows as x has.

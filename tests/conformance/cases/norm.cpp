@@ -366,7 +366,7 @@ std::vector<Expected> exact_sums(HostTensors in) {
   return {sums};
 }
 
-void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Pattern::uniform) {
+void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Pattern::uniform, bool is_drawn = true) {
   const std::string name = std::to_string(shape[0]) + "x" + std::to_string(shape[1]);
   const bool is_special = pattern == Pattern::special;
   Case item{.kernel = "norm_weight_sums",
@@ -377,7 +377,8 @@ void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Patter
                   return std::vector{norm_weight_sums(in[0], in[1], in[2], has_mean ? in[3] : Tensor())};
                 },
             .reference = [](HostTensors in) { return exact_sums(in); },
-            .tolerance = terms()};
+            .tolerance = terms(),
+            .is_drawn = is_drawn};
   if (has_mean) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
   add_case(item);
 }
@@ -388,6 +389,7 @@ void add_weight_sums() {
   }
   add_weight_sums({5000, 64}, true);
   add_weight_sums({40000, 1}, true);
+  add_weight_sums({(1 << 22) - 5, 1}, true, Pattern::uniform, false);  // parts enough for few threads to each
   add_weight_sums({0, 8}, true);
   add_weight_sums({8, 0}, true);
   add_weight_sums({300, 70}, true, Pattern::special);

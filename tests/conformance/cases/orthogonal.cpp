@@ -51,8 +51,19 @@ Expected itself(const HostTensor& x) {
   return y;
 }
 
-std::vector<double> singular_values(Matrix x) {
-  if (x.rows < x.columns) x = transposed(x);
+struct Factors {
+  Matrix u;
+  std::vector<double> s;
+  Matrix vh;
+};
+
+// x = u diag(s) vh: x's columns turned pairwise until they are orthogonal are u diag(s).
+Factors factors_of(const Matrix& of) {
+  if (of.rows < of.columns) {
+    const Factors turned = factors_of(transposed(of));
+    return {transposed(turned.vh), turned.s, transposed(turned.u)};
+  }
+  Matrix x = of;
   for (int sweep = 0; sweep < 40; sweep++) {
     double largest = 0;
     for (int64_t p = 0; p < x.columns; p++) {
@@ -77,13 +88,23 @@ std::vector<double> singular_values(Matrix x) {
     }
     if (largest < 1e-14) break;
   }
-  std::vector<double> values(static_cast<size_t>(x.columns), 0.0);
+  std::vector<std::pair<double, int64_t>> order;
   for (int64_t j = 0; j < x.columns; j++) {
-    for (int64_t i = 0; i < x.rows; i++) values[static_cast<size_t>(j)] += x(i, j) * x(i, j);
-    values[static_cast<size_t>(j)] = std::sqrt(values[static_cast<size_t>(j)]);
+    double square = 0;
+    for (int64_t i = 0; i < x.rows; i++) square += x(i, j) * x(i, j);
+    order.emplace_back(std::sqrt(square), j);
   }
-  std::ranges::sort(values, std::greater<>());
-  return values;
+  std::ranges::sort(order, std::greater<>());
+  Factors result{Matrix(x.rows, x.columns), {}, {}};
+  Matrix inverse(x.columns, x.columns);
+  for (int64_t k = 0; k < x.columns; k++) {
+    const auto [value, from] = order[static_cast<size_t>(k)];
+    result.s.push_back(value);
+    inverse(k, k) = 1 / value;
+    for (int64_t i = 0; i < x.rows; i++) result.u(i, k) = x(i, from) / value;
+  }
+  result.vh = product(inverse, product(transposed(result.u), of));
+  return result;
 }
 
 /// The first `count` of each matrix. `relative`: each is measured against itself, else against the largest.
@@ -92,7 +113,7 @@ Expected singular_values_of(const HostTensor& x, int64_t count, bool relative) {
   const int64_t matrices = y.shape.numel();
   y.shape.push_back(count);
   for (int64_t n = 0; n < matrices && count > 0; n++) {
-    const std::vector<double> values = singular_values(matrix_of(x, n));
+    const std::vector<double> values = factors_of(matrix_of(x, n)).s;
     for (int64_t k = 0; k < count; k++) {
       y.values.push_back(values[static_cast<size_t>(k)]);
       y.magnitudes.push_back(relative ? values[static_cast<size_t>(k)] : values[0]);
@@ -137,8 +158,16 @@ void add_qr(const Input& x, const std::string& what = {}) {
 template <class T>
 T shifted(const T& x) {
   using namespace ad;
-  return add(
-      x, T(ashlar::affine(Tensor::eye(x.shape()[x.rank() - 2], x.shape().back(), DType::f32, x.device()), 3.0, 0.0)));
+  const Tensor eye = Tensor::eye(x.shape()[x.rank() - 2], x.shape().back(), DType::f32, x.device());
+  return add(x, T(ashlar::affine(eye, 3.0, 0.0).to(x.dtype())));
+}
+
+template <class T>
+T remade_of_factors(const T& x) {
+  using namespace ad;
+  const auto [q, r] = qr(shifted(x));
+  const T wide = r.to(DType::f32);
+  return matmul(q.to(DType::f32), mul(wide, wide));
 }
 
 // Gram and Schmidt's, in double.
@@ -161,25 +190,17 @@ void add_qr_gradient(const Shape& shape) {
   add_case({.kernel = "qr",
             .name = shape.str() + ", both factors",
             .inputs = {{.shape = shape, .values = {.low = -1, .high = 1}}},
-            .dtypes = {DType::f32},
-            .call =
-                [](Tensors in) {
-                  const auto [q, r] = qr(shifted(in[0]));
-                  return std::vector{matmul(q, mul(r, r))};
-                },
+            .dtypes = kFloats,
+            .call = [](Tensors in) { return std::vector{remade_of_factors(in[0])}; },
             .reference =
                 [](HostTensors in) {
                   const Shape batch = batch_of(in[0].shape);
                   std::vector<Matrix> results;
                   for (int64_t n = 0; n < batch.numel(); n++) results.push_back(factors_product(matrix_of(in[0], n)));
-                  return std::vector{stacked(batch, results, {0, 0})};
+                  return loosened({stacked(batch, results, {0, 0})}, rounding_of(in[0].dtype));
                 },
             .tolerance = terms(),
-            .differentiable =
-                [](Vars in) {
-                  const auto [q, r] = ad::qr(shifted(in[0]));
-                  return ad::matmul(q, ad::mul(r, r));
-                },
+            .differentiable = [](Vars in) { return remade_of_factors(in[0]); },
             .fixed_shapes = true,
             .is_drawn = false});
 }
@@ -212,17 +233,117 @@ void add_svd(const Input& x, const std::string& what = {}) {
                 }});
 }
 
+// x + diag(3, 6, 9, …), whose singular values are apart.
+template <class T>
+T spread(const T& x) {
+  using namespace ad;
+  const int64_t columns = x.shape().back();
+  const Tensor eye = Tensor::eye(x.shape()[x.rank() - 2], columns, DType::f32, x.device());
+  return add(x, T(ashlar::mul(eye, Tensor::arange(3, 3 * columns + 1, 3, DType::f32, x.device())).to(x.dtype())));
+}
+Matrix spread(Matrix x) {
+  for (int64_t i = 0; i < std::min(x.rows, x.columns); i++) x(i, i) += 3 * static_cast<double>(i + 1);
+  return x;
+}
+
+template <class T>
+struct WideFactors {
+  T u, s, vh;
+};
+template <class T>
+WideFactors<T> wide_factors(const T& x) {
+  using namespace ad;
+  const auto [u, s, vh] = svd(x);
+  return {u.to(DType::f32), s.to(DType::f32), vh.to(DType::f32)};
+}
+
+// Functions of a matrix's factors that don't depend on the signs of its singular vectors.
+struct OfValues {
+  static constexpr const char* name = "values";
+  template <class T>
+  static T of(const T& x) {
+    return wide_factors(x).s.unsqueeze(-2);
+  }
+  static Matrix of(const Factors& x) {
+    Matrix y(1, static_cast<int64_t>(x.s.size()));
+    y.values = x.s;
+    return y;
+  }
+};
+
+Matrix weighted(Matrix u, const std::vector<double>& weights) {
+  for (int64_t i = 0; i < u.rows; i++) {
+    for (int64_t k = 0; k < u.columns; k++) u(i, k) *= weights[static_cast<size_t>(k)];
+  }
+  return u;
+}
+
+struct OfLeftVectors {
+  static constexpr const char* name = "left vectors";
+  template <class T>
+  static T of(const T& x) {
+    using namespace ad;
+    const auto [u, s, vh] = wide_factors(x);
+    return matmul(mul(u, s.unsqueeze(-2)), u, {.transpose_b = true});
+  }
+  static Matrix of(const Factors& x) { return product(weighted(x.u, x.s), transposed(x.u)); }
+};
+
+struct OfRightVectors {
+  static constexpr const char* name = "right vectors";
+  template <class T>
+  static T of(const T& x) {
+    using namespace ad;
+    const auto [u, s, vh] = wide_factors(x);
+    return matmul(mul(vh, s.unsqueeze(-1)), vh, {.transpose_a = true});
+  }
+  static Matrix of(const Factors& x) { return product(weighted(transposed(x.vh), x.s), x.vh); }
+};
+
+struct OfAllFactors {
+  static constexpr const char* name = "all factors";
+  template <class T>
+  static T of(const T& x) {
+    using namespace ad;
+    const auto [u, s, vh] = wide_factors(x);
+    return matmul(mul(u, mul(s, s).unsqueeze(-2)), vh);
+  }
+  static Matrix of(const Factors& x) { return product(weighted(weighted(x.u, x.s), x.s), x.vh); }
+};
+
+template <class Function>
+void add_svd_gradient(const Shape& shape) {
+  add_case({.kernel = "svd",
+            .name = shape.str() + ", " + Function::name,
+            .inputs = {{.shape = shape, .values = {.low = -1, .high = 1}}},
+            .dtypes = kFloats,
+            .call = [](Tensors in) { return std::vector{Function::of(spread(in[0]))}; },
+            .reference =
+                [](HostTensors in) {
+                  const Shape batch = batch_of(in[0].shape);
+                  std::vector<Matrix> results;
+                  for (int64_t n = 0; n < batch.numel(); n++) {
+                    results.push_back(Function::of(factors_of(spread(matrix_of(in[0], n)))));
+                  }
+                  return loosened({stacked(batch, results, {0, 0})}, rounding_of(in[0].dtype));
+                },
+            .tolerance = terms(),
+            .differentiable = [](Vars in) { return Function::of(spread(in[0])); },
+            .fixed_shapes = true,
+            .is_drawn = false});
+}
+
 struct Sampling {
   int64_t rank = 1, oversampling = 8, niter = 2;
 };
 
-// a diag(k^-power) b, k = 1, 2, …
+// a diag(k^-power) b, k = 1, 2, …, rounded once
 Tensor decaying(const Tensor& a, const Tensor& b, double power) {
   std::vector<float> weights;
   for (int64_t k = 1; k <= a.size(-1); k++) {
     weights.push_back(static_cast<float>(std::pow(static_cast<double>(k), -power)));
   }
-  return matmul(mul(a, Tensor::from(weights, {a.size(-1)}, a.device())), b);
+  return matmul(mul(a, Tensor::from(weights, {a.size(-1)}, a.device())), b.to(DType::f32)).to(a.dtype());
 }
 HostTensor decaying(const HostTensor& a, const HostTensor& b, double power) {
   HostTensor x{batch_of(a.shape), {}, DType::f32};
@@ -253,11 +374,12 @@ void add_lowrank(const Sampling& how, const Shape& batch, int64_t rows, int64_t 
             .inputs = {{.shape = {2}, .values = {Pattern::integers, 0, 0x1p40}, .dtype = DType::i64},
                        {.shape = left},
                        {.shape = right}},
-            .dtypes = {DType::f32},
+            .dtypes = how.niter == 0 ? kFloats : std::vector{DType::f32},
             .call =
                 [=](Tensors in) {
                   const Tensor x = decaying(in[1], in[2], power);
-                  const auto [u, s, v] = svd_lowrank(in[0], x, how.rank, how.oversampling, how.niter);
+                  const auto factors = svd_lowrank(in[0], x, how.rank, how.oversampling, how.niter);
+                  const Tensor u = factors.u.to(DType::f32), s = factors.s.to(DType::f32), v = factors.v.to(DType::f32);
                   const Tensor product = matmul(mul(u, s.unsqueeze(-2)), v, {.transpose_b = true});
                   std::vector<Tensor> results{gram(u), gram(v), s, in[0]};
                   if (is_whole) results.push_back(product);
@@ -270,10 +392,12 @@ void add_lowrank(const Sampling& how, const Shape& batch, int64_t rows, int64_t 
                   const auto drawn = static_cast<double>((batch.numel() * samples * columns + 3) / 4);
                   const Expected state{{2}, {in[0].values[0], in[0].values[1] + drawn}, {}, DType::i64};
                   std::vector<Expected> results{identity_of(x, how.rank), identity_of(x, how.rank),
-                                                singular_values_of(x, how.rank, true), state};
+                                                singular_values_of(x, how.rank, true)};
                   // What the figure allows: 1e-3 of each.
                   for (double& magnitude : results[2].magnitudes) magnitude *= 100;
                   if (is_whole) results.push_back(itself(x));
+                  results = loosened(results, rounding_of(in[1].dtype));
+                  results.insert(results.begin() + 3, state);
                   return results;
                 },
             .tolerance = terms(),
@@ -304,6 +428,13 @@ void add_orthogonal_cases() {
   add_qr({.shape = {2, 60, 60}, .values = few}, "few values");
 
   for (const Shape& shape : {Shape{5, 5}, Shape{9, 4}, Shape{2, 6, 3}}) add_qr_gradient(shape);
+
+  for (const Shape& shape : {Shape{5, 5}, Shape{8, 4}, Shape{4, 7}, Shape{2, 6, 3}}) {
+    add_svd_gradient<OfValues>(shape);
+    add_svd_gradient<OfLeftVectors>(shape);
+    add_svd_gradient<OfRightVectors>(shape);
+    add_svd_gradient<OfAllFactors>(shape);
+  }
 
   for (const int64_t n : {0, 1, 2, 3, 8, 33, 40, 64}) {
     add_svd(dense({100, n}));

@@ -301,6 +301,8 @@ void add_composed(const Function& f, const std::string& prefix) {
     add_case(example(f, prefix + "rows_of_" + std::to_string(n), {.shape = {3, n}}, {1}));
     add_case(example(f, prefix + "columns_of_" + std::to_string(n), {.shape = {n, 5}}, {-2}, true));
   }
+  // The sums of norms, by whole vectors of columns.
+  if (!prefix.empty()) add_case(example(f, prefix + "columns_of_33x128", {.shape = {33, 128}}, {0}));
   add_case(example(f, prefix + "all_of_rank0", {.shape = {}}));
   add_case(example(f, prefix + "all_of_100003", {.shape = {100003}}));
   add_case(example(f, prefix + "special", {{70, 33}, {Pattern::special}}, {1}));
@@ -324,13 +326,21 @@ void add_integers() {
   for (const Function& f : kFunctions) {
     const bool picks = f.exact == maximum_of || f.exact == minimum_of;
     if (!picks && f.exact != product_of) continue;
-    for (const Shape& shape : {Shape{5, 33}, Shape{3, 9001}, Shape{4, 3, 70}}) {
+    // Over all axes but those between, and over one: short rows, few columns, many, and pairs of them.
+    for (const auto& [shape, axes] : {std::pair{Shape{5, 33}, Axes{-1, 0}},
+                                      {Shape{3, 9001}, Axes{-1, 0}},
+                                      {Shape{4, 3, 70}, Axes{-1, 0}},
+                                      {Shape{6, 33}, Axes{1}},
+                                      {Shape{33, 6}, Axes{0}},
+                                      {Shape{33, 21}, Axes{0}},
+                                      {Shape{33, 64}, Axes{0}}}) {
       const Values values{Pattern::integers, picks ? -100.0 : -1.0, picks ? 100.0 : 1.0};
-      Case item = example(f, "integers_" + shape.str(), {shape, values}, {-1, 0});
+      const std::string over = axes.rank() == 1 ? "_over_" + axes.str() : "";
+      Case item = example(f, "integers_" + shape.str() + over, {shape, values}, axes);
       item.dtypes = {DType::i64, DType::i32, DType::i8};
       if (!picks) {
         item.dtypes = {DType::i64, DType::i32};
-        item.reference = [axes = Axes{-1, 0}](HostTensors x) {
+        item.reference = [axes = axes](HostTensors x) {
           Expected y = reduced(x[0], axes, false, product_of);
           y.dtype = DType::i64;
           return std::vector{y};
@@ -351,6 +361,10 @@ void add_integers() {
     Case ones = example(f, "ones", {{9, 70}, {Pattern::integers, 1, 1}}, {1});
     ones.dtypes = item.dtypes;
     add_case(ones);
+    if (f.exact != count_nonzero_of) continue;  // one kernel counts for all three
+    Case columns = example(f, "integers_in_columns", {{33, 128}, {Pattern::integers, 0, 1}}, {0});
+    columns.dtypes = item.dtypes;
+    add_case(columns);
   }
 }
 

@@ -56,17 +56,17 @@ const Function kFunctions[] = {
 
 Case example(const Function& f, std::string name, Input input) {
   Case item{.kernel = f.name,
-          .name = std::move(name),
-          .inputs = {std::move(input)},
-          .call = [&f](Tensors x) { return std::vector{f.call(x[0])}; },
-          .reference =
-              [&f](HostTensors x) {
-                Expected y = pointwise(x[0], f.exact);
-                if (f.scale) y.magnitudes = pointwise(x[0], f.scale).values;
-                return std::vector{y};
-              },
-          .tolerance = ulps(f.ulps),
-          .vary = any_rank};
+            .name = std::move(name),
+            .inputs = {std::move(input)},
+            .call = [&f](Tensors x) { return std::vector{f.call(x[0])}; },
+            .reference =
+                [&f](HostTensors x) {
+                  Expected y = pointwise(x[0], f.exact);
+                  if (f.scale) y.magnitudes = pointwise(x[0], f.scale).values;
+                  return std::vector{y};
+                },
+            .tolerance = ulps(f.ulps),
+            .vary = any_rank};
   return item;
 }
 

@@ -5,6 +5,9 @@
 
 namespace ashlar::dsl {
 
+// generic()'s 81 gathers of 16 take the compiler minutes.
+constexpr CodeTarget kWidestOnCpu = CodeTarget::cpu_avx2;
+
 // Σ_{|i| <= 4} weight[|i|] at(i)
 template <class At>
 Value weighted(At at) {
@@ -21,7 +24,10 @@ class Smooth : public Kernel<Smooth<T>> {
   In<T, 2> x{"x"};
   Out<T, 2> y{"y", shape_of(x)};
 
-  Smooth() { this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain); }
+  Smooth() {
+    this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain);
+    this->widest_on_cpu(kWidestOnCpu);
+  }
   void algorithm() {
     const Bordered along = bordered(x, Border::clamp);
     across(r, c) = weighted([&](int j) { return along(r, Value(c) + j); });
@@ -43,7 +49,10 @@ class SmoothInTwo : public Kernel<SmoothInTwo<T>> {
   Out<T, 2> y{"y", shape_of(x)};
   Scratch<f32, 2> across{"across", shape_of(x)};
 
-  SmoothInTwo() { this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain); }
+  SmoothInTwo() {
+    this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain);
+    this->widest_on_cpu(kWidestOnCpu);
+  }
   void algorithm() {
     const Bordered along = bordered(x, Border::clamp);
     across(r, c) = weighted([&](int j) { return along(r, Value(c) + j); });
@@ -63,7 +72,10 @@ class SmoothInTiles : public Kernel<SmoothInTiles<T>> {
   In<T, 2> x{"x"};
   Out<T, 2> y{"y", shape_of(x)};
 
-  SmoothInTiles() { this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain); }
+  SmoothInTiles() {
+    this->formula("y[r,c] = Σ_{|i|,|j| <= 4} weight[|i|] weight[|j|] x[r+i,c+j]").form(Form::plain);
+    this->widest_on_cpu(kWidestOnCpu);
+  }
   void algorithm() {
     const Bordered along = bordered(x, Border::clamp);
     across(r, c) = weighted([&](int j) { return along(r, Value(c) + j); });

@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kTensors = 20;
 constexpr int kMostRank = 5;
 constexpr int kMostElements = 400;
-constexpr DType kDTypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::u8, DType::f16,
-                             DType::bf16, DType::u32, DType::i8, DType::u16, DType::i16};
+constexpr DType kDTypes[] = {DType::f32,  DType::f64, DType::i32, DType::i64, DType::u8, DType::f16,
+                             DType::bf16, DType::u32, DType::i8,  DType::u16, DType::i16};
 
 struct Pair {
   Tensor tensor;

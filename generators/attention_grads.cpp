@@ -1,0 +1,156 @@
+// The gradients of attention by query, key and value in one kernel, for the CPU: weights and their slopes are worked
+// out once for all three.
+#include "generators/attention.h"
+
+namespace ashlar::dsl {
+
+// With weight[q,k] = e^(s[q,k] - lse[q]) and ds[q,k] = scale weight[q,k] (dy[q] · value[k] - delta[q]):
+//   dquery[q] = Σ_k ds[q,k] key[k],  dkey[k] = Σ_q ds[q,k] query[q],  dvalue[k] = Σ_q weight[q,k] dy[q]
+// A head's queries are cut into parts by the call's shape alone, which are worked out beside each other where heads are
+// few, each tile of 32 queries after the other: its own gradient, and what it adds to those of all keys that it sees.
+template <ElementType T>
+class AttentionGradients : public Kernel<AttentionGradients<T>> {
+ public:
+  static constexpr bool on_cpu_alone = true;
+  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
+      value_width{"value_width"};
+  In<T, 4> dy{"dy", {batch, heads, queries, value_width}};
+  In<T, 4> query{"query", {batch, heads, queries, width}};
+  In<T, 4> key{"key", {batch, key_heads, keys, width}};
+  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
+  In<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}}, delta{"delta", {batch, heads, queries}};
+  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
+  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
+  Scalar<float> scale{"scale", 0.0F};
+  Out<T, 4> dquery{"dquery", {batch, heads, queries, width}};
+  Out<T, 4> dkey{"dkey", {batch, key_heads, keys, width}};
+  Out<T, 4> dvalue{"dvalue", {batch, key_heads, keys, value_width}};
+
+  AttentionGradients() {
+    this->formula(
+        "dquery[q] = Σ_k ds[q,k] key[k], dkey[k] = Σ_q ds[q,k] query[q], dvalue[k] = Σ_q weight[q,k] dy[q], "
+        "ds = scale weight (dy valueᵀ - delta), weight = e^(score - logsumexp)");
+    this->form(forms::Attention::signature).internal();
+  }
+
+  void algorithm() {
+    const auto& [c, i, k, u, h, b] = cpu;
+    constexpr int kQueries = AttentionOnCpu::kQueries;
+    const int rows = AttentionOnCpu::rows();
+    const Expr group = heads.extent() / key_heads.extent(), row = u * kQueries + i;
+    const Expr in_batch = certain(b, batch.extent()), in_heads = certain(h, heads.extent()),
+               in_key_heads = certain(h / group, key_heads.extent());
+    const Expr in_queries = inside(row, queries.extent()), in_keys = inside(k, keys.extent());
+    const auto turned = [&](Func f, const In<T, 4>& x) { f(i, c, u, h, b) = x(in_batch, in_heads, in_queries, c); };
+    turned(query_turned, query);
+    turned(dy_turned, dy);
+    query_tile(c, i, u, h, b) = padded(query, b, h, row, c);
+    dy_tile(c, i, u, h, b) = padded(dy, b, h, row, c);
+    key_tile(c, k, h, b) = padded(key, b, h / group, k, c);
+
+    const RDom term(0, width.extent(), "term"), value_term(0, value_width.extent(), "value_term");
+    dot(i, k, u, h, b) = 0.0f;
+    dot(i, k, u, h, b) +=
+        key(in_batch, in_key_heads, in_keys, certain(term, width.extent())) * query_turned(i, term, u, h, b);
+    slope(i, k, u, h, b) = 0.0f;
+    slope(i, k, u, h, b) += value(in_batch, in_key_heads, in_keys, certain(value_term, value_width.extent())) *
+                            dy_turned(i, value_term, u, h, b);
+    const Expr mask = attn_mask(in_batch, in_heads, in_queries, in_keys);
+    has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
+    const Expr score = Masking{scale, is_boolean, diagonal}.score(dot(i, k, u, h, b), mask, row, k, keys.extent());
+    // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none.
+    weight(i, k, u, h, b) = Halide::select((Value(score) < Value(kLowest)).expr() || row >= queries.extent(), 0.0f,
+                                           exp(Value(score - logsumexp(in_batch, in_heads, in_queries).expr())));
+    const Expr shift = delta(in_batch, in_heads, in_queries);
+    ds(i, k, u, h, b) = weight(i, k, u, h, b) * (slope(i, k, u, h, b) - shift) * Value(scale).expr();
+
+    // What a tile comes to, a row of each gradient.
+    const Expr end = before((u + 1) * kQueries + Value(diagonal).expr());
+    RDom seen(0, keys.extent(), "seen");
+    seen.where(seen <= end);
+    const RDom member(0, kQueries, "member");
+    of_query(c, i, u, h, b) = 0.0f;
+    of_query(c, i, u, h, b) += ds(i, seen, u, h, b) * key_tile(c, seen, h, b);
+    of_key(c, k, u, h, b) = 0.0f;
+    of_key(c, k, u, h, b) += ds(member, k, u, h, b) * query_tile(c, member, u, h, b);
+    of_value(c, k, u, h, b) = 0.0f;
+    of_value(c, k, u, h, b) += weight(member, k, u, h, b) * dy_tile(c, member, u, h, b);
+
+    // Added up, of indices (place, row, gradient, part, head, batch): of each turn a block of rows.
+    constexpr int kLeastTiles = 8, kTasks = 8;
+    const Expr tiles = tiles_of(queries.extent(), kQueries);
+    parts = Halide::clamp(kTasks / (heads.extent() * batch.extent()), 1, tiles_of(tiles, kLeastTiles));
+    const Expr of_part = tiles_of(tiles, parts), all = Halide::max(keys.extent(), kQueries);
+    turn = RDom(0, rows, 0, tiles_of(all, rows), 0, 3, 0, of_part, "turn");
+    const Expr line = turn.y * rows + turn.x, gradient = turn.z, tile = p * of_part + turn.w;
+    const Expr last =
+        Halide::select(gradient == 0, kQueries - 1,
+                       Halide::min(keys.extent() - 1, before((tile + 1) * kQueries + Value(diagonal).expr())));
+    turn.where(tile < tiles && turn.y * rows <= last);
+    sums(c, n, of, p, h, b) = 0.0f;
+    most = Halide::max(tiles * kQueries, tiles_of(keys.extent(), rows) * rows);
+    const Expr into =
+        Halide::unsafe_promise_clamped(Halide::select(gradient == 0, tile * kQueries + line, line), 0, most - 1);
+    const Expr in_tile = Halide::min(turn.y, kQueries / rows - 1) * rows + turn.x;
+    sums(c, into, gradient, p, h, b) += Halide::select(gradient == 0, of_query(c, in_tile, tile, h, b), gradient == 1,
+                                                       of_key(c, line, tile, h, b), of_value(c, line, tile, h, b));
+    const auto all_parts = [&](Func f, int of, const Expr& sharing) {
+      const RDom part(0, parts, 0, sharing, "part");
+      f(c, n, h, b) = 0.0f;
+      f(c, n, h, b) += sums(c, n, of, part.x, h * sharing + part.y, b);
+      return Value(Expr(f(c, n, h, b)));
+    };
+    dquery(b, h, n, c) = all_parts(all_of_query, 0, 1);
+    dkey(b, h, n, c) = all_parts(all_of_key, 1, group);
+    dvalue(b, h, n, c) = all_parts(all_of_value, 2, group);
+  }
+
+  void schedule(Cpu) {
+    const auto& [c, i, k, u, h, b] = cpu;
+    const int lanes = AttentionOnCpu::lanes(), width_of_tile = AttentionOnCpu::width();
+    Var panel("panel"), vector("vector");
+    const auto write = [&](Func out, Func all) {
+      const std::vector<Var> index = out.args();
+      out.split(index[0], vector, index[0], lanes, Halide::TailStrategy::GuardWithIf).vectorize(index[0]);
+      out.parallel(index[2]).parallel(index[3]);
+      all.compute_at(out, vector).store_in(Halide::MemoryType::Stack).bound_extent(c, lanes).vectorize(c);
+      all.update().reorder(c, all.rvars()[0], all.rvars()[1]).vectorize(c);
+    };
+    write(dquery.func(), all_of_query);
+    write(dkey.func(), all_of_key);
+    write(dvalue.func(), all_of_value);
+    sums.compute_root().align_bounds(c, width_of_tile).bound(n, 0, most).bound(of, 0, 3);
+    sums.bound(p, 0, parts).bound(h, 0, heads.extent()).bound(b, 0, batch.extent());
+    sums.vectorize(c, lanes).parallel(p).parallel(h).parallel(b);
+    Halide::Stage adding = sums.update();
+    adding.split(c, panel, c, width_of_tile).reorder(c, turn.x, turn.y, panel, turn.z, turn.w, p, h, b);
+    adding.vectorize(c, lanes).unroll(c).unroll(turn.x).unroll(turn.z).parallel(p).parallel(h).parallel(b);
+    const Halide::LoopLevel each_part(sums, p), each_tile(sums, turn.w), each_block(sums, turn.y);
+    cpu.padded(key_tile, each_part);
+    for (const Func& f : {query_tile, dy_tile}) {
+      cpu.padded(f, each_tile);
+      Func(f).bound(i, 0, AttentionOnCpu::kQueries).bound_extent(u, 1);
+    }
+    for (const Func& f : {query_turned, dy_turned}) cpu.of_queries(f, each_tile);
+    cpu.of_products(weight, dot, each_tile);
+    weight.specialize(has_no_mask);
+    cpu.of_products(ds, slope, each_tile);
+    cpu.micro_tile(of_query, c, i, each_block);
+    cpu.micro_tile(of_key, c, k, each_block);
+    cpu.micro_tile(of_value, c, k, each_block);
+  }
+
+ private:
+  AttentionOnCpu cpu;
+  Var n{"n"}, of{"of"}, p{"p"};
+  Expr has_no_mask, parts, most;
+  RDom turn;
+  Func query_turned{"query_turned"}, dy_turned{"dy_turned"}, query_tile{"query_tile"}, dy_tile{"dy_tile"},
+      key_tile{"key_tile"}, dot{"dot"}, slope{"slope"}, weight{"weight"}, ds{"ds"}, of_query{"of_query"},
+      of_key{"of_key"}, of_value{"of_value"}, sums{"sums"}, all_of_query{"all_of_query"}, all_of_key{"all_of_key"},
+      all_of_value{"all_of_value"};
+};
+
+const bool registered = register_kernel<AttentionGradients, f32>("attention_grads");
+
+}  // namespace ashlar::dsl

@@ -30,10 +30,12 @@ TARGETS = {"cpu": "openblas,onnxruntime,onednn,pytorch", "cuda": "torch", "openc
 
 
 MOST_SETS = 128
+# What a vendor's library may compute: our kernels alone are measured, too.
+OF_VENDORS = ("matmul", "conv2d", "conv2d_input", "conv2d_weight")
 
 
 class DrawMeasurer(measure.Measurer):
-    """Rows of draws: graphs hold several calls, and products are measured by our kernels alone, too."""
+    """Rows of draws: graphs hold several calls, and what a vendor may compute is measured by our kernels alone, too."""
 
     def sets(self, draw):
         """As many as hold twice the cache, outputs included, where memory is the limit."""
@@ -58,7 +60,7 @@ class DrawMeasurer(measure.Measurer):
         found, missing = {}, {}
         for device, run in runs.items():
             ways = {"": run}
-            if draw.kernel == "matmul" and device.split(":")[0] == "cuda":
+            if draw.kernel in OF_VENDORS and not draw.wanted and device.split(":")[0] == "cuda":
                 ways[" own"] = run.share("never")
                 self.shared.append(ways[" own"])
                 self.check(draw, ways[" own"], lambda one: one.call(), exact, f"by our kernel on {device}")

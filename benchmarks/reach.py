@@ -45,6 +45,7 @@ ALL = (
         ("norms", 1.1, 0.95), ("batch_norm", 1.0, 0.85), ("activations", 1.0, 0.8), ("losses", 1.0, 0.8),
         ("convolutions", 0.85, 0.6), ("windows", 1.0, 0.8), ("attention", 1.0, 0.8), ("recurrent", 1.0, 0.8),
         ("indexing", 1.0, 0.8))),
+    Line("cuda", "conv2d and its gradients, our kernels alone", "convolutions", (), 0.85, 0.6, ours=OWN),
     *(Line("cpu", NETWORKS[family], family, (), mean) for family, mean in (
         ("norms", 1.0), ("batch_norm", 1.0), ("activations", 1.0), ("losses", 1.0), ("convolutions", 0.9), ("windows", None),
         ("attention", 1.0), ("recurrent", 1.0), ("indexing", None))),

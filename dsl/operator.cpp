@@ -40,6 +40,7 @@ bool register_operator(const OperatorDescription& description) {
   descriptor->saved_when = description.saved_when;
   descriptor->flops = description.flops;
   descriptor->calls = description.calls;
+  descriptor->vendor = description.vendor;
   const DType first = description.dtypes.empty() ? DType::f32 : description.dtypes[0];
   descriptor->elements = {first};
   constexpr int kAnyRank = -1;

@@ -54,7 +54,8 @@ struct OperatorDescription {
   /// As Kernel::gradient() and saved_when().
   std::vector<GradientRule> gradients = {};
   std::vector<SavedWhen> saved_when = {};
-  std::string flops = {};  ///< as Kernel::flops()
+  std::string flops = {};   ///< as Kernel::flops()
+  std::string vendor = {};  ///< as Kernel::vendor(): for the function to ask
 };
 
 /// Adds one. Returns true, so that a namespace-scope constant can call it.

@@ -5,6 +5,7 @@
 // behind the first one's: y[o, f] = Σ_t w[o, t] frame[offset[t] + f]. What lies between two rows' outputs is worked out
 // and dropped (on the CPU) or skipped (on a GPU).
 #include "generators/window.h"
+#include "schedules/broadcast.h"
 #include "schedules/contraction_plans.h"
 
 namespace ashlar::dsl {
@@ -398,98 +399,31 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
   Var s{"part_index"}, o{"o"}, t{"t"}, l{"l"};
 };
 
-// columns[a,i,j,p,q] = x[a, p·stride - padding + i·dilation, …], 0 outside
+// y[p,q,r,s] = max(low, sums[p,q,r,s] + bias[p,q,r,s]): what a vendor's convolution leaves to do
 template <ElementType T>
-class UnfoldPlanes : public Kernel<UnfoldPlanes<T>> {
+class ConvolutionBias : public Kernel<ConvolutionBias<T>> {
  public:
-  In<T, 3> x{"x", strided};
-  WindowScalars window;
-  Out<T, 5> columns{"columns", {x.size(0), any_size, any_size, any_size, any_size}};
+  In<T, 4> sums{"sums", strided}, bias{"bias", strided};
+  Scalar<float> low{"low"};
+  Out<T, 4> y{"y", {any_size, any_size, any_size, any_size}};
+  BroadcastTunables tunables;
 
-  UnfoldPlanes() {
-    this->formula("columns[a,i,j,p,q] = x[a, p stride - padding + i dilation, q stride - padding + j dilation]")
-        .internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
-  void algorithm() {
-    const Expr outputs_h = columns.func().output_buffer().dim(1).extent(), outputs_w = width();
-    const WindowAxis rows = window.rows(Windows::sliding, x.extent(1), outputs_h);
-    const WindowAxis across = window.columns(Windows::sliding, x.extent(2), outputs_w);
-    const Value read = x(Value(a), Value(rows.inside(rows.place(p, i))), Value(across.inside(across.place(q, j))));
-    columns(a, i, j, p, q) = select(Value(rows.is_inside(p, i) && across.is_inside(q, j)), read, 0.0f);
-  }
-  void schedule(Cpu) {
-    Var row("row"), task("task");
-    columns.func()
-        .fuse(p, j, row)
-        .fuse(row, i, row)
-        .fuse(row, a, row)
-        .split(row, task, row, Halide::max(1, 8192 / Halide::max(1, width())), Halide::TailStrategy::GuardWithIf)
-        .parallel(task)
-        .vectorize(q, Descriptor::target.natural_vector_size<float>(), Halide::TailStrategy::GuardWithIf);
-  }
-  void schedule(auto) {
-    index_arithmetic();
-    Var all("all"), thread("thread");
-    columns.func()
-        .fuse(q, p, all)
-        .fuse(all, j, all)
-        .fuse(all, i, all)
-        .fuse(all, a, all)
-        .gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
-  }
+  ConvolutionBias() { this->formula("y = max(low, sums + bias), broadcasting").form(Form::broadcast).internal(); }
+  void algorithm() { y(p, q, r, s) = max(sums(p, q, r, s) + bias(p, q, r, s), Value(low)); }
+  void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}, &tunables); }
 
  private:
-  Expr width() const { return columns.func().output_buffer().dim(0).extent(); }
-  Var a{"a"}, i{"i"}, j{"j"}, p{"p"}, q{"q"};
-};
-
-// x[a,h,w] = Σ columns[a,i,j,p,q] of all that lie at h = p·stride - padding + i·dilation and so for w
-template <ElementType T>
-class FoldPlanes : public Kernel<FoldPlanes<T>> {
- public:
-  In<T, 5> columns{"columns", strided};
-  WindowScalars window;
-  Scalar<int32_t> candidates_h{"candidates_h"}, candidates_w{"candidates_w"};
-  Out<T, 3> x{"x", {columns.size(0), any_size, any_size}};
-
-  FoldPlanes() {
-    this->formula("x[a,h,w] = Σ columns[a,i,j,p,q], h = p stride - padding + i dilation and so for w").internal();
-    this->widest_on_cpu(CodeTarget::cpu_avx2);
-  }
-  void algorithm() {
-    const WindowAxis rows = window.rows(Windows::sliding, x.func().output_buffer().dim(1).extent(), columns.extent(3));
-    const WindowAxis across = window.columns(Windows::sliding, width(), columns.extent(4));
-    r = Halide::RDom(0, scalar_of(candidates_w), 0, scalar_of(candidates_h), "r");
-    const Expr p = rows.reader(h, r.y), q = across.reader(w, r.x);
-    const auto tap = [](const WindowAxis& axis, const Expr& at, const Expr& out) {
-      return Halide::unsafe_promise_clamped(Halide::clamp(axis.tap(at, out), 0, axis.taps - 1), 0, axis.taps - 1);
-    };
-    const Expr read = columns(Value(a), Value(tap(rows, h, p)), Value(tap(across, w, q)), Value(rows.inside_outputs(p)),
-                              Value(across.inside_outputs(q)))
-                          .expr();
-    total(w, h, a) = 0.0f;
-    total(w, h, a) += Halide::select(rows.reads(h, p) && across.reads(w, q), read, 0.0f);
-    x(a, h, w) = Value(total(w, h, a));
-  }
-  void schedule(auto target) {
-    by_element(target, x.func(), w, h, a, width(), scalar_of(candidates_w) * scalar_of(candidates_h), {total});
-  }
-
- private:
-  Expr width() const { return x.func().output_buffer().dim(0).extent(); }
-  Halide::Func total{"total"};
-  Halide::RDom r;
-  Var a{"a"}, h{"h"}, w{"w"};
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
 };
 
 const std::vector<DType> kConvolved{DType::f32, DType::f16, DType::bf16};
-const std::vector<std::string> kForward{"convolution_frame", "convolution_offsets", "convolution",
-                                        "pointwise_convolution"};
+const std::vector<std::string> kForward{"convolution_frame",     "convolution_offsets",   "convolution",
+                                        "pointwise_convolution", "depthwise_convolution", "convolution_bias"};
 const std::vector<std::string> kInput{
-    "convolution_frame", "convolution_offsets", "convolution", "pointwise_convolution", "matmul", "fold_planes"};
-const std::vector<std::string> kWeight{"convolution_frame", "convolution_offsets", "convolution_weight", "sum",
-                                       "matmul"};
+    "convolution_frame",           "convolution_offsets", "convolution", "pointwise_convolution", "matmul",
+    "depthwise_convolution_input", "fold_planes"};
+const std::vector<std::string> kWeight{
+    "convolution_frame", "convolution_offsets", "convolution_weight", "depthwise_convolution_weight", "sum", "matmul"};
 using Kind = FormOption::Kind;
 
 std::vector<OperatorOption> window_options(std::vector<OperatorOption> more = {}) {
@@ -505,7 +439,7 @@ const bool registered =
     register_kernel<ConvolutionFrame, f32>("convolution_frame") &&
     register_kernel<ConvolutionOffsets, i32>("convolution_offsets") &&
     register_kernel<Convolution, f32>("convolution") && register_kernel<ConvolutionWeight, f32>("convolution_weight") &&
-    register_kernel<UnfoldPlanes, f32>("unfold_planes") && register_kernel<FoldPlanes, f32>("fold_planes") &&
+    register_kernel<ConvolutionBias, f32>("convolution_bias") &&
     register_operator(
         {.name = "conv2d",
          .formula = "conv2d(x, weight, bias)[n,o,p,q] = activation(bias[o] + Σ_{c,i,j} weight[o,c,i,j] x[n, c, "
@@ -524,7 +458,8 @@ const bool registered =
                        {"bias", "channel_sums(activated_grad(dy, y), bias.shape())"}},
          .saved_when = {{"y", "activation == Conv2dActivation::relu"}},
          .flops = "2.0 * static_cast<double>(shapes[3].numel()) * static_cast<double>(shapes[1].numel()) / "
-                  "static_cast<double>(shapes[1][0] + (shapes[1][0] == 0))"}) &&
+                  "static_cast<double>(shapes[1][0] + (shapes[1][0] == 0))",
+         .vendor = "cudnn_convolution"}) &&
     register_operator(
         {.name = "conv2d_input",
          .formula = "conv2d_input(dy, weight)[n,c,h,w] = Σ weight[o,c,i,j] dy[n,o,p,q], h = p stride - padding + "
@@ -540,7 +475,8 @@ const bool registered =
          .calls = kInput,
          .gradients = {{"dy", "conv2d_without_bias(ddx, weight, stride, padding, dilation, groups)"},
                        {"weight",
-                        "conv2d_weight(dy, ddx, image_size(weight.shape()), stride, padding, dilation, groups)"}}}) &&
+                        "conv2d_weight(dy, ddx, image_size(weight.shape()), stride, padding, dilation, groups)"}},
+         .vendor = "cudnn_convolution_input"}) &&
     register_operator(
         {.name = "conv2d_weight",
          .formula = "conv2d_weight(dy, x)[o,c,i,j] = Σ_{n,p,q} dy[n,o,p,q] x[n, c, p stride - padding + i dilation, "
@@ -555,8 +491,8 @@ const bool registered =
          .outputs = {{"dweight"}},
          .calls = kWeight,
          .gradients = {{"dy", "conv2d_without_bias(x, ddweight, stride, padding, dilation, groups)"},
-                       {"x",
-                        "conv2d_input(dy, ddweight, image_size(x.shape()), stride, padding, dilation, groups)"}}}) &&
+                       {"x", "conv2d_input(dy, ddweight, image_size(x.shape()), stride, padding, dilation, groups)"}},
+         .vendor = "cudnn_convolution_weight"}) &&
     register_operator(
         {.name = "conv1d",
          .formula = "conv1d(x, weight, bias)[n,o,q] = activation(bias[o] + Σ_{c,j} weight[o,c,j] x[n, c, q stride - "
@@ -583,35 +519,9 @@ const bool registered =
                      {"dilation", Kind::integers}},
          .outputs = {{"y"}},
          .calls = kInput,
-         .gradients = {{"x", "conv2d_without_bias(dy, weight, stride, padding, dilation, groups)"},
-                       {"weight",
-                        "conv2d_weight(x, dy, image_size(weight.shape()), stride, padding, dilation, groups)"},
-                       {"bias", "channel_sums(dy, bias.shape())"}}}) &&
-    register_operator(
-        {.name = "unfold",
-         .formula = "unfold(x)[n, (c,i,j), (p,q)] = x[n, c, p stride - padding + i dilation, q stride - padding + "
-                    "j dilation], 0 outside",
-         .dtypes = kConvolved,
-         .inputs = {{"x"}},
-         .options = {{"kernel_size", Kind::integers},
-                     {"dilation", Kind::integers},
-                     {"padding", Kind::integers},
-                     {"stride", Kind::integers}},
-         .outputs = {{"y"}},
-         .calls = {"unfold_planes"},
-         .gradients = {{"x", "fold(dy, image_size(x.shape()), kernel_size, dilation, padding, stride)"}}}) &&
-    register_operator(
-        {.name = "fold",
-         .formula = "fold(x)[n,c,h,w] = Σ x[n, (c,i,j), (p,q)], h = p stride - padding + i dilation, w likewise",
-         .dtypes = kConvolved,
-         .inputs = {{"x"}},
-         .options = {{"output_size", Kind::integers},
-                     {"kernel_size", Kind::integers},
-                     {"dilation", Kind::integers},
-                     {"padding", Kind::integers},
-                     {"stride", Kind::integers}},
-         .outputs = {{"y"}},
-         .calls = {"fold_planes"},
-         .gradients = {{"x", "unfold(dy, kernel_size, dilation, padding, stride)"}}});
+         .gradients = {
+             {"x", "conv2d_without_bias(dy, weight, stride, padding, dilation, groups)"},
+             {"weight", "conv2d_weight(x, dy, image_size(weight.shape()), stride, padding, dilation, groups)"},
+             {"bias", "channel_sums(dy, bias.shape())"}}});
 
 }  // namespace ashlar::dsl

@@ -32,10 +32,6 @@ class MomentsOfParts : public ReductionKernel<MomentsOfParts<T>, T> {
     const Values state = this->total(o, p, i);
     y.define({o, p, i}, {state[0], state[1], state[2]});
   }
-  void schedule(auto target) {
-    reduction(target,
-              {this->total, this->axis->rvar(), y.func(), this->outer, this->part, this->inner, this->tunables});
-  }
 };
 
 // What all parts come to: mean, rstd = 1 / √(variance + eps), and the variance with `correction` taken off the count

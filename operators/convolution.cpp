@@ -7,14 +7,17 @@
 #include <utility>
 
 #include "ashlar/ops/binary.h"
+#include "ashlar/ops/depthwise_convolution.h"
 #include "ashlar/ops/matmul.h"
 #include "ashlar/ops/pointwise_convolution.h"
 #include "ashlar/ops/reduction.h"
+#include "ashlar/ops/unfold.h"
 #include "operators/window.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/promotion.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/vendor/vendor.h"
 
 namespace ashlar {
 namespace {
@@ -159,7 +162,112 @@ void check_device(const char* operation, const Tensor& x, const Tensor& y) {
   }
 }
 
-Tensor without_batch_unless(const Tensor& y, bool has_batch) { return has_batch ? y : y.squeeze(0); }
+/// Each output reads one channel, and there is no product of matrices in it. With stride 1 the CPU's strips of a frame
+/// are quicker.
+bool is_depthwise(const Window& window, int64_t channels_of_group, const Device& device) {
+  return channels_of_group == 1 && (device.kind != DeviceKind::cpu || window.stride != Pair{1, 1});
+}
+
+/// The planes [n · channels, h, w] of images, or of taps [channels, 1, kh, kw], as a kernel's input.
+Tensor planes_of(const KernelInfo& kernel, int input, const Tensor& images) {
+  return forms::as_declared(kernel, input, images, {images.size(0) * images.size(1), images.size(2), images.size(3)});
+}
+
+Tensor depthwise(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window& window, const Pair& outputs,
+                 float low) {
+  const KernelInfo& kernel = kernels::depthwise_convolution;
+  const Tensor y = Tensor::empty({x.size(0) * weight.size(0), outputs[0], outputs[1]}, DType::f32, x.device());
+  const Tensor taps = planes_of(kernel, 1, weight);
+  const std::array inputs{planes_of(kernel, 0, x), taps,
+                          bias.defined() ? bias.contiguous() : taps.reshape({taps.numel()})};
+  const auto scalars = window.scalars(weight.size(0) / x.size(1), int64_t{bias.defined()}, low);
+  launch(kernel, kF32, inputs, scalars, std::span(&y, 1));
+  return y.reshape({x.size(0), weight.size(0), outputs[0], outputs[1]});
+}
+
+Tensor depthwise_input(const Tensor& dy, const Tensor& weight, const Shape& shape, const Window& window) {
+  const KernelInfo& kernel = kernels::depthwise_convolution_input;
+  const Tensor dx = Tensor::empty({shape[0] * shape[1], shape[2], shape[3]}, DType::f32, dy.device());
+  const std::array inputs{planes_of(kernel, 0, dy), planes_of(kernel, 1, weight)};
+  const auto scalars = window.scalars(window.candidates(0), window.candidates(1), weight.size(0) / shape[1]);
+  launch(kernel, kF32, inputs, scalars, std::span(&dx, 1));
+  return dx.reshape(shape);
+}
+
+/// In shares of the images' rows, so many that each thread has one sum.
+Tensor depthwise_weight(const Tensor& dy, const Tensor& x, const Shape& shape, const Window& window) {
+  constexpr int64_t kThreads = 1 << 19, kTermsOfShare = 256;
+  const KernelInfo& kernel = kernels::depthwise_convolution_weight;
+  const int64_t rows = dy.size(0) * dy.size(2);
+  const int64_t most = std::max<int64_t>(1, std::min(kThreads / shape.numel(), rows * dy.size(3) / kTermsOfShare));
+  const int64_t rows_of_share = (rows + most - 1) / most, shares = (rows + rows_of_share - 1) / rows_of_share;
+  const Tensor parts = Tensor::empty({shares, shape[0], shape[2] * shape[3]}, DType::f32, dy.device());
+  const std::array inputs{planes_of(kernel, 0, dy), planes_of(kernel, 1, x)};
+  const auto scalars = window.scalars(shape[0] / x.size(1), rows_of_share);
+  launch(kernel, kF32, inputs, scalars, std::span(&parts, 1));
+  return (shares == 1 ? parts : sum(parts, {0})).reshape(shape);
+}
+
+/// A convolution of two dense tensors, or one of its gradients, by a vendor's library; undefined where that is left to
+/// us.
+Tensor by_vendor(const KernelInfo& kernel, const Tensor& left, const Tensor& right, const Window& window,
+                 int64_t groups, const Shape& shape) {
+  if (kernel.vendor == nullptr || kernel.vendor->kind != left.device().kind) return {};
+  const Tensor result = Tensor::empty(shape, DType::f32, left.device());
+  const std::array inputs{left, right};
+  const auto scalars = window.scalars(groups);
+  const bool is_done = run_by_vendor(
+      {.kernel = kernel, .key = kF32, .inputs = inputs, .outputs = std::span(&result, 1), .scalars = scalars});
+  return is_done ? result : Tensor();
+}
+
+/// y = max(low, y + bias), a channel's own
+void add_bias(const Tensor& y, const Tensor& bias, float low) {
+  if (!bias.defined() && low == kNone) return;
+  const Tensor none = bias.defined() ? bias : Tensor::zeros({1}, DType::f32, y.device());
+  const Tensor sums = y.reshape({y.size(0), y.size(1), 1, y.size(2) * y.size(3)});
+  const std::array inputs{sums, none.reshape({1, none.numel(), 1, 1}).broadcast_to(sums.shape())};
+  const std::array<Scalar, 1> scalars{low};
+  launch(kernels::convolution_bias, kF32, inputs, scalars, std::span(&sums, 1));
+}
+
+/// The gradient of a convolution by its input [n, c, h, w], of f32 tensors with elements.
+Tensor input_gradient(const Tensor& dy, const Tensor& weight, const Shape& shape, const Window& window,
+                      int64_t groups) {
+  const int64_t n = dy.size(0), rows = weight.size(0) / groups, channels = weight.size(1);
+  const int64_t taps = window.taps[0] * window.taps[1];
+  if (is_product(window, dy.device())) {
+    const Tensor turned = weight.reshape({groups, rows, channels}).permute({0, 2, 1});
+    const Tensor read = product_of_places(dy, turned, {}, kNone);
+    if (window.stride == Pair{1, 1}) return read;
+    const Tensor dx = Tensor::zeros(shape, DType::f32, dy.device());
+    subsampled(dx, window.stride).copy_(read);
+    return dx;
+  }
+  const Tensor vendors = by_vendor(kernels::conv2d_input, dy, weight, window, groups, shape);
+  if (vendors.defined()) return vendors;
+  if (is_depthwise(window, channels, dy.device())) return depthwise_input(dy, weight, shape, window);
+  if (window.stride == Pair{1, 1} && window.padding[0] < window.extent(0) && window.padding[1] < window.extent(1)) {
+    // The same sum over dy, the taps in reverse: as much padding as makes it x's size.
+    Window back = window;
+    for (int axis = 0; axis < 2; axis++) back.padding[axis] = window.extent(axis) - 1 - window.padding[axis];
+    const Pair size{shape[2], shape[3]};
+    const Frame frame = frame_of(dy, back, size, false);
+    const Tensor offsets = offsets_of(frame, back, rows, frame.plane(), true);
+    const Tensor turned = weight.reshape({groups, rows, channels, taps})
+                              .permute({0, 2, 1, 3})
+                              .contiguous()
+                              .reshape({groups, channels, offsets.numel()});
+    return convolved(frame, offsets, turned, {}, size, kNone);
+  }
+  // Each output's share of each tap, then all that fall on one place.
+  const Tensor matrices = weight.contiguous().reshape({1, groups, rows, channels * taps});
+  const Tensor columns =
+      matmul(matrices, dy.contiguous().reshape({n, groups, rows, dy.size(2) * dy.size(3)}), {.transpose_a = true});
+  return fold(columns.reshape({n, groups * channels * taps, dy.size(2) * dy.size(3)}), {shape[2], shape[3]},
+              {window.taps[0], window.taps[1]}, {window.dilation[0], window.dilation[1]},
+              {window.padding[0], window.padding[1]}, {window.stride[0], window.stride[1]});
+}
 
 }  // namespace
 
@@ -192,6 +300,12 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
     const float low = activation == Conv2dActivation::relu ? 0.0F : kNone;
     if (is_product(window, x.device())) {
       y = product_of_places(subsampled(images, window.stride), matrices, added, low);
+    } else if (y = by_vendor(kernels::conv2d, images, filters, window, groups,
+                             {images.size(0), out_channels, outputs[0], outputs[1]});
+               y.defined()) {
+      add_bias(y, added, low);
+    } else if (is_depthwise(window, inner, x.device())) {
+      y = depthwise(images, filters, added, window, outputs, low);
     } else {
       const Frame frame = frame_of(images, window, outputs, false);
       y = convolved(frame, offsets_of(frame, window, inner, frame.plane(), false), matrices, added, outputs, low);
@@ -212,7 +326,6 @@ Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_si
                      "dy [n, o, p, q], weight [o, c / groups, kh, kw]", "Check the numbers of channels");
   }
   check_groups(kName, groups, weight.size(0), "weight: " + weight.str());
-  const int64_t n = images.size(0), rows = weight.size(0) / groups, channels = weight.size(1);
   const Window window = window_of(kName, {weight.size(2), weight.size(3)}, stride, padding, dilation);
   const Pair size = pair_of(kName, "input_size", input_size, -1, 0);
   for (int axis = 0; axis < 2; axis++) {
@@ -223,39 +336,10 @@ Tensor conv2d_input(const Tensor& dy, const Tensor& weight, const Axes& input_si
             " along axis " + std::to_string(axis - 2),
         "Check stride, padding and dilation");
   }
-  const Shape shape{n, groups * channels, size[0], size[1]};
-  Tensor dx;
-  if (shape.numel() == 0 || images.numel() == 0 || filters.numel() == 0) {
-    dx = Tensor::zeros(shape, DType::f32, dy.device());
-  } else if (is_product(window, dy.device())) {
-    const Tensor turned = filters.reshape({groups, rows, channels}).permute({0, 2, 1});
-    const Tensor read = product_of_places(images, turned, {}, kNone);
-    dx = read;
-    if (window.stride != Pair{1, 1}) {
-      dx = Tensor::zeros(shape, DType::f32, dy.device());
-      subsampled(dx, window.stride).copy_(read);
-    }
-  } else if (window.stride == Pair{1, 1} && window.padding[0] < window.extent(0) &&
-             window.padding[1] < window.extent(1)) {
-    // The same sum over dy, the taps in reverse: as much padding as makes it x's size.
-    Window back = window;
-    for (int axis = 0; axis < 2; axis++) back.padding[axis] = window.extent(axis) - 1 - window.padding[axis];
-    const Frame frame = frame_of(images, back, size, false);
-    const Tensor offsets = offsets_of(frame, back, rows, frame.plane(), true);
-    const Tensor turned = filters.reshape({groups, rows, channels, window.taps[0] * window.taps[1]})
-                              .permute({0, 2, 1, 3})
-                              .contiguous()
-                              .reshape({groups, channels, offsets.numel()});
-    dx = convolved(frame, offsets, turned, {}, size, kNone);
-  } else {
-    // Each output's share of each tap, then all that fall on one place.
-    const int64_t taps = window.taps[0] * window.taps[1], places = images.size(2) * images.size(3);
-    const Tensor matrices = filters.contiguous().reshape({1, groups, rows, channels * taps});
-    const Tensor columns =
-        matmul(matrices, images.contiguous().reshape({n, groups, rows, places}), {.transpose_a = true});
-    dx = fold(columns.reshape({n, groups * channels * taps, places}), input_size, Shape{window.taps[0], window.taps[1]},
-              dilation, padding, stride);
-  }
+  const Shape shape{images.size(0), groups * weight.size(1), size[0], size[1]};
+  const bool is_empty = shape.numel() == 0 || images.numel() == 0 || filters.numel() == 0;
+  const Tensor dx =
+      is_empty ? Tensor::zeros(shape, DType::f32, dy.device()) : input_gradient(images, filters, shape, window, groups);
   return without_batch_unless(dx, dy.rank() == 4).to(dy.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("conv2d_input");
@@ -282,6 +366,11 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   if (is_product(window, dy.device())) {
     return product_over_places(grads, subsampled(images, window.stride), groups).reshape(shape).to(dy.dtype());
   }
+  if (const Tensor dweight = by_vendor(kernels::conv2d_weight, grads, images, window, groups, shape);
+      dweight.defined()) {
+    return dweight.to(dy.dtype());
+  }
+  if (is_depthwise(window, channels, dy.device())) return depthwise_weight(grads, images, shape, window).to(dy.dtype());
   // Images beside each other in each channel, so that all of them are one sum.
   const Frame frame = frame_of(images.permute({1, 0, 2, 3}), window, outputs, window.taps != Pair{1, 1});
   const Tensor offsets = offsets_of(frame, window, channels, frame.b * frame.plane(), false);
@@ -361,59 +450,6 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   return add(y, forms::as_f32(kName, bias).reshape({bias.numel(), 1, 1})).to(x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("conv_transpose2d");
-}
-
-Tensor unfold(const Tensor& x, const Axes& kernel_size, const Axes& dilation, const Axes& padding,
-              const Axes& stride) try {
-  constexpr const char* kName = "unfold";
-  const Tensor images = as_images(kName, forms::as_f32(kName, x));
-  const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
-  const int64_t n = images.size(0), c = images.size(1);
-  const Pair outputs{window.outputs(kName, 0, images.size(2)), window.outputs(kName, 1, images.size(3))};
-  const Tensor y =
-      Tensor::empty({n, c * window.taps[0] * window.taps[1], outputs[0] * outputs[1]}, DType::f32, x.device());
-  if (y.numel() > 0 && images.numel() == 0) y.fill_(0);
-  if (y.numel() > 0 && images.numel() > 0) {
-    const std::array inputs{
-        forms::as_declared(kernels::unfold_planes, 0, images, {n * c, images.size(2), images.size(3)})};
-    const Tensor out = y.reshape({n * c, window.taps[0], window.taps[1], outputs[0], outputs[1]});
-    launch(kernels::unfold_planes, kF32, inputs, window.scalars(), std::span(&out, 1));
-  }
-  return without_batch_unless(y, x.rank() == 4).to(x.dtype());
-} catch (const std::bad_alloc&) {
-  detail::throw_out_of_host_memory("unfold");
-}
-
-Tensor fold(const Tensor& x, const Axes& output_size, const Axes& kernel_size, const Axes& dilation,
-            const Axes& padding, const Axes& stride) try {
-  constexpr const char* kName = "fold";
-  const Tensor given = forms::as_f32(kName, x);
-  if (x.rank() != 2 && x.rank() != 3) {
-    throw ShapeError(kName, x.str(), "columns [n, c kh kw, places], or [c kh kw, places]", "Use reshape()");
-  }
-  const Tensor columns = x.rank() == 3 ? given : given.unsqueeze(0);
-  const Window window = window_of(kName, pair_of(kName, "kernel_size", kernel_size, 1, 1), stride, padding, dilation);
-  const Pair size = pair_of(kName, "output_size", output_size, 0, 0);
-  const Pair outputs{window.outputs(kName, 0, size[0]), window.outputs(kName, 1, size[1])};
-  const int64_t taps = window.taps[0] * window.taps[1], n = columns.size(0), c = columns.size(1) / taps;
-  if (columns.size(1) != c * taps || columns.size(2) != outputs[0] * outputs[1]) {
-    throw ShapeError(kName, x.str() + " for an image of " + output_size.str(),
-                     "columns of " + Shape{n, c * taps, outputs[0] * outputs[1]}.str(),
-                     "Check kernel_size, stride, padding and dilation");
-  }
-  const Tensor y = Tensor::empty({n, c, size[0], size[1]}, DType::f32, x.device());
-  if (y.numel() > 0) {
-    const std::array inputs{forms::as_declared(kernels::fold_planes, 0, columns,
-                                               {n * c, window.taps[0], window.taps[1], outputs[0], outputs[1]})};
-    const std::array<Scalar, 8> of_window = window.scalars();
-    std::array<Scalar, 10> scalars{0, 0, 0, 0, 0, 0, 0, 0, window.candidates(0), window.candidates(1)};
-    std::copy(of_window.begin(), of_window.end(), scalars.begin());
-    const Tensor out = y.reshape({n * c, size[0], size[1]});
-    launch(kernels::fold_planes, kF32, inputs, scalars, std::span(&out, 1));
-  }
-  return without_batch_unless(y, x.rank() == 3).to(x.dtype());
-} catch (const std::bad_alloc&) {
-  detail::throw_out_of_host_memory("fold");
 }
 
 }  // namespace ashlar

@@ -90,4 +90,6 @@ Tensor as_images(const char* operation, const Tensor& x) {
   throw ShapeError(operation, x.str(), "images [n, c, h, w], or one [c, h, w]", "Use reshape() or unsqueeze()");
 }
 
+Tensor without_batch_unless(const Tensor& y, bool has_batch) { return has_batch ? y : y.squeeze(0); }
+
 }  // namespace ashlar

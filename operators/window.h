@@ -26,9 +26,10 @@ struct Window {
   int64_t outputs(const char* operation, int axis, int64_t size) const;
   /// How many outputs read one element at most.
   int64_t candidates(int axis) const { return (extent(axis) - 1) / stride[axis] + 1; }
-  /// The scalars of a kernel with WindowScalars (generators/window.h).
-  std::array<Scalar, 8> scalars() const {
-    return {taps[0], taps[1], stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1]};
+  /// The scalars of a kernel with WindowScalars (generators/window.h), and those that follow them.
+  template <class... More>
+  std::array<Scalar, 8 + sizeof...(More)> scalars(More... more) const {
+    return {taps[0], taps[1], stride[0], stride[1], padding[0], padding[1], dilation[0], dilation[1], Scalar(more)...};
   }
 };
 
@@ -56,5 +57,7 @@ struct AdaptiveAxis {
 
 /// x with four axes [n, c, h, w]: one that has three is one image. Throws ShapeError on others, ValueError on none.
 Tensor as_images(const char* operation, const Tensor& x);
+/// The result of such a call, with as many axes as its input had.
+Tensor without_batch_unless(const Tensor& y, bool has_batch);
 
 }  // namespace ashlar

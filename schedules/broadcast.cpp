@@ -1,5 +1,7 @@
 #include "schedules/broadcast.h"
 
+#include <algorithm>
+
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -33,6 +35,27 @@ std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& i
     patterns.push_back({Halide::Internal::simplify(pattern), repeated});
     if (count == 1 && repeated < 0) break;
   }
+  return patterns;
+}
+
+/// The same on the CPU. Of many inputs, as normalisation has them, those declared first, one or two, have all elements,
+/// and the others are constants of a row.
+std::vector<Expr> cpu_patterns(const std::vector<Parameter>& inputs) {
+  constexpr size_t kMany = 4;
+  std::vector<Expr> patterns;
+  const auto leading = [&](size_t ones) {
+    Expr pattern = Halide::Internal::const_true();
+    for (const ArgumentDescription& argument : Descriptor::current->arguments) {
+      const auto input = std::ranges::find(inputs, argument.name, [](const Parameter& p) { return p.name(); });
+      if (input == inputs.end()) continue;
+      pattern = pattern && stride_of(*input, 0) == (ones > 0 ? 1 : 0);
+      ones -= ones > 0;
+    }
+    return Halide::Internal::simplify(pattern);
+  };
+  if (inputs.size() >= kMany) return {leading(inputs.size()), leading(1), leading(2)};
+  for (const InnermostPattern& pattern : innermost_patterns(inputs)) patterns.push_back(pattern.holds);
+  if (inputs.size() + 1 == kMany) patterns.push_back(leading(1));
   return patterns;
 }
 
@@ -120,8 +143,8 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
   // A vector of a short row is mostly empty, which is dear where there is nothing to compute.
   constexpr int kFewOperations = 2, kShortRow = 8;
   const bool is_cheap = operations_of(values_of(out)[0]) <= kFewOperations;
-  for (const InnermostPattern& pattern : innermost_patterns(inputs)) {
-    tiled(out.specialize(is_cheap ? pattern.holds && shape.extent[0] > kShortRow : pattern.holds), true);
+  for (const Expr& pattern : cpu_patterns(inputs)) {
+    tiled(out.specialize(is_cheap ? pattern && shape.extent[0] > kShortRow : pattern), true);
   }
   tiled(out, false);
 }

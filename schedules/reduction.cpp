@@ -26,48 +26,33 @@ struct Shape3 {
   Expr inner, parts, outer;
 };
 
-std::vector<Expr> rewritten(const Func& out, const Rewrite& rewrite) {
+// out reads its stage through `call`: the plain values with that in place.
+std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const CallRule& call) {
+  const Rewrite rewrite{{}, {{stage.name(), call}}};
   std::vector<Expr> values;
   for (const Expr& value : values_of(out)) values.push_back(rewrite(value));
   return values;
 }
 
-// out reads its stage through `call`: the plain values with that in place.
-std::vector<Expr> reading(const Func& out, const ReductionStage& stage, const CallRule& call) {
-  return rewritten(out, {{}, {{stage.name(), call}}});
-}
-
 // ---- CPU
 // -------------------------------------------------------------------------------------------------------------
 
-std::vector<ReductionStage> all_reductions(const ReductionStages& s) {
-  std::vector<ReductionStage> all;
-  for (Stage& stage : s.before) all.emplace_back(stage.func());
-  all.emplace_back(s.reduce.func());
-  return all;
-}
-
-Branch cpu_rows(const ReductionStages& s, const Expr& condition) {
+Branch cpu_rows(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
   Func out = s.out;
-  const std::vector<ReductionStage> stages = all_reductions(s);
-  Rewrite rewrite;
-  std::vector<VectorReduction> reductions;
-  for (const ReductionStage& stage : stages) {
-    reductions.emplace_back(stage, stage.index(), rewrite);
-    rewrite.calls[stage.name()] = [t = reductions.back().total()](const std::vector<Expr>& at, int i) {
-      return value_at(t, at, i);
-    };
-  }
-  return {Shape3(out).inner == 1 && condition, rewritten(out, rewrite), [=](Halide::Stage branch) mutable {
-            Var task("task"), row("row");
-            const Expr work = Halide::max(1, stages.back().extent());
-            branch.fuse(s.part, s.outer, row)
-                .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
-                       TailStrategy::GuardWithIf)
-                .reorder(s.inner, row, task)
-                .parallel(task);
-            for (VectorReduction& reduction : reductions) reduction.compute_at(LoopLevel(out, row));
-          }};
+  VectorReduction reduction(stage, stage.index(), {});
+  return {
+      Shape3(out).inner == 1 && condition,
+      reading(out, stage, [t = reduction.total()](const std::vector<Expr>& at, int i) { return value_at(t, at, i); }),
+      [=](Halide::Stage branch) mutable {
+        Var task("task"), row("row");
+        const Expr work = Halide::max(1, stage.extent());
+        branch.fuse(s.part, s.outer, row)
+            .split(row, task, row, Halide::max(1, elements_per_task(Shape3(out).results() * work) / work),
+                   TailStrategy::GuardWithIf)
+            .reorder(s.inner, row, task)
+            .parallel(task);
+        reduction.compute_at(LoopLevel(out, row));
+      }};
 }
 
 // run[i] += x[k, i] + … + x[k + 7, i] for a run of neighbouring results: eight at a time as a tree, which rounds less
@@ -78,14 +63,14 @@ struct Run {
   Halide::RDom steps, rest;
   Var along;
 
-  Run(const ReductionStage& stage, const Rewrite& rewrite)
+  explicit Run(const ReductionStage& stage)
       : func(stage.name() + "_run"), steps(0, stage.extent() / kUnroll), rest(0, kUnroll), along(stage.index()[0]) {
     const std::vector<Var> index = stage.index();
     const std::vector<Expr> at(index.begin(), index.end());
-    const Expr length = stage.length(rewrite);
+    const Expr length = stage.length({});
     const auto state = [&](const Expr& k) {
       const Expr within = Halide::unsafe_promise_clamped(k, 0, stage.extent() - 1);
-      return stage.state_if(stage.condition(within, rewrite), stage.state(within, rewrite));
+      return stage.state_if(stage.condition(within, {}), stage.state(within, {}));
     };
     define(func, index, stage.starts());
     steps.where((steps + 1) * kUnroll <= length);
@@ -110,21 +95,14 @@ struct Run {
   }
 };
 
-Branch cpu_columns(const ReductionStages& s, const Expr& condition) {
+Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage, const Expr& condition) {
   Func out = s.out;
-  const std::vector<ReductionStage> stages = all_reductions(s);
-  const ReductionStage& last = stages.back();
-  const Expr extent = last.extent();
-  const int lanes = Descriptor::target.natural_vector_size(last.type());
-  Rewrite rewrite;
-  std::vector<Run> runs;
-  for (const ReductionStage& stage : stages) {
-    runs.emplace_back(stage, rewrite);
-    rewrite.calls[stage.name()] = [run = runs.back().func](const std::vector<Expr>& at, int i) {
-      return value_at(run, at, i);
-    };
-  }
-  return {condition, rewritten(out, rewrite), [=](Halide::Stage branch) mutable {
+  const Expr extent = stage.extent();
+  const int lanes = Descriptor::target.natural_vector_size(stage.type());
+  Run run(stage);
+  return {condition,
+          reading(out, stage, [f = run.func](const std::vector<Expr>& at, int i) { return value_at(f, at, i); }),
+          [=](Halide::Stage branch) mutable {
             Var task("task"), row("row"), tile("tile");
             const Expr work = Halide::max(1, extent * Run::kLength);
             branch.split(s.inner, tile, s.inner, Run::kLength, TailStrategy::GuardWithIf)
@@ -134,7 +112,7 @@ Branch cpu_columns(const ReductionStages& s, const Expr& condition) {
                        TailStrategy::GuardWithIf)
                 .vectorize(s.inner, lanes, TailStrategy::GuardWithIf)
                 .parallel(task);
-            for (Run& run : runs) run.compute_at(LoopLevel(out, row), lanes);
+            run.compute_at(LoopLevel(out, row), lanes);
           }};
 }
 
@@ -361,18 +339,17 @@ void reduction_gpu(const ReductionStages& s) {
 }  // namespace
 
 void reduction(Cpu, const ReductionStages& s) {
-  std::vector<std::string> names;
-  for (const ReductionStage& stage : all_reductions(s)) names.push_back(stage.name());
-  check_reductions_listed(s.out, names, "reduction");
+  const ReductionStage stage(s.reduce.func());
+  check_reductions_listed(s.out, {stage.name()}, "reduction");
   std::vector<Branch> branches;
   if (Descriptor::target.has_feature(Halide::Target::AVX2)) {
     // Elsewhere vectors are put together from single elements.
     const Halide::Parameter input = inputs_of(s.out)[0];
-    branches.push_back(cpu_rows(s, stride_of(input, 1) == 1));
-    branches.push_back(cpu_columns(s, Shape3(s.out).inner > 1 && stride_of(input, 0) == 1));
+    branches.push_back(cpu_rows(s, stage, stride_of(input, 1) == 1));
+    branches.push_back(cpu_columns(s, stage, Shape3(s.out).inner > 1 && stride_of(input, 0) == 1));
   }
-  branches.push_back(cpu_rows(s, Halide::Internal::const_true()));
-  branches.push_back(cpu_columns(s, Expr()));
+  branches.push_back(cpu_rows(s, stage, Halide::Internal::const_true()));
+  branches.push_back(cpu_columns(s, stage, Expr()));
   choose(s.out, branches);
 }
 void reduction(OpenCL, const ReductionStages& s) { reduction_gpu(s); }

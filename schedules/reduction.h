@@ -37,8 +37,7 @@ struct ReductionStages {
   Halide::Func out;
   Var outer, part, inner;
   const ReductionTunables& tunables;
-  bool has_parts = false;                                  ///< of every call: what is for one part alone isn't compiled
-  std::vector<std::reference_wrapper<Stage>> before = {};  ///< CPU: reductions over the same axis that `reduce` reads
+  bool has_parts = false;  ///< of every call: what is for one part alone isn't compiled
 };
 
 /// inner == 1: reduced in vector lanes; else vectors along inner. Parallel over the results.

@@ -193,18 +193,6 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
   span.note("tensors", shapes);
 }
 
-/// True when a vendor's library has taken the call.
-bool run_by_vendor(const KernelInfo& kernel, Device device, const VendorCall& call) {
-  if (!is_vendors(call, device)) return false;
-  const VendorRoutine* routine = kernel.vendor;
-  if (!routine->run(call)) return false;
-  if (const LaunchObserver observer = launch_observer.load(std::memory_order_relaxed)) {
-    observer(kernel, {call.key.packed(), nullptr, routine->name});
-  }
-  for (const Tensor& y : call.outputs) y.storage()->bump();
-  return true;
-}
-
 }  // namespace
 }  // namespace detail
 
@@ -219,7 +207,7 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   TraceSpan span("call", kernel.name);
   if (span.is_on()) [[unlikely]]
     describe(span, device, inputs, outputs);
-  if (run_by_vendor(kernel, device, {kernel, key, inputs, outputs, precision.allow_tf32})) return;
+  if (run_by_vendor({kernel, key, inputs, outputs, precision.allow_tf32})) return;
 
   const KernelInstance* instance = choose_instance(kernel, key, device, inputs, outputs);
   if (instance == nullptr) {
@@ -246,6 +234,17 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   for (const Tensor& y : outputs) y.storage()->bump();
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
+}
+
+bool run_by_vendor(const VendorCall& call) {
+  if (!is_vendors(call, call.outputs[0].device())) return false;
+  const VendorRoutine* routine = call.kernel.vendor;
+  if (!routine->run(call)) return false;
+  if (const LaunchObserver observer = detail::launch_observer.load(std::memory_order_relaxed)) {
+    observer(call.kernel, {call.key.packed(), nullptr, routine->name});
+  }
+  for (const Tensor& y : call.outputs) y.storage()->bump();
+  return true;
 }
 
 LaunchObserver set_launch_observer(LaunchObserver observer) { return detail::launch_observer.exchange(observer); }

@@ -67,6 +67,7 @@ const Environment& environment() {
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),
                                                       read("ASHLAR_OPENCL_LIBRARY", "libOpenCL.so.1"),
                                                       read("ASHLAR_CUBLASLT_LIBRARY", ""),
+                                                      read("ASHLAR_CUDNN_LIBRARY", ""),
                                                       read("ASHLAR_VENDOR", "auto"),
                                                       cache_folder(),
                                                       std::getenv("ASHLAR_CACHE") != nullptr,

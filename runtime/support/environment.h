@@ -4,6 +4,7 @@
 //   ASHLAR_CUDA_LIBRARY=path      opened instead of libcuda.so.1; a path that isn't there means no CUDA devices
 //   ASHLAR_OPENCL_LIBRARY=path    opened instead of libOpenCL.so.1
 //   ASHLAR_CUBLASLT_LIBRARY=path  opened instead of libcublasLt.so
+//   ASHLAR_CUDNN_LIBRARY=path     opened instead of libcudnn.so
 //   ASHLAR_VENDOR=never|always    the start value of vendor_policy(); default auto
 //   ASHLAR_CACHE=folder           where built OpenCL programs are kept; set but empty: nowhere. Default:
 //                                 $XDG_CACHE_HOME/ashlar, or ~/.cache/ashlar, for drivers without such a cache
@@ -31,6 +32,7 @@ struct Environment {
   std::string cuda_library;
   std::string opencl_library;
   std::string cublaslt_library;  ///< empty: whichever version is there
+  std::string cudnn_library;     ///< the same
   std::string vendor;
   std::string cache;  ///< a folder; empty: none
   bool cache_chosen;  ///< by ASHLAR_CACHE

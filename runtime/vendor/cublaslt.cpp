@@ -1,32 +1,15 @@
 #include "runtime/vendor/cublaslt.h"
 
-#include <dlfcn.h>
-
-#include <string>
-
 #include "runtime/support/environment.h"
+#include "runtime/vendor/library.h"
 
 namespace ashlar::detail::cublaslt {
 namespace {
 
-void* open_library() noexcept {
-  const std::string& asked = environment().cublaslt_library;
-  if (!asked.empty()) return dlopen(asked.c_str(), RTLD_NOW | RTLD_LOCAL);
-  for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
-    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
-}
-
-template <class Entry>
-bool load(void* library, Entry& entry, const char* name) noexcept {
-  entry = reinterpret_cast<Entry>(dlsym(library, name));
-  return entry != nullptr;
-}
-
 const Api* load_api() noexcept {
   static Api a;
-  void* const lib = open_library();
+  void* const lib =
+      open_library(environment().cublaslt_library, {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
   const bool complete = lib != nullptr && load(lib, a.create, "cublasLtCreate") &&
                         load(lib, a.description_create, "cublasLtMatmulDescCreate") &&
                         load(lib, a.description_destroy, "cublasLtMatmulDescDestroy") &&

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/launch/kernel.h"
+#include "runtime/launch/launch.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar {
@@ -20,7 +21,8 @@ enum class VendorPolicy : uint8_t {
 void set_vendor_policy(VendorPolicy policy);
 VendorPolicy vendor_policy();
 
-/// One call as a vendor's routine sees it: the tensors of launch(), in canonical form.
+/// One call as a vendor's routine sees it: the tensors of launch(), in canonical form; or those that an operator
+/// written by hand asks about.
 struct VendorCall {
   const KernelInfo& kernel;
   KernelKey key;
@@ -28,6 +30,7 @@ struct VendorCall {
   std::span<const Tensor> outputs;
   bool allow_tf32 = false;       ///< factors may be rounded to TF32's 10 bits of fraction
   double our_microseconds = -1;  ///< what our own way takes by its model; -1: what the kernel's plan does
+  std::span<const Scalar> scalars = {};
 };
 
 struct VendorRoutine {
@@ -44,9 +47,16 @@ namespace vendor {
 /// y[b] = activation(a[b] · b[b] + bias) by cuBLASLt (NVIDIA's cuBLAS manual, chapter "Using the cuBLASLt API"): f32,
 /// TF32, f16 and bf16 factors, f32 sums, bias and ReLU fused.
 extern const VendorRoutine cublaslt_matmul;
+/// A convolution of images [n, c, h, w] and taps [o, c / groups, kh, kw] and its gradients by cuDNN (NVIDIA's cuDNN
+/// manual, chapter "cudnn_cnn Library"), in strict f32 and by its deterministic algorithms alone. Inputs x and weight,
+/// dy and weight, or dy and x; scalars as Window::scalars() (operators/window.h) and the number of groups.
+extern const VendorRoutine cudnn_convolution, cudnn_convolution_input, cudnn_convolution_weight;
 }  // namespace vendor
 
 /// Whether the vendor's library shall compute a call, by the policy and, where that leaves it open, by what is quicker.
 bool is_vendors(const VendorCall& call, Device device);
+
+/// Lets the vendor's library compute a call that is its own. False: it isn't, or can't be, and nothing was done.
+bool run_by_vendor(const VendorCall& call);
 
 }  // namespace ashlar

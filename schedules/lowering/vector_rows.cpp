@@ -13,53 +13,62 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
       rest_(stage.name() + "_rest"),
       total_(stage.name() + "_total"),
       vector_(Descriptor::target.natural_vector_size(stage.type())),
-      width_(4 * vector_) {
+      width_((stage.has_merge() ? 2 : 4) * vector_),
+      together_(stage.has_merge() ? 4 : 1) {
   std::vector<Var> lane_index = index;
   lane_index.insert(lane_index.begin(), lane_);
   const std::vector<Expr> at(lane_index.begin(), lane_index.end());
   const Expr extent = stage.extent(), length = stage.length(rewrite);
-  const auto add = [&](Func& to, const std::vector<Expr>& place, const Expr& k, const Expr& valid) {
+  const auto state_at = [&](const Expr& k, const Expr& valid) {
     const std::vector<Expr> state = value_at ? std::vector<Expr>{value_at(k)} : stage.state(k, rewrite);
-    const Expr is_wanted = Halide::Internal::simplify(valid && stage.condition(k, rewrite));
-    update_at_once(to, place, stage.merge(values_at(to, place), stage.state_if(is_wanted, state)));
+    return stage.state_if(Halide::Internal::simplify(valid && stage.condition(k, rewrite)), state);
+  };
+  const auto add = [&](Func& to, const std::vector<Expr>& place, const std::vector<Expr>& state) {
+    update_at_once(to, place, stage.merge(values_at(to, place), state));
   };
 
-  // Steps of one vector per accumulator. A sum takes them in blocks, so that no long row is added up in one chain.
+  // A sum takes its steps in blocks, so that no long row is added up in one chain.
+  const int step_elements = together_ * width_;
   const auto add_step = [&](Func& to, const std::vector<Expr>& place, const Expr& step) {
-    const Expr k = Halide::unsafe_promise_clamped(step * width_ + lane_, 0, extent - 1);
-    add(to, place, k, Halide::Internal::const_true());
+    std::vector<std::vector<Expr>> states;
+    for (int i = 0; i < together_; i++) {
+      const Expr k = step * step_elements + i * width_ + lane_;
+      states.push_back(state_at(Halide::unsafe_promise_clamped(k, 0, extent - 1), Halide::Internal::const_true()));
+    }
+    add(to, place, stage.merge(states));
   };
   define(main_, lane_index, stage.starts());
   if (stage.is_idempotent()) {
-    RDom steps(0, extent / width_);
-    if (stage.has_length()) steps.where((steps + 1) * width_ <= length);
+    RDom steps(0, extent / step_elements);
+    if (stage.has_length()) steps.where((steps + 1) * step_elements <= length);
     add_step(main_, at, steps);
   } else {
-    const int columns = kSteps * width_;
-    each_block_ = RDom(0, (extent + columns - width_) / columns);
-    within_ = RDom(0, kSteps);
-    within_.where((block_number_ * kSteps + within_ + 1) * width_ <= length);
+    const int steps_of_block = kSteps / together_, columns = steps_of_block * step_elements;
+    each_block_ = RDom(0, (extent + columns - step_elements) / columns);
+    within_ = RDom(0, steps_of_block);
+    within_.where((block_number_ * steps_of_block + within_ + 1) * step_elements <= length);
     std::vector<Var> block_index = lane_index;
     block_index.push_back(block_number_);
     define(block_, block_index, stage.starts());
-    add_step(block_, {block_index.begin(), block_index.end()}, block_number_ * kSteps + within_);
+    add_step(block_, {block_index.begin(), block_index.end()}, block_number_ * steps_of_block + within_);
     std::vector<Expr> of_block = at;
     of_block.emplace_back(each_block_);
-    update_at_once(main_, at, stage.merge(values_at(main_, at), values_at(block_, of_block)));
+    add(main_, at, values_at(block_, of_block));
   }
 
   define(rest_, lane_index, stage.starts());
   if (stage.has_length()) {
-    const RDom steps(0, width_ / vector_);
-    const Expr first = length / width_ * width_ + steps * vector_, k = Halide::clamp(first + lane_, 0, length - 1);
-    add(rest_, at, k, first + lane_ < length);
+    RDom steps(0, step_elements / vector_);
+    const Expr first = length / step_elements * step_elements + steps * vector_;
+    if (stage.has_merge()) steps.where(first < length);  // costs more than a vector of sums
+    add(rest_, at, state_at(Halide::clamp(first + lane_, 0, length - 1), first + lane_ < length));
   } else {
     // One by one, which compute_at() makes vectors of: the last alone is masked. Halide 21 takes vectors with a promise
     // in their index apart instead of masking them.
-    elements_ = RDom(0, extent % width_);
+    elements_ = RDom(0, extent % step_elements);
     std::vector<Expr> place = at;
     place[0] = elements_ % vector_;
-    add(rest_, place, extent / width_ * width_ + elements_, Halide::Internal::const_true());
+    add(rest_, place, state_at(extent / step_elements * step_elements + elements_, Halide::Internal::const_true()));
   }
 
   std::vector<std::vector<Expr>> parts{values_at(rest_, at)};

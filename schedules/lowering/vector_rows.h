@@ -7,8 +7,10 @@
 namespace ashlar::dsl {
 
 //   main[v]  = value(v) + value(v + L) + …     L lanes: four vectors, so that latencies overlap; of a sum, blocks of
-//                                             1024 steps are summed each by itself first
-//   rest[w]  = the last extent mod L elements, a vector at a time, masked so that nothing is read outside
+//                                             1024 steps are summed each by itself first. Of states with a merge, a
+//                                             step takes a tree of four elements a lane, on two vectors: what the
+//                                             merge of single elements divides by is a constant
+//   rest[w]  = the last elements, fewer than a step's, a vector at a time, masked so that nothing is read outside
 //   total    = Σ main + Σ rest, a vector first, then halves of it
 class VectorReduction {
  public:
@@ -26,7 +28,7 @@ class VectorReduction {
   std::vector<Halide::Func> halves_;  ///< main and rest together, then halves of a vector joined
   Halide::RDom each_block_, within_, elements_;
   Var lane_{"lane"}, block_number_{"block"};
-  int vector_, width_;
+  int vector_, width_, together_;  ///< lanes of a vector and of main; elements of each in a step
 };
 
 }  // namespace ashlar::dsl

@@ -328,6 +328,19 @@ void add_convolution_cases() {
   add_layer({"groups", {2, 6, 7, 6}, {10, 3, 3, 3}, {.padding = one, .groups = 2}, true, true});
   add_layer({"depthwise", {2, 5, 9, 8}, {5, 1, 3, 3}, {.padding = one, .groups = 5}, true});
   add_layer({"depthwise_strided", {1, 3, 11, 9}, {6, 1, 5, 3}, {.stride = two, .padding = {2, 1}, .groups = 3}});
+  add_layer({"depthwise_dilated",
+             {2, 4, 21, 34},
+             {8, 1, 3, 5},
+             {.stride = {1, 2}, .padding = {3, 1}, .dilation = {2, 3}, .groups = 4},
+             true,
+             true});
+  add_layer({"depthwise_of_transposed",
+             {2, 5, 9, 8},
+             {5, 1, 3, 3},
+             {.padding = one, .groups = 5},
+             true,
+             false,
+             Layout::transposed});
   add_layer({"transposed", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::transposed});
   add_layer({"flipped", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::flipped});
   add_layer({"tiles", {3, 19, 26, 25}, {66, 19, 3, 3}, {.padding = one}, true, true});
@@ -343,6 +356,11 @@ void add_convolution_cases() {
   add_gradients("dilated", {1, 4, 9, 10}, {6, 2, 2, 3},
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}, .groups = 2});
   add_gradients("depthwise", {2, 5, 6, 7}, {5, 1, 3, 3}, {.padding = one, .groups = 5});
+  add_gradients("depthwise_strided", {2, 3, 8, 7}, {6, 1, 3, 2}, {.stride = two, .padding = one, .groups = 3});
+  add_gradients("depthwise_dilated", {1, 4, 12, 11}, {4, 1, 2, 3},
+                {.stride = {1, 2}, .padding = {0, 2}, .dilation = {3, 2}, .groups = 4});
+  // A GPU sums the weight's gradient in shares of the images' rows.
+  add_gradients("depthwise_large", {3, 7, 61, 43}, {7, 1, 5, 5}, {.stride = two, .padding = {2, 2}, .groups = 7});
   add_gradients("tiles", {2, 35, 20, 21}, {67, 35, 3, 3}, {.padding = one});
   // A GPU sums the weight's gradient in shares of 1024 places, of which there are enough for tiles.
   add_gradients("large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one});

@@ -1,8 +1,10 @@
-// cuDNN, opened at run time: no header of it is needed, and its absence is an ordinary state. Declarations follow
-// NVIDIA's public interface (cuDNN manual; versions 8 and 9 agree on all of it).
+// cuDNN's graph interface, opened at run time: no header of it is needed, and its absence is an ordinary state.
+// Declarations follow NVIDIA's public interface (cuDNN manual, chapter "Backend API"; versions 8 and 9 agree on all of
+// it). Everything is a descriptor with attributes, which is finalised once they are set.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "runtime/cuda/driver.h"
 
@@ -10,62 +12,89 @@ namespace ashlar::detail::cudnn {
 
 using Status = int;  // cudnnStatus_t
 using Handle = struct DnnHandle*;
-using TensorDescription = struct DnnTensor*;
-using FilterDescription = struct DnnFilter*;
-using ConvolutionDescription = struct DnnConvolution*;
+using DescriptorHandle = struct DnnDescriptor*;
 
 inline constexpr Status kSuccess = 0;
 inline constexpr int kFloat32 = 0;           // cudnnDataType_t
-inline constexpr int kDense = 0;             // cudnnTensorFormat_t: NCHW
 inline constexpr int kCrossCorrelation = 1;  // cudnnConvolutionMode_t
-inline constexpr int kDeterministic = 1;     // cudnnDeterminism_t
-/// cudnnMathType_t: no tensor cores, so factors stay as they are.
-inline constexpr int kDefaultMath = 0, kFusedMultiplyAdd = 3;
 
-/// What a heuristic says of one algorithm; the same layout for all three kinds of convolution.
-struct Candidate {
-  int algorithm;
-  Status status;
-  float milliseconds;
-  size_t workspace_bytes;
-  int determinism;
-  int math;
-  int reserved[3];
+enum DescriptorKind : int {  // cudnnBackendDescriptorType_t
+  kConvolution = 1,
+  kEngine = 2,
+  kEngineConfiguration = 3,
+  kHeuristic = 4,
+  kPlan = 5,
+  kForward = 10,
+  kBackwardWeight = 11,
+  kBackwardInput = 12,
+  kGraph = 15,
+  kPack = 16,
+  kTensor = 17
 };
+enum AttributeType : int {  // cudnnBackendAttributeType_t
+  kHandles = 0,
+  kDataTypes = 1,
+  kIntegers = 3,  // of 64 bits
+  kFloats = 4,
+  kPointers = 6,
+  kModes = 7,
+  kHeuristicModes = 8,
+  kNotes = 11,
+  kDescriptors = 15
+};
+enum Attribute : int {  // cudnnBackendAttributeName_t
+  kComputeType = 100,
+  kMode = 101,
+  kDilations = 102,
+  kStrides = 103,
+  kPaddingBehind = 104,
+  kPaddingBefore = 105,
+  kSpatialDimensions = 106,
+  kHeuristicMode = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kEngineOfConfiguration = 300,
+  kPlanHandle = 400,
+  kPlanConfiguration = 401,
+  kPlanWorkspace = 402,
+  // An operation has five in a row; the order of the last three differs from kind to kind.
+  kForwardAlpha = 700,
+  kForwardWeight = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kInputAlpha = 706,
+  kInputWeight = 709,
+  kInputDx = 710,
+  kInputDy = 711,
+  kWeightAlpha = 712,
+  kWeightDw = 715,
+  kWeightX = 716,
+  kWeightDy = 717,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorDimensions = 902,
+  kTensorStrides = 903,
+  kTensorIdentity = 906,
+  kPackIdentities = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineNotes = 1303
+};
+inline constexpr int kByModel = 3, kFallback = 2;  // cudnnBackendHeurMode_t: A, and what serves everything
+/// cudnnBackendNumericalNote_t of engines that round factors, or add in an order that changes.
+enum Note : int { kTensorCores = 0, kRoundsInputs = 1, kRoundsSums = 2, kAnyOrder = 4, kNoteKinds = 10 };
 
 struct Api {
   Status (*create)(Handle* handle);
   Status (*set_stream)(Handle handle, cuda::Queue stream);
-  Status (*tensor_create)(TensorDescription* description);
-  Status (*tensor_set)(TensorDescription description, int format, int type, int n, int c, int h, int w);
-  Status (*tensor_destroy)(TensorDescription description);
-  Status (*filter_create)(FilterDescription* description);
-  Status (*filter_set)(FilterDescription description, int type, int format, int k, int c, int h, int w);
-  Status (*filter_destroy)(FilterDescription description);
-  Status (*convolution_create)(ConvolutionDescription* description);
-  Status (*convolution_set)(ConvolutionDescription description, int padding_h, int padding_w, int stride_h,
-                            int stride_w, int dilation_h, int dilation_w, int mode, int compute_type);
-  Status (*convolution_set_groups)(ConvolutionDescription description, int groups);
-  Status (*convolution_set_math)(ConvolutionDescription description, int math);
-  Status (*convolution_destroy)(ConvolutionDescription description);
-  Status (*forward_candidates)(Handle handle, TensorDescription x, FilterDescription weight, ConvolutionDescription how,
-                               TensorDescription y, int requested, int* returned, Candidate* candidates);
-  Status (*input_candidates)(Handle handle, FilterDescription weight, TensorDescription dy, ConvolutionDescription how,
-                             TensorDescription dx, int requested, int* returned, Candidate* candidates);
-  Status (*weight_candidates)(Handle handle, TensorDescription x, TensorDescription dy, ConvolutionDescription how,
-                              FilterDescription dweight, int requested, int* returned, Candidate* candidates);
-  Status (*forward)(Handle handle, const void* alpha, TensorDescription x_description, const void* x,
-                    FilterDescription weight_description, const void* weight, ConvolutionDescription how, int algorithm,
-                    void* workspace, size_t workspace_bytes, const void* beta, TensorDescription y_description,
-                    void* y);
-  Status (*input)(Handle handle, const void* alpha, FilterDescription weight_description, const void* weight,
-                  TensorDescription dy_description, const void* dy, ConvolutionDescription how, int algorithm,
-                  void* workspace, size_t workspace_bytes, const void* beta, TensorDescription dx_description,
-                  void* dx);
-  Status (*weight)(Handle handle, const void* alpha, TensorDescription x_description, const void* x,
-                   TensorDescription dy_description, const void* dy, ConvolutionDescription how, int algorithm,
-                   void* workspace, size_t workspace_bytes, const void* beta, FilterDescription dweight_description,
-                   void* dweight);
+  Status (*descriptor_create)(int kind, DescriptorHandle* descriptor);
+  Status (*descriptor_destroy)(DescriptorHandle descriptor);
+  Status (*finalize)(DescriptorHandle descriptor);
+  Status (*set)(DescriptorHandle descriptor, int attribute, int type, int64_t count, const void* values);
+  Status (*get)(DescriptorHandle descriptor, int attribute, int type, int64_t room, int64_t* count, void* values);
+  Status (*execute)(Handle handle, DescriptorHandle plan, DescriptorHandle pack);
 };
 
 /// Null when the library isn't there or lacks one of them. Never throws.

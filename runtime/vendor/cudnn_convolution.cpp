@@ -1,8 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/device/stream_state.h"
 #include "runtime/support/environment.h"
@@ -15,7 +20,8 @@ namespace ashlar {
 namespace detail::cudnn {
 namespace {
 
-constexpr size_t kMostWorkspaceBytes = size_t{256} << 20, kMostPlans = 512;
+constexpr int64_t kMostWorkspaceBytes = int64_t{1} << 30;
+constexpr size_t kMostPlans = 512;
 
 void check(const char* call, Status status) {
   if (status == kSuccess) return;
@@ -27,10 +33,15 @@ enum class Kind : uint8_t { forward, input, weight };
 
 /// A convolution of x [n, c, h, w] and weight [o, c / groups, kh, kw] to y [n, o, p, q], one of which is asked for.
 struct Problem {
+  using Pair = std::array<int64_t, 2>;
+  struct Operand {
+    std::array<int64_t, 4> size;
+    int64_t alignment;  ///< the largest power of two, up to 16 bytes, that divides where it begins
+    auto operator<=>(const Operand&) const = default;
+  };
   Kind kind;
-  std::array<int, 4> x, weight, y;
-  std::array<int, 2> stride, padding, dilation;
-  int groups;
+  Operand x, weight, y;
+  Pair stride, padding, dilation;
   auto operator<=>(const Problem&) const = default;
 };
 
@@ -38,131 +49,192 @@ char* address_of(const Tensor& x) {
   return reinterpret_cast<char*>(x.storage()->handle()) + x.offset() * size_of(x.dtype());
 }
 
-std::array<int, 4> sizes_of(const Tensor& x) {
-  std::array<int, 4> sizes{};
-  for (int axis = 0; axis < 4; axis++) sizes[static_cast<size_t>(axis)] = static_cast<int>(x.size(axis));
-  return sizes;
+Problem::Operand operand_of(const Tensor& x) {
+  const int alignment = std::countr_zero(reinterpret_cast<uint64_t>(address_of(x)) | 16);
+  return {{x.size(0), x.size(1), x.size(2), x.size(3)}, int64_t{1} << alignment};
 }
 
-Problem problem_of(Kind kind, const VendorCall& call) {
-  const auto pair = [&](size_t first) {
-    return std::array{static_cast<int>(call.scalars[first].integer), static_cast<int>(call.scalars[first + 1].integer)};
-  };
-  const auto left = sizes_of(call.inputs[0]), right = sizes_of(call.inputs[1]), result = sizes_of(call.outputs[0]);
-  Problem problem{kind, left, right, result, pair(2), pair(4), pair(6), static_cast<int>(call.scalars[8].integer)};
-  if (kind == Kind::input) std::swap(problem.x, problem.y);
-  if (kind == Kind::weight) problem = {kind, right, result, left, pair(2), pair(4), pair(6), problem.groups};
-  return problem;
+Problem problem_of(Kind kind, const Tensor& left, const Tensor& right, const Tensor& result,
+                   std::span<const Scalar> scalars) {
+  const auto pair = [&](size_t first) { return Problem::Pair{scalars[first].integer, scalars[first + 1].integer}; };
+  const Problem::Operand a = operand_of(left), b = operand_of(right), c = operand_of(result);
+  const Problem::Pair stride = pair(2), padding = pair(4), dilation = pair(6);
+  switch (kind) {
+    case Kind::forward:
+      return {kind, a, b, c, stride, padding, dilation};
+    case Kind::input:
+      return {kind, c, b, a, stride, padding, dilation};
+    default:
+      return {kind, b, c, a, stride, padding, dilation};
+  }
 }
 
-/// cuDNN's objects and its choice of algorithm for one problem.
-class Plan {
+/// One of cuDNN's descriptors.
+class Descriptor {
  public:
-  Plan(Handle handle, const Problem& problem) : kind_(problem.kind) {
-    const Api& dnn = *api();
-    const auto make = [](const char* name, auto create, auto destroy, auto& owner) {
-      typename std::remove_reference_t<decltype(owner)>::pointer made = nullptr;
-      check(name, create(&made));
-      owner = {made, destroy};
-    };
-    const auto make_tensor = [&](auto& owner, const std::array<int, 4>& size) {
-      make("cudnnCreateTensorDescriptor", dnn.tensor_create, dnn.tensor_destroy, owner);
-      check("cudnnSetTensor4dDescriptor",
-            dnn.tensor_set(owner.get(), kDense, kFloat32, size[0], size[1], size[2], size[3]));
-    };
-    make_tensor(x_, problem.x);
-    make_tensor(y_, problem.y);
-    const auto& [o, c, kh, kw] = problem.weight;
-    make("cudnnCreateFilterDescriptor", dnn.filter_create, dnn.filter_destroy, weight_);
-    check("cudnnSetFilter4dDescriptor", dnn.filter_set(weight_.get(), kFloat32, kDense, o, c, kh, kw));
-    make("cudnnCreateConvolutionDescriptor", dnn.convolution_create, dnn.convolution_destroy, how_);
-    check("cudnnSetConvolution2dDescriptor",
-          dnn.convolution_set(how_.get(), problem.padding[0], problem.padding[1], problem.stride[0], problem.stride[1],
-                              problem.dilation[0], problem.dilation[1], kCrossCorrelation, kFloat32));
-    check("cudnnSetConvolutionGroupCount", dnn.convolution_set_groups(how_.get(), problem.groups));
-    check("cudnnSetConvolutionMathType", dnn.convolution_set_math(how_.get(), kFusedMultiplyAdd));
-    choose(handle);
+  explicit Descriptor(DescriptorKind kind) {
+    check("cudnnBackendCreateDescriptor", api()->descriptor_create(kind, &handle_));
   }
-
-  bool found() const { return found_; }
-
-  void run(Handle handle, const char* left, const char* right, char* result, Device device) const {
-    const Api& dnn = *api();
-    const float one = 1, zero = 0;
-    const void *alpha = &one, *beta = &zero, *a = left, *b = right;
-    // Given back at once: the next user of the block comes later on the same stream.
-    const size_t bytes = choice_.workspace_bytes;
-    const Tensor workspace = bytes > 0 ? Tensor::empty({static_cast<int64_t>(bytes)}, DType::u8, device) : Tensor();
-    void *scratch = bytes > 0 ? address_of(workspace) : nullptr, *out = result;
-    switch (kind_) {
-      case Kind::forward:
-        check("cudnnConvolutionForward",
-              cuda::call(dnn.forward, handle, alpha, x_.get(), a, weight_.get(), b, how_.get(), choice_.algorithm,
-                         scratch, bytes, beta, y_.get(), out));
-        break;
-      case Kind::input:
-        check("cudnnConvolutionBackwardData",
-              cuda::call(dnn.input, handle, alpha, weight_.get(), b, y_.get(), a, how_.get(), choice_.algorithm,
-                         scratch, bytes, beta, x_.get(), out));
-        break;
-      case Kind::weight:
-        check("cudnnConvolutionBackwardFilter",
-              cuda::call(dnn.weight, handle, alpha, x_.get(), b, y_.get(), a, how_.get(), choice_.algorithm, scratch,
-                         bytes, beta, weight_.get(), out));
-        break;
-    }
+  ~Descriptor() {
+    if (handle_ != nullptr) api()->descriptor_destroy(handle_);
   }
+  Descriptor(Descriptor&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&&) = delete;
+
+  DescriptorHandle get() const { return handle_; }
+  template <class T, size_t N>
+  void set(Attribute attribute, AttributeType type, const std::array<T, N>& values) {
+    check("cudnnBackendSetAttribute", api()->set(handle_, attribute, type, N, values.data()));
+  }
+  template <class T>
+  void set(Attribute attribute, AttributeType type, const T& value) {
+    set(attribute, type, std::array{value});
+  }
+  Status try_finalize() { return api()->finalize(handle_); }
+  void finalize() { check("cudnnBackendFinalize", try_finalize()); }
 
  private:
-  template <class T>
-  using Owner = std::unique_ptr<std::remove_pointer_t<T>, Status (*)(T)>;
-  template <class T>
-  static Owner<T> none() {
-    return {nullptr, nullptr};
-  }
-
-  /// The first that cuDNN expects to be quick of those that add in the same order every time, by f32 factors.
-  void choose(Handle handle) {
-    const Api& dnn = *api();
-    std::array<Candidate, 8> candidates{};
-    const int most = static_cast<int>(candidates.size());
-    int count = 0;
-    const Status status = kind_ == Kind::forward ? dnn.forward_candidates(handle, x_.get(), weight_.get(), how_.get(),
-                                                                          y_.get(), most, &count, candidates.data())
-                          : kind_ == Kind::input
-                              ? dnn.input_candidates(handle, weight_.get(), y_.get(), how_.get(), x_.get(), most,
-                                                     &count, candidates.data())
-                              : dnn.weight_candidates(handle, x_.get(), y_.get(), how_.get(), weight_.get(), most,
-                                                      &count, candidates.data());
-    const auto is_ours = [](const Candidate& one) {
-      return one.status == kSuccess && one.determinism == kDeterministic &&
-             (one.math == kFusedMultiplyAdd || one.math == kDefaultMath) && one.workspace_bytes <= kMostWorkspaceBytes;
-    };
-    const auto end = candidates.begin() + (status == kSuccess ? count : 0);
-    const auto best = std::find_if(candidates.begin(), end, is_ours);
-    found_ = best != end;
-    if (found_) choice_ = *best;
-  }
-
-  Kind kind_;
-  Owner<TensorDescription> x_ = none<TensorDescription>(), y_ = none<TensorDescription>();
-  Owner<FilterDescription> weight_ = none<FilterDescription>();
-  Owner<ConvolutionDescription> how_ = none<ConvolutionDescription>();
-  Candidate choice_{};
-  bool found_ = false;
+  DescriptorHandle handle_ = nullptr;
 };
+
+enum Identity : int64_t { kX = 1, kWeight = 2, kY = 3 };
+
+Descriptor dense_tensor(const Problem::Operand& operand, Identity identity) {
+  const auto& size = operand.size;
+  Descriptor tensor(kTensor);
+  tensor.set(kTensorType, kDataTypes, kFloat32);
+  tensor.set(kTensorDimensions, kIntegers, size);
+  tensor.set(kTensorStrides, kIntegers,
+             std::array<int64_t, 4>{size[1] * size[2] * size[3], size[2] * size[3], size[3], 1});
+  tensor.set(kTensorIdentity, kIntegers, int64_t{identity});
+  tensor.set(kTensorAlignment, kIntegers, operand.alignment);
+  tensor.finalize();
+  return tensor;
+}
+
+/// The graph of one operation.
+class Graph {
+ public:
+  Graph(Handle handle, const Problem& problem)
+      : x_(dense_tensor(problem.x, kX)),
+        weight_(dense_tensor(problem.weight, kWeight)),
+        y_(dense_tensor(problem.y, kY)),
+        operation_(problem.kind == Kind::forward ? kForward
+                   : problem.kind == Kind::input ? kBackwardInput
+                                                 : kBackwardWeight) {
+    how_.set(kComputeType, kDataTypes, kFloat32);
+    how_.set(kMode, kModes, kCrossCorrelation);
+    how_.set(kSpatialDimensions, kIntegers, int64_t{2});
+    how_.set(kDilations, kIntegers, problem.dilation);
+    how_.set(kStrides, kIntegers, problem.stride);
+    how_.set(kPaddingBefore, kIntegers, problem.padding);
+    how_.set(kPaddingBehind, kIntegers, problem.padding);
+    how_.finalize();
+    switch (problem.kind) {
+      case Kind::forward:
+        set_operation(kForwardAlpha, kForwardX, kForwardWeight, kForwardY);
+        break;
+      case Kind::input:
+        set_operation(kInputAlpha, kInputDx, kInputWeight, kInputDy);
+        break;
+      case Kind::weight:
+        set_operation(kWeightAlpha, kWeightX, kWeightDw, kWeightDy);
+        break;
+    }
+    graph_.set(kGraphHandle, kHandles, handle);
+    graph_.set(kGraphOperations, kDescriptors, operation_.get());
+    graph_.finalize();
+  }
+  DescriptorHandle get() const { return graph_.get(); }
+
+ private:
+  void set_operation(Attribute alpha, Attribute x, Attribute weight, Attribute y) {
+    const auto beta = static_cast<Attribute>(alpha + 1), how = static_cast<Attribute>(alpha + 2);
+    operation_.set(alpha, kFloats, 1.0F);
+    operation_.set(beta, kFloats, 0.0F);
+    operation_.set(how, kDescriptors, how_.get());
+    operation_.set(x, kDescriptors, x_.get());
+    operation_.set(weight, kDescriptors, weight_.get());
+    operation_.set(y, kDescriptors, y_.get());
+    operation_.finalize();
+  }
+
+  Descriptor x_, weight_, y_, how_{kConvolution}, operation_, graph_{kGraph};
+};
+
+/// Whether an engine keeps factors and sums as they are, and adds in the same order every time.
+bool is_exact(const Descriptor& configuration) {
+  const Descriptor engine(kEngine);
+  DescriptorHandle found = engine.get();
+  int64_t count = 0;
+  check("cudnnBackendGetAttribute",
+        api()->get(configuration.get(), kEngineOfConfiguration, kDescriptors, 1, &count, &found));
+  std::array<int, kNoteKinds> notes{};
+  check("cudnnBackendGetAttribute", api()->get(engine.get(), kEngineNotes, kNotes, kNoteKinds, &count, notes.data()));
+  return std::none_of(notes.begin(), notes.begin() + std::min<int64_t>(count, kNoteKinds), [](int note) {
+    return note == kTensorCores || note == kRoundsInputs || note == kRoundsSums || note == kAnyOrder;
+  });
+}
+
+/// An execution plan, and what it needs to run.
+struct Plan {
+  Descriptor plan;
+  int64_t workspace_bytes = 0;
+};
+
+/// By the first engine that a heuristic names and that can do it.
+std::optional<Plan> plan_by(Handle handle, const Graph& graph, int mode) {
+  constexpr size_t kMostConfigurations = 32;
+  Descriptor heuristic(kHeuristic);
+  heuristic.set(kHeuristicGraph, kDescriptors, graph.get());
+  heuristic.set(kHeuristicMode, kHeuristicModes, mode);
+  if (heuristic.try_finalize() != kSuccess) return {};
+  std::vector<Descriptor> configurations;
+  std::array<DescriptorHandle, kMostConfigurations> handles{};
+  for (DescriptorHandle& one : handles) one = configurations.emplace_back(kEngineConfiguration).get();
+  int64_t count = 0;
+  if (api()->get(heuristic.get(), kHeuristicResults, kDescriptors, kMostConfigurations, &count, handles.data()) !=
+      kSuccess) {
+    return {};
+  }
+  for (const Descriptor& configuration : std::span(configurations).first(static_cast<size_t>(count))) {
+    if (!is_exact(configuration)) continue;
+    Plan plan{Descriptor(kPlan)};
+    plan.plan.set(kPlanHandle, kHandles, handle);
+    plan.plan.set(kPlanConfiguration, kDescriptors, configuration.get());
+    if (plan.plan.try_finalize() != kSuccess) continue;
+    check("cudnnBackendGetAttribute",
+          api()->get(plan.plan.get(), kPlanWorkspace, kIntegers, 1, &count, &plan.workspace_bytes));
+    if (plan.workspace_bytes <= kMostWorkspaceBytes) return plan;
+  }
+  return {};
+}
+
+std::optional<Plan> plan_of(Handle handle, const Problem& problem) {
+  const Graph graph(handle, problem);
+  std::optional<Plan> plan = plan_by(handle, graph, kByModel);
+  return plan ? std::move(plan) : plan_by(handle, graph, kFallback);
+}
 
 /// A device's handle, which one thread may use at a time, and its plans; kept to the end of the process.
 struct Library {
   std::mutex mutex;
   Handle handle = nullptr;
-  std::map<Problem, Plan> plans;
+  std::map<Problem, std::optional<Plan>> plans;
 
   static Library& of(int device) {
     static std::mutex mutex;
     static auto* const all = new std::map<int, Library>;  // cuDNN may be gone before static objects are
     const std::lock_guard lock(mutex);
     return (*all)[device];
+  }
+  const std::optional<Plan>& plan_for(const Problem& problem) {
+    const auto found = plans.find(problem);
+    if (found != plans.end()) return found->second;
+    if (plans.size() >= kMostPlans) plans.clear();
+    return plans.try_emplace(problem, plan_of(handle, problem)).first->second;
   }
 };
 
@@ -181,17 +253,24 @@ bool run(const VendorCall& call) {
     log_once("cuDNN can't be used on " + stream.device().str() + ": no handle");
     return false;
   }
-  if (library.plans.size() >= kMostPlans) library.plans.clear();
-  const Problem problem = problem_of(kind, call);
-  const auto found = library.plans.find(problem);
-  const Plan& plan = found != library.plans.end()
-                         ? found->second
-                         : library.plans.try_emplace(problem, library.handle, problem).first->second;
-  if (!plan.found()) return false;
+  const std::optional<Plan>& plan = library.plan_for(problem_of(kind, left, right, result, call.scalars));
+  if (!plan) return false;
+  // Given back at once: the next user of the block comes later on the same stream.
+  const Tensor workspace =
+      plan->workspace_bytes > 0 ? Tensor::empty({plan->workspace_bytes}, DType::u8, result.device()) : Tensor();
   for (const Tensor* x : {&left, &right}) x->storage()->prepare_read(stream);
   result.storage()->prepare_write(stream);
+  const void *first = address_of(left), *second = address_of(right), *third = address_of(result);
+  const std::array<const void*, 3> pointers = kind == Kind::forward ? std::array{first, second, third}
+                                              : kind == Kind::input ? std::array{third, second, first}
+                                                                    : std::array{second, third, first};
+  Descriptor pack(kPack);
+  pack.set(kPackIdentities, kIntegers, std::array<int64_t, 3>{kX, kWeight, kY});
+  pack.set(kPackPointers, kPointers, pointers);
+  pack.set(kPackWorkspace, kPointers, static_cast<const void*>(workspace.defined() ? address_of(workspace) : nullptr));
+  pack.finalize();
   check("cudnnSetStream", api()->set_stream(library.handle, static_cast<cuda::Queue>(stream.native_queue())));
-  plan.run(library.handle, address_of(left), address_of(right), address_of(result), result.device());
+  check("cudnnBackendExecute", cuda::call(api()->execute, library.handle, plan->plan.get(), pack.get()));
   stream.count_launch();
   return true;
 }

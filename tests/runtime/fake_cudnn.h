@@ -4,8 +4,10 @@
 #include <cstdint>
 
 struct FakeCudnnLog {
-  int64_t convolutions, choices, live_objects;
-  bool refuses;  ///< it knows no algorithm
+  int64_t convolutions;
+  int64_t choices;           // heuristics asked
+  int64_t live_descriptors;  // not destroyed
+  bool refuses;              // set by a test: no heuristic knows an engine
 };
+
 extern "C" FakeCudnnLog* fake_cudnn_log();
-inline constexpr int kFakeAlgorithm = 5;  ///< the only one of its candidates that may be taken

@@ -77,11 +77,11 @@ TEST_F(CudaVendorConvolution, ForwardAndGradients) {
 TEST_F(CudaVendorConvolution, OneChoicePerShape) {
   FakeCudnnLog& log = *fake_log();
   const Tensor x = random({2, 3, 5, 6}).to(Device::cuda(0)), weight = random({7, 3, 3, 3}).to(Device::cuda(0));
-  const int64_t convolutions = log.convolutions, choices = log.choices, objects = log.live_objects;
+  const int64_t convolutions = log.convolutions, choices = log.choices, objects = log.live_descriptors;
   for (int i = 0; i < 5; ++i) conv2d(x, weight);
   EXPECT_EQ(log.convolutions - convolutions, 5);
   EXPECT_EQ(log.choices - choices, 1);
-  EXPECT_EQ(log.live_objects - objects, 4);  // two tensors, a filter, a convolution
+  EXPECT_EQ(log.live_descriptors - objects, 1);  // the plan
 }
 
 TEST_F(CudaVendorConvolution, PolicyDecides) {
@@ -104,7 +104,7 @@ TEST_F(CudaVendorConvolution, WhatItRefusesIsOurs) {
 
 TEST_F(CudaVendorConvolution, EveryFailingCallLeavesTensorsUsable) {
   const Tensor x = random({2, 3, 7, 6}).to(Device::cuda(0)), weight = random({7, 3, 3, 3}).to(Device::cuda(0));
-  const int64_t objects = fake_log()->live_objects;
+  const int64_t objects = fake_log()->live_descriptors;
   for (const auto site : {detail::FaultSite::driver_call, detail::FaultSite::allocation}) {
     int64_t failures = 0;
     for (int64_t n = 1;; ++n) {
@@ -118,7 +118,7 @@ TEST_F(CudaVendorConvolution, EveryFailingCallLeavesTensorsUsable) {
     }
     EXPECT_GT(failures, 0);
   }
-  EXPECT_EQ(fake_log()->live_objects - objects, 4);
+  EXPECT_EQ(fake_log()->live_descriptors - objects, 1);
   expect_same({{2, 3, 7, 6}, {7, 3, 3, 3}});
 }
 

@@ -48,7 +48,7 @@ namespace vendor {
 /// TF32, f16 and bf16 factors, f32 sums, bias and ReLU fused.
 extern const VendorRoutine cublaslt_matmul;
 /// A convolution of images [n, c, h, w] and taps [o, c / groups, kh, kw] and its gradients by cuDNN (NVIDIA's cuDNN
-/// manual, chapter "cudnn_cnn Library"), in strict f32 and by its deterministic algorithms alone. Inputs x and weight,
+/// manual, chapter "Backend API"), in strict f32 and by its deterministic engines alone. Inputs x and weight,
 /// dy and weight, or dy and x; scalars as Window::scalars() (operators/window.h) and the number of groups.
 extern const VendorRoutine cudnn_convolution, cudnn_convolution_input, cudnn_convolution_weight;
 }  // namespace vendor

@@ -90,6 +90,13 @@ TEST_F(CudaVendorConvolution, PolicyDecides) {
   set_vendor_policy(VendorPolicy::never);
   EXPECT_THROW(conv2d(x, weight), Error);  // the stand-in driver can't run compiled kernels
   EXPECT_EQ(fake_log()->convolutions, before);
+  set_vendor_policy(VendorPolicy::automatic);
+  conv2d(x, weight);
+  EXPECT_EQ(fake_log()->convolutions, before + 1);
+  // Depthwise ones and gradients with a stride are quicker by ours.
+  EXPECT_THROW(conv2d(x, weight.slice(0, 0, 3).slice(1, 0, 1).contiguous(), {}, {1, 1}, {0, 0}, {1, 1}, 3), Error);
+  EXPECT_THROW(conv2d_input(random({2, 7, 2, 2}).to(Device::cuda(0)), weight, {5, 6}, {2, 2}), Error);
+  EXPECT_EQ(fake_log()->convolutions, before + 1);
 }
 
 TEST_F(CudaVendorConvolution, WhatItRefusesIsOurs) {

@@ -275,21 +275,23 @@ bool run(const VendorCall& call) {
   return true;
 }
 
-/// Of 77 that were drawn at random and timed on an H200, these limits chose well. Groups are ours, depthwise ones by
-/// kernels of their own; so are gradients with a stride, for which cuDNN has nothing deterministic that is quick, few
-/// terms to an output, and long sums, where its Winograd transforms are neither quick nor near.
+/// By 177 that were drawn at random and timed on an H200. Groups are ours, depthwise ones by kernels of their own; so
+/// are much work of few terms to an output, and gradients for which cuDNN has nothing deterministic that is quick:
+/// those with a stride, and by weight those of one tap, of few terms, and long sums, where Winograd's transforms aren't
+/// near either.
 template <Kind kind>
 bool preferred(const VendorCall& call) {
-  constexpr int64_t kFewTerms = 48, kMuchWork = 1 << 29, kLongSum = 1 << 16;
+  constexpr int64_t kFewTerms = 48, kMuchWork = 1 << 29, kLongOfFew = 1 << 12, kLongSum = 1 << 16;
   const int64_t groups = call.scalars[8].integer;
   if (groups != 1 || api() == nullptr) return false;
-  const Tensor &left = call.inputs[0], &right = call.inputs[1];
-  if (kind == Kind::forward) {
-    const int64_t terms = right.numel() / right.size(0);
-    return terms > kFewTerms || call.outputs[0].numel() * terms < kMuchWork;
-  }
-  const bool is_strided = call.scalars[2].integer > 1 || call.scalars[3].integer > 1;
-  return !is_strided && (kind == Kind::input || left.numel() / left.size(1) <= kLongSum);
+  const Tensor& filters = kind == Kind::weight ? call.outputs[0] : call.inputs[1];
+  const int64_t terms = filters.numel() / filters.size(0);
+  if (kind == Kind::forward) return terms > kFewTerms || call.outputs[0].numel() * terms < kMuchWork;
+  if (call.scalars[2].integer > 1 || call.scalars[3].integer > 1) return false;
+  if (kind == Kind::input) return true;
+  const Tensor& dy = call.inputs[0];
+  const bool is_one_tap = filters.size(2) * filters.size(3) == 1;
+  return !is_one_tap && dy.numel() / dy.size(1) <= (terms > kFewTerms ? kLongSum : kLongOfFew);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ void per_thread(Halide::Func sums);
 /// once, at the price of spills. Goes into the PTX as .maxnreg.
 void limit_registers(Halide::Func func, int registers);
 
-/// For CUDA kernels whose caller binds an input over an output's memory: what a block stored before a barrier, its loads
-/// behind that see. Else inputs are loaded as memory that nobody writes to (ld.global.nc).
+/// For CUDA kernels whose caller binds an input over an output's memory: what a block stored before a barrier, its
+/// loads behind that see. Else inputs are loaded as memory that nobody writes to (ld.global.nc).
 void loads_see_stores();
 
 /// The lowering pass behind per_thread(). Throws Halide::CompileError, naming the Func, unless every access of it

@@ -31,6 +31,7 @@ const std::vector<Benchmark>& all_benchmarks() {
     }
     for (Benchmark& benchmark : operator_benchmarks()) add(std::move(benchmark));
     for (Benchmark& benchmark : program_benchmarks()) add(std::move(benchmark));
+    for (Benchmark& benchmark : training_benchmarks()) add(std::move(benchmark));
     for (Benchmark& benchmark : forecast_benchmarks()) add(std::move(benchmark));
     return found;
   }();

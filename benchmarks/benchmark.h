@@ -35,8 +35,10 @@ Benchmark simple(std::string kernel, std::string name, std::vector<Input> inputs
 
 /// The figures' sizes of single operators.
 std::vector<Benchmark> operator_benchmarks();
-/// Training steps, launches, chains: several calls each.
+/// Launches, chains, a loss with its gradient, an optimiser's step: several calls each.
 std::vector<Benchmark> program_benchmarks();
+/// Training steps of networks.
+std::vector<Benchmark> training_benchmarks();
 /// What forecasts of loss and weights are made of.
 std::vector<Benchmark> forecast_benchmarks();
 /// All, without repeating a kernel and name.

@@ -1,4 +1,4 @@
-// Programs of several calls: what a user's training step or inference costs.
+// Programs of several calls.
 #include <memory>
 #include <optional>
 
@@ -8,9 +8,6 @@
 #include "autograd/backward.h"
 #include "benchmarks/benchmark.h"
 #include "nn/loss.h"
-#include "nn/modules/activations.h"
-#include "nn/modules/linear.h"
-#include "nn/modules/sequential.h"
 #include "nn/optim/adam.h"
 #include "runtime/graph/graph.h"
 
@@ -74,47 +71,6 @@ Benchmark adam(int64_t count, int64_t size, std::string name) {
   return benchmark;
 }
 
-// One step of ashlar-train's network, 784-256-128-10 with ReLU, and Adam; inputs: pixels, labels, then each layer's
-// weight and bias to start from. On a GPU, as nn::Trainer does, the second step is captured and the further ones replay
-// it.
-class MlpStep {
- public:
-  std::vector<Tensor> operator()(Tensors x) {
-    if (!optimizer_) {
-      build(x);
-      return {step(x)};
-    }
-    if (x[0].device().kind == DeviceKind::cpu) return {step(x)};
-    if (!graph_.defined()) graph_ = capture(x[0].device(), [&] { loss_ = step(x); });
-    graph_.replay();
-    return {loss_};
-  }
-
- private:
-  Tensor step(Tensors x) {
-    optimizer_->zero_grad();
-    const Var loss = nn::cross_entropy(model_(x[0]), x[1]);
-    backward(loss);
-    optimizer_->step();
-    return loss.value();
-  }
-  void build(Tensors x) {
-    Random random(0);
-    for (size_t i = 2; i + 1 < x.size(); i += 2) {
-      model_.add<nn::Linear>(x[i].size(1), x[i].size(0), random);
-      if (i + 3 < x.size()) model_.add<nn::ReLU>();
-    }
-    model_.to(x[0].device());
-    const std::vector<Var> parameters = model_.parameters();
-    for (size_t i = 2; i < x.size(); ++i) parameters[i - 2].value().copy_(x[i]);
-    optimizer_.emplace(parameters);
-  }
-  nn::Sequential model_;
-  std::optional<nn::Adam> optimizer_;
-  Graph graph_;
-  Tensor loss_;
-};
-
 // x + 1, `length` times, as a graph.
 Benchmark captured_chain(int length, const Input& input) {
   struct State {
@@ -141,26 +97,6 @@ Benchmark captured_chain(int length, const Input& input) {
           .stateful = true};
 }
 
-Benchmark mlp_training(int64_t batch) {
-  const std::vector<int64_t> widths{784, 256, 128, 10};
-  std::vector<Input> inputs{{.shape = {batch, widths[0]}}, labels(batch, 10)};
-  double parameters = 0;
-  for (size_t i = 0; i + 1 < widths.size(); ++i) {
-    inputs.push_back({.shape = {widths[i + 1], widths[i]}, .values = {.low = -0.04, .high = 0.04}});
-    inputs.push_back({.shape = {widths[i + 1]}, .values = {.low = -0.04, .high = 0.04}});
-    parameters += static_cast<double>(widths[i] * widths[i + 1]);
-  }
-  // Forward, gradient of the weights and, but for the first layer, of the inputs: 2 flops for each weight and sample.
-  const double first = static_cast<double>(widths[0] * widths[1]);
-  return {.kernel = "mlp_step",
-          .name = "batch_" + std::to_string(batch),
-          .inputs = std::move(inputs),
-          .make = [] { return [step = std::make_shared<MlpStep>()](Tensors x) { return (*step)(x); }; },
-          .flops = 2.0 * static_cast<double>(batch) * (3 * parameters - first),
-          .checked_call = 5,
-          .stateful = true};
-}
-
 }  // namespace
 
 std::vector<Benchmark> program_benchmarks() {
@@ -172,9 +108,7 @@ std::vector<Benchmark> program_benchmarks() {
           adam(200, 500000, "100M_in_200"),
           adam(20, 500000, "10M_in_20"),
           simple("add", "1K", {small, small}, [](Tensors x) { return std::vector{add(x[0], x[1])}; }),
-          captured_chain(100, small),
-          mlp_training(64),
-          mlp_training(128)};
+          captured_chain(100, small)};
 }
 
 }  // namespace ashlar::bench

@@ -1,4 +1,5 @@
-"""The benchmarks of operators.cpp and programs.cpp as PyTorch's users write them: what each computes."""
+"""The benchmarks of operators.cpp, programs.cpp and training_steps.cpp as PyTorch's users write them: what each computes."""
+import functools
 import re
 
 import torch
@@ -8,7 +9,8 @@ UNARY = {"neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqr
          "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
 BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
           "minimum": torch.minimum, "equal": torch.eq}
-REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "argmax": torch.argmax}
+REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "argmax": torch.argmax, "var": torch.var,
+              "prod": torch.prod, "logsumexp": lambda x, dim=None: torch.logsumexp(x, tuple(range(x.dim())) if dim is None else dim)}
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8}
 
 
@@ -157,28 +159,97 @@ class AdamStep:
         return self.parameters[0].detach(), self.parameters[-1].detach()
 
 
-class MlpStep:
-    """A training step of the inputs' network: pixels, labels, then weight and bias of each layer."""
+def mlp(*parameters):
+    """Of weight and bias of each layer."""
+    modules = []
+    for weight in parameters[::2]:
+        modules += [torch.nn.Linear(weight.shape[1], weight.shape[0]), torch.nn.ReLU()]
+    return torch.nn.Sequential(*modules[:-1])
 
-    def __init__(self, pixels, labels, *layers, change=same, **options):
-        modules = []
-        for weight, bias in zip(layers[::2], layers[1::2]):
-            linear = torch.nn.Linear(weight.shape[1], weight.shape[0], device=weight.device, dtype=weight.dtype)
-            with torch.no_grad():
-                linear.weight.copy_(weight)
-                linear.bias.copy_(bias)
-            modules += [linear, torch.nn.ReLU()]
-        model = torch.nn.Sequential(*modules[:-1])
+
+def cnn(conv1, _gain1, _bias1, conv2, _gain2, _bias2, linear1, _linear_bias1, linear2, _linear_bias2):
+    nn = torch.nn
+
+    def stage(weight):
+        out, into = weight.shape[:2]
+        return nn.Conv2d(into, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(), nn.MaxPool2d(2)
+    return nn.Sequential(*stage(conv1), *stage(conv2), nn.Flatten(), nn.Linear(linear1.shape[1], linear1.shape[0]), nn.ReLU(),
+                         nn.Linear(linear2.shape[1], linear2.shape[0]))
+
+
+class SelfAttention(torch.nn.Module):
+    """Causal, with heads of 64."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.projected, self.out, self.heads = torch.nn.Linear(width, 3 * width), torch.nn.Linear(width, width), width // 64
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.projected(x).chunk(3, dim=-1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class TransformerLayer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attention = SelfAttention(width)
+        self.linear1, self.linear2 = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.linear2(F.gelu(self.linear1(self.norm2(x))))
+
+
+class Transformer(torch.nn.Module):
+    """A decoder whose logits are products with the characters' vectors."""
+
+    def __init__(self, tokens, positions, *layers_and_norm):
+        super().__init__()
+        width, of_layer = tokens.shape[1], 12
+        self.tokens, self.positions = (torch.nn.Parameter(torch.empty(x.shape)) for x in (tokens, positions))
+        self.layers = torch.nn.Sequential(*[TransformerLayer(width) for _ in range(len(layers_and_norm) // of_layer)])
+        self.norm = torch.nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.norm(self.layers(F.embedding(tokens, self.tokens) + self.positions))
+        return F.linear(x.flatten(0, 1), self.tokens)
+
+
+class CharGru(torch.nn.Module):
+    def __init__(self, tokens, *_):
+        super().__init__()
+        self.tokens = torch.nn.Embedding(*tokens.shape)
+        self.gru = torch.nn.GRU(tokens.shape[1], tokens.shape[1], batch_first=True)
+        self.head = torch.nn.Linear(tokens.shape[1], tokens.shape[0])
+
+    def forward(self, tokens):
+        return self.head(self.gru(self.tokens(tokens))[0].flatten(0, 1))
+
+
+NETWORKS = {"mlp_step": mlp, "cnn_step": cnn, "transformer_step": Transformer, "gru_step": CharGru}
+
+
+class TrainingStep:
+    """A training step of a network: the batch, its labels, then the parameters to start from, in the network's order."""
+
+    def __init__(self, kernel, batch, labels, *parameters, change=same, **options):
+        model = NETWORKS[kernel](*parameters).to(device=parameters[0].device, dtype=parameters[0].dtype)
+        with torch.no_grad():
+            for own, first in zip(model.parameters(), parameters, strict=True):
+                if own.shape != first.shape:
+                    raise ValueError(f"{kernel}: a parameter of {tuple(first.shape)} where PyTorch has {tuple(own.shape)}")
+                own.copy_(first)
         self.loss_of = change(lambda x, y: F.cross_entropy(model(x), y))
         self.optimizer = torch.optim.Adam(model.parameters(), **ADAM, **options)
 
-    def __call__(self, pixels, labels, *_):
+    def __call__(self, batch, labels, *_):
         self.optimizer.zero_grad(set_to_none=True)
         with torch.enable_grad():
-            loss = self.loss_of(pixels, labels)
+            loss = self.loss_of(batch, labels)
             loss.backward()
         self.optimizer.step()
         return (loss.detach(),)
 
 
-STATEFUL = {"adam": AdamStep, "mlp_step": MlpStep}
+STATEFUL = {"adam": AdamStep, **{kernel: functools.partial(TrainingStep, kernel) for kernel in NETWORKS}}

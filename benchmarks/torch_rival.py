@@ -8,7 +8,7 @@ import torch
 from figures import BYTES
 from timing import Contender
 from torch_compile import AUTOTUNED, ELSEWHERE, Compiler
-from torch_programs import STATEFUL, AdamStep, MlpStep, operation, same
+from torch_programs import STATEFUL, operation, same
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64,
           "i64": torch.int64, "i32": torch.int32, "u8": torch.uint8}
@@ -213,14 +213,12 @@ class TorchRival:
     def add_steps(self, kernel, inputs):
         """Training steps: the loss and its gradient compiled; Adam fused (PyTorch's one kernel for many tensors)."""
         def step(change=same, **options):
-            if kernel == "adam":
-                return AdamStep(*inputs, change=change, **options)
-            return functools.partial(MlpStep(*inputs, change=change, **options), *inputs)
+            return functools.partial(STATEFUL[kernel](*inputs, change=change, **options), *inputs)
         fused = {"fused": True, "capturable": True} if self.on_gpu else {}
         self.add("torch eager", [step()])
         if self.on_gpu:
             self.add("torch fused", [step(**fused)], "torch graph")
-        options = fused if kernel == "mlp_step" or not self.on_gpu else {"capturable": True}
+        options = fused if kernel != "adam" or not self.on_gpu else {"capturable": True}
         self.add_compiled("torch compiled", lambda change: step(change, **options), lambda program: [program],
                           graph_name="torch compiled graph" if self.on_gpu else None)
 

@@ -30,27 +30,31 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
   }
   void algorithm() {
     const Expr down = scalar_of(stride_h), right = scalar_of(stride_w);
+    if (!on_gpu()) return copy_runs(down, right);
     const Expr h = r * down + f / right - scalar_of(top), w = c * right + f % right - scalar_of(left);
-    const auto clamped = [](const Expr& at, const Expr& size) {
-      return Halide::clamp(!on_gpu() ? Halide::likely(at) : at, 0, size - 1);
-    };
     const Expr rows = x.extent(2), columns = x.extent(3);
-    const Expr read = x(Value(a), Value(b), Value(clamped(h, rows)), Value(clamped(w, columns))).expr();
-    frame(f, a, b, r, c) =
-        Value(Halide::select(h < 0 || h >= rows || w < 0 || w >= columns, Halide::Internal::make_zero(read.type()),
-                             !on_gpu() ? Halide::likely(read) : read));
+    const Expr read = x(Value(a), Value(b), Value(Halide::clamp(h, 0, rows - 1)), Value(Halide::clamp(w, 0, columns - 1))).expr();
+    frame(f, a, b, r, c) = Value(
+        Halide::select(h < 0 || h >= rows || w < 0 || w >= columns, Halide::Internal::make_zero(read.type()), read));
   }
   void schedule(Cpu) {
-    Var row("row"), task("task");
-    const Expr width = frame.func().output_buffer().dim(0).extent();
-    const auto by_rows = [&](Halide::Stage out) {
-      out.fuse(r, b, row).fuse(row, a, row).fuse(row, f, row);
-      out.split(row, task, row, Halide::max(1, 8192 / Halide::max(1, width)), Halide::TailStrategy::GuardWithIf);
-      out.parallel(task).vectorize(c, Descriptor::target.natural_vector_size<float>(),
-                                   Halide::TailStrategy::GuardWithIf);
+    constexpr int kElementsOfTask = 8192;
+    const int lanes = Descriptor::target.natural_vector_size<float>();
+    using Halide::TailStrategy;
+    Var plane("plane"), task("task");
+    const auto by_planes = [&](Halide::Stage stage, const auto& row, const auto& column) {
+      const Expr elements = Halide::max(1, extent(0) * extent(1));
+      stage.reorder(column, row, b, a, f).fuse(b, a, plane).fuse(plane, f, plane);
+      stage.split(plane, task, plane, Halide::max(1, kElementsOfTask / elements), TailStrategy::GuardWithIf);
+      stage.parallel(task).vectorize(column, lanes, TailStrategy::GuardWithIf);
     };
-    by_rows(frame.func().specialize(x.axis(3).stride() == 1 && scalar_of(stride_w) == 1));
-    by_rows(frame.func());
+    by_planes(frame.func(), r, c);
+    Halide::Stage copied = frame.func().update().allow_race_conditions();  // there are none: lanes are columns
+    const Expr is_dense = x.axis(3).stride() == 1;
+    for (const int step : {1, 2}) {
+      by_planes(copied.specialize(is_dense && scalar_of(stride_h) == step && scalar_of(stride_w) == step), inside.y, inside.x);
+    }
+    by_planes(copied, inside.y, inside.x);
   }
   void schedule(auto) {
     index_arithmetic();
@@ -64,6 +68,36 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
   }
 
  private:
+  Expr extent(int d) { return frame.func().output_buffer().dim(d).extent(); }
+
+  /// Zeros, and on them what each phase has of x, which lies side by side: no element asks whether it is in the border.
+  void copy_runs(const Expr& down, const Expr& right) {
+    struct Run {
+      Expr first, count, most;  // places in the frame that x has elements for; `most`: of any phase
+    };
+    // Place p of a phase is x's p step + phase - before.
+    const auto run = [](const Expr& size, const Expr& places, const Expr& step, const Expr& phase, const Expr& before) {
+      const Expr first = Halide::max(0, (before - phase + step - 1) / step);
+      const Expr count = Halide::min(places, (size - 1 + before - phase) / step + 1) - first;
+      const Expr of_one = Halide::min(places, size + before) - Halide::max(0, before);  // of stride 1
+      return Run{first, count, Halide::select(step == 1, of_one, (size + step - 1) / Halide::max(step, 1))};
+    };
+    const Expr i = f / Halide::max(right, 1), j = f % Halide::max(right, 1);
+    const Run rows = run(x.extent(2), extent(1), down, i, scalar_of(top)),
+              columns = run(x.extent(3), extent(0), right, j, scalar_of(left));
+    inside = Halide::RDom(0, Halide::max(0, columns.most), 0, Halide::max(0, rows.most), "inside");
+    inside.where((right == 1 || inside.x < columns.count) && (down == 1 || inside.y < rows.count));
+    const auto promised = [](const Expr& at, const Expr& size) { return Halide::unsafe_promise_clamped(at, 0, size - 1); };
+    const Expr row = rows.first + inside.y, column = columns.first + inside.x;
+    frame(f, a, b, r, c) = Value(0.0f);
+    Halide::Func out = frame.func();
+    out(promised(column, extent(0)), promised(row, extent(1)), b, a, f) =
+        x(Value(a), Value(b), Value(promised(row * down + i - scalar_of(top), x.extent(2))),
+          Value(promised(column * right + j - scalar_of(left), x.extent(3))))
+            .expr();
+  }
+
+  Halide::RDom inside;
   Var f{"f"}, a{"a"}, b{"b"}, r{"r"}, c{"c"};
 };
 

@@ -43,9 +43,9 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
   product(n, m, b) += part(n, m, r_share, b);
   product(n, m, b) += left(rest, m, b) * right(n, rest, b);
 
-  // A strip's sums and U rows of the right operand share the second-level cache's nearest part; 64: whole lines.
+  // A strip's sums stay in a cache while long pieces of U rows pass by; 64: whole lines.
   constexpr int kElements = 16384, kLines = 64, kPadding = 272;
-  const Expr width = Halide::clamp(kElements / (p.rows + unroll) / kLines * kLines, 256, 2048);
+  const Expr width = Halide::clamp(kElements / p.rows / kLines * kLines, 256, 8192);
   const Var strip("stream_strip"), x("stream_x");
   return {.name = "stream",
           .when = {when},

@@ -1,6 +1,7 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
-// out alike, as microseconds at 3.5 GHz. The numbers are fitted to 920 products drawn at random, on two cores of an
-// Intel Xeon (Emerald Rapids) with AVX-512 (benchmarks/plan_choice.cpp): they stand for caches and threads, too.
+// out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
+// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 920, on two cores of an Intel
+// Xeon (Emerald Rapids); with AVX2 to 800, on two of an AMD EPYC.
 #pragma once
 
 #include "schedules/contraction.h"
@@ -23,21 +24,39 @@ inline Expr microseconds_of(const ContractionProblem& p, float start, const Expr
   return (start + as_real(p.batches) * cycles) / 3500.0f;
 }
 
+inline bool has_long_vectors(int lanes) { return lanes > 8; }
+
+/// Lines of 64 bytes of an operand that no cache holds from call to call, of `elements` in each product; else 0.
+inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
+  constexpr float kCached = 1 << 21;
+  constexpr int kLine = 16;
+  return select(as_real(p.batches) * elements > kCached, elements / static_cast<float>(kLine), 0.0f);
+}
+
 /// What a plan of tiles takes, in cycles.
 struct TileCost {
   float start, product, vector;  ///< of a call, of a product, of a multiplication of vectors
   float tile, result;            ///< what a tile costs besides, and a vector of results (by rows: an element)
   float packed, transposed;      ///< packing a vector that lies so, an element that doesn't
   float strided;                 ///< a step along k where the narrow operand doesn't lie so
+  float far = 0;                 ///< a line that is packed from memory, of vectors that lie so
 };
+
+inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
+  if (!has_long_vectors(tile.lanes)) {
+    return by_rows ? TileCost{410, 487, 0.67f, 0, 1.8f, 4.3f, 0.64f, 0.91f, 134}
+                   : TileCost{497, 353, 0.62f, 142, 0, 6.7f, 1.25f, 0.83f, 64};
+  }
+  if (by_rows) return {290, 1200, 0.82f, 0, 2.3f, 11, 1.7f, 2.4f};
+  return tile.wide > tile.lanes ? TileCost{440, 1020, 0.67f, 219, 0, 15, 2.2f, 3.2f}
+                                : TileCost{1140, 720, 0.92f, 147, 0, 17, 2.1f, 1.9f};
+}
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
 inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const Expr& narrow, const Expr& runs,
                             const Expr& wide_is_contiguous, const Expr& narrow_lies_along_k, const CpuTile& tile,
                             bool by_rows) {
-  constexpr TileCost kOneVector{1140, 720, 0.92f, 147, 0, 17, 2.1f, 1.9f},
-      kColumns{440, 1020, 0.67f, 219, 0, 15, 2.2f, 3.2f}, kRows{290, 1200, 0.82f, 0, 2.3f, 11, 1.7f, 2.4f};
-  const TileCost& cost = by_rows ? kRows : tile.wide > tile.lanes ? kColumns : kOneVector;
+  const TileCost cost = tile_cost(tile, by_rows);
   const Expr wide_tiles = as_real(rounded_up(wide, tile.wide)), narrow_tiles = as_real(rounded_up(narrow, tile.narrow)),
              k = as_real(p.inner);
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
@@ -45,45 +64,63 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
       k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
       cost.tile;
   const Expr packed =
-      wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes);
+      wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes) +
+      select(wide_is_contiguous, cost.far, 0.0f) * far_lines(p, as_real(wide) * k);
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
   return microseconds_of(p, cost.start,
                          cost.product + packed + wide_tiles * narrow_tiles * of_tile + cost.result * results);
 }
 
-// start + products · (the packed operand + tiles · (vectors of k · products of vectors + sums over the lanes))
+// start + products · (product + the packed operand + tiles · (vectors of k · products of vectors + sums over the
+// lanes))
 inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, const Expr& few_lies_along_k,
                           const CpuTile& tile) {
-  constexpr float kStart = 1430, kVector = 1.1f, kSumOfLanes = 10.5f, kPacked = 14, kTransposed = 4;
+  struct Cost {
+    float start, product, vector, sum_of_lanes, packed, transposed, far;
+  };
+  const Cost cost =
+      has_long_vectors(tile.lanes) ? Cost{1430, 0, 1.1f, 10.5f, 14, 4, 0} : Cost{470, 280, 0.79f, 9.9f, 4.7f, 1.8f, 10};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), k = as_real(p.inner),
              vectors = as_real(rounded_up(p.inner, tile.lanes));
   const auto results = static_cast<float>(tile.wide * tile.narrow);
   return microseconds_of(
-      p, kStart,
-      few_tiles * static_cast<float>(tile.narrow) * select(few_lies_along_k, kPacked * vectors, kTransposed * k) +
-          as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * kVector + kSumOfLanes));
+      p, cost.start,
+      cost.product +
+          few_tiles * static_cast<float>(tile.narrow) *
+              select(few_lies_along_k, cost.packed * vectors, cost.transposed * k) +
+          as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes) +
+          cost.far * few_tiles * far_lines(p, as_real(wide) * k));
 }
 
-// start + products · (vectors of the right operand · (loading one + its products) + sums of the shares of k)
+// start + products · (product + vectors of the right operand · (loading one + its products) + sums of the shares of k)
 inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int lanes) {
-  constexpr float kStart = 1370, kProduct = 1480, kVector = 0.6f, kLoad = 22, kShare = 12;
+  struct Cost {
+    float start, product, vector, load, share;
+  };
+  const Cost cost = has_long_vectors(lanes) ? Cost{1370, 1480, 0.6f, 22, 12} : Cost{0, 4650, 0.52f, 4.8f, 9.1f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
-  return microseconds_of(
-      p, kStart, kProduct + vectors * (as_real(p.inner) * (kLoad + kVector * rows) + kShare * rows * as_real(shares)));
+  return microseconds_of(p, cost.start,
+                         cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
+                                                   cost.share * rows * as_real(shares)));
 }
 
 // start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
 inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth) {
-  constexpr float kStart = 1780, kProduct = 2490, kVector = 0.45f, kChunk = 296, kRightVector = 43, kRight = 3.9f,
-                  kLeft = 1.6f, kLeftStrided = 3.5f;
+  struct Cost {
+    float start, product, vector, chunk, right_vector, right, left, left_strided, far;
+  };
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1780, 2490, 0.45f, 296, 43, 3.9f, 1.6f, 3.5f, 0}
+                                                 : Cost{405, 1370, 0.52f, 102, 9.7f, 3, 1.7f, 2.7f, 41};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
-             k = as_real(p.inner);
-  const Expr right = select(p.right.column_stride == 1, kRightVector * as_real(rounded_up(p.columns, tile.lanes)),
-                            kRight * as_real(p.columns));
-  return microseconds_of(p, kStart,
-                         kProduct + tiles * (k * vectors * kVector + kChunk * as_real(rounded_up(p.inner, depth))) +
-                             k * right + k * as_real(p.rows) * select(p.left.column_stride == 1, kLeft, kLeftStrided));
+             k = as_real(p.inner), columns = as_real(p.columns);
+  const Expr right = select(p.right.column_stride == 1, cost.right_vector * as_real(rounded_up(p.columns, tile.lanes)),
+                            cost.right * columns);
+  return microseconds_of(p, cost.start,
+                         cost.product +
+                             tiles * (k * vectors * cost.vector + cost.chunk * as_real(rounded_up(p.inner, depth))) +
+                             k * right + cost.far * far_lines(p, k * columns) +
+                             k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided));
 }
 
 }  // namespace detail

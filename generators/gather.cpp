@@ -31,7 +31,7 @@ class GatherElements : public Kernel<GatherElements<T>> {
     const auto y_dim = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
     Var block("block"), piece("piece"), task("task");
     // Rows of many places are cut; of short ones a task has several.
-    constexpr int kPlaces = 4096, kTask = 16384;
+    constexpr int kPlaces = 4096, kTask = 8192;
     const auto nest = [&](Halide::Stage stage) {
       const Expr in_piece = Halide::max(1, Halide::min(y_dim(1), kPlaces) * y_dim(0));
       stage.split(j, block, j, kPlaces, Halide::TailStrategy::GuardWithIf)
@@ -39,7 +39,10 @@ class GatherElements : public Kernel<GatherElements<T>> {
           .split(piece, task, piece, Halide::max(1, kTask / in_piece), Halide::TailStrategy::GuardWithIf)
           .parallel(task);
     };
-    // Elements beside each other along j.
+    // Elements beside each other along j: few of them without a block, then many.
+    Halide::Stage single = y.func().specialize(y_dim(0) == 1 && y_dim(1) <= kPlaces);
+    single.split(o, task, o, Halide::max(1, kTask / Halide::max(1, y_dim(1))), Halide::TailStrategy::GuardWithIf);
+    single.parallel(task);
     nest(y.func().specialize(y_dim(0) == 1));
     // A place for a whole row of x: copied by vectors.
     Halide::Stage rows = y.func().specialize(x.axis(2).stride() == 1 && index.axis(2).stride() == 0);

@@ -232,6 +232,8 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
           WindowScalars::of(candidates_h));
       const Halide::RDom across(0, columns.taps, "across");
       total(w, h, a) += columns_of_row.func(w + across, h, a);
+    } else if (!on_gpu()) {
+      of_adaptive(rows, columns, share);
     } else {
       const Expr p = rows.reader(h, r.y), q = columns.reader(w, r.x);
       total(w, h, a) += Halide::select(rows.reads(h, p) && columns.reads(w, q), share(a, p, q), 0.0f);
@@ -240,7 +242,12 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
   }
   void schedule(Cpu target) {
     const Expr terms = WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w);
-    if (!is_framed()) return by_element(target, dx.func(), w, h, a, extent_of(dx, 0), terms, {total});
+    if (!is_framed()) {
+      by_element(target, dx.func(), w, h, a, extent_of(dx, 0), 4, {total});
+      shares.compute_at({dx.func(), strip_of_outputs()});
+      for (Halide::Func table : {first_row, first_column, rows_of, columns_of}) table.compute_root().vectorize(o, 8);
+      return;
+    }
     const Expr taps = WindowScalars::of(window.taps_w);
     by_element(target, dx.func(), w, h, a, extent_of(dx, 0), terms, {total}, {}, {taps == 2, taps == 3});
     columns_of_row.compute_at({dx.func(), row_of_outputs()});
@@ -252,9 +259,27 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
 
  private:
   bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
+  // Each window's share once for a strip of rows, and where the windows of an element begin once for a call.
+  void of_adaptive(const WindowAxis& rows, const WindowAxis& columns, const std::function<Expr(Expr, Expr, Expr)>& share) {
+    first_row(o) = rows.reader(o, 0);
+    first_column(o) = columns.reader(o, 0);
+    rows_of(o) = rows.readers(o);
+    columns_of(o) = columns.readers(o);
+    shares.define(columns.outputs, 1, 0, 0.0f, dy.axis(2).stride() == 1,
+                  [&](const Expr& q, const Expr&) -> Expr { return share(shares.a, shares.h, q); });
+    Halide::RDom reader(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "reader");
+    reader.where(reader.y < rows_of(h));
+    const auto at = [](const WindowAxis& axis, const Expr& p) {
+      return Halide::unsafe_promise_clamped(Halide::clamp(p, 0, axis.outputs - 1), 0, axis.outputs - 1);
+    };
+    const Expr one = shares.func(at(columns, first_column(w) + reader.x), at(rows, first_row(h) + reader.y), a);
+    total(w, h, a) += Halide::select(reader.x < columns_of(w), one, 0.0f);
+  }
 
-  Halide::Func total{"total"};
-  Frame columns_of_row;
+  Halide::Func total{"total"}, first_row{"first_row"}, first_column{"first_column"}, rows_of{"rows_of"},
+      columns_of{"columns_of"};
+  Frame columns_of_row, shares;
+  Var o{"o"};
   Halide::RDom r;
   Var a{"a"}, h{"h"}, w{"w"};
 };

@@ -52,6 +52,10 @@ struct WindowAxis {
     return windows == Windows::sliding ? small_quotient(h + padding, stride) - c
                                        : small_quotient_of_product(h, outputs, size) + c;
   }
+  /// Of adaptive windows, which read h from reader(h, 0) on: how many they are.
+  Expr readers(const Expr& h) const {
+    return outputs - small_quotient_of_product(size - 1 - h, outputs, size) - reader(h, 0);
+  }
   Expr tap(const Expr& h, const Expr& p) const {
     return windows == Windows::sliding ? small_quotient(h - start(p), dilation) : h - start(p);
   }

@@ -31,7 +31,7 @@ class GatherElements : public Kernel<GatherElements<T>> {
     const auto y_dim = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
     Var block("block"), piece("piece"), task("task");
     // Rows of many places are cut; of short ones a task has several.
-    constexpr int kPlaces = 4096, kTask = 16384;
+    constexpr int kPlaces = 4096, kTask = 8192;
     const auto nest = [&](Halide::Stage stage) {
       const Expr in_piece = Halide::max(1, Halide::min(y_dim(1), kPlaces) * y_dim(0));
       stage.split(j, block, j, kPlaces, Halide::TailStrategy::GuardWithIf)
@@ -39,6 +39,11 @@ class GatherElements : public Kernel<GatherElements<T>> {
           .split(piece, task, piece, Halide::max(1, kTask / in_piece), Halide::TailStrategy::GuardWithIf)
           .parallel(task);
     };
+    // Elements beside each other along j: few of them without a block, then many.
+    Halide::Stage single = y.func().specialize(y_dim(0) == 1 && y_dim(1) <= kPlaces);
+    single.split(o, task, o, Halide::max(1, kTask / Halide::max(1, y_dim(1))), Halide::TailStrategy::GuardWithIf);
+    single.parallel(task);
+    nest(y.func().specialize(y_dim(0) == 1));
     // A place for a whole row of x: copied by vectors.
     Halide::Stage rows = y.func().specialize(x.axis(2).stride() == 1 && index.axis(2).stride() == 0);
     nest(rows);
@@ -56,15 +61,58 @@ class GatherElements : public Kernel<GatherElements<T>> {
   Var o{"o"}, j{"j"}, i{"i"};
 };
 
+// found[b] < 0 where one of `block` indices from b block on, or of the last `block`, isn't in [0, last]
+template <ElementType T>
+class IndicesOutside : public Kernel<IndicesOutside<T>> {
+ public:
+  static constexpr bool on_cpu_alone = true;
+  In<T, 1> index{"index"};
+  Scalar<int64_t> last{"last"};
+  Scalar<int32_t> block{"block"};
+  Out<T, 1> found{"found", {any_size}};
+
+  IndicesOutside() {
+    this->formula("found[b] < 0 where an index of the b-th block isn't in [0, last]").internal();
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
+  }
+  void algorithm() {
+    // Of a number below 0 the sign, of one above `last` that of the difference.
+    const Expr size = Value(block).expr(), count = index.extent(0);
+    step = Halide::RDom(0, size / kLanes, "step");
+    const Halide::RDom lanes(0, kLanes, "lanes");
+    const Expr at = Halide::min(b * size, count - size) + step * kLanes + lane;
+    const Expr one = index(Value(Halide::unsafe_promise_clamped(at, 0, count - 1)));
+    signs(lane, b) = Halide::cast<int64_t>(0);
+    signs(lane, b) = signs(lane, b) | one | (Value(last).expr() - one);
+    any(b) = Halide::cast<int64_t>(0);
+    any(b) = any(b) | signs(lanes, b);
+    found(b) = Value(any(b));
+  }
+  void schedule(Cpu) {
+    found.func().parallel(b);
+    any.compute_at(found.func(), b);
+    any.update().unroll(any.rvars()[0]);
+    signs.compute_at(found.func(), b).bound(lane, 0, kLanes).vectorize(lane);
+    signs.update().reorder(lane, step.x).vectorize(lane);
+  }
+
+ private:
+  static constexpr int kLanes = 16;
+  Halide::Func signs{"signs"}, any{"any"};
+  Halide::RDom step;
+  Var b{"b"}, lane{"lane"};
+};
+
 const std::vector<DType> kMovable{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64,
                                   DType::i16, DType::i8,  DType::u8,   DType::u16, DType::u32, DType::boolean};
-const std::vector<std::string> kGathering{"gather_elements"};
+const std::vector<std::string> kGathering{"gather_elements", "indices_outside"};
 constexpr const char* kOutside =
     " An index outside of x is an IndexError on the CPU; on a GPU, and in a graph's replay, it reads NaN (0 of "
     "integers)";
 
 const bool registered =
     register_kernel<GatherElements, raw<1>, raw<2>, raw<4>, raw<8>>("gather_elements") &&
+    register_kernel<IndicesOutside, i64>("indices_outside") &&
     register_operator(
         {.name = "gather",
          .formula =

@@ -1,6 +1,6 @@
 // Maximum and average over windows of an image, sliding ones and adaptive ones, and their gradients: each element adds
 // up what the outputs that read it give, so nothing is scattered.
-#include "generators/window.h"
+#include "generators/frame.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -26,6 +26,7 @@ class MaxPool : public Kernel<MaxPool<T>> {
     const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(pooled, 1));
     const WindowAxis columns = window.columns(windows.value(), x.extent(2), width());
     r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
+    if (is_framed()) return of_frames(rows, columns);
     const Expr h = rows.place(p, r.y), w = columns.place(q, r.x);
     const Expr read = x(Value(a), Value(rows.inside(h)), Value(columns.inside(w))).expr();
     // The largest key has the largest value, and of equal values the first place: no value is 0 in its upper half and
@@ -40,15 +41,47 @@ class MaxPool : public Kernel<MaxPool<T>> {
     const Expr at = Halide::select(top == Expr(detail::kKeyOfNan), rest, Expr(0xffffffffu) - rest);
     pooled.define({a, p, q}, {Value(detail::from_ordered_key(top)), Value(Halide::cast<int64_t>(at))});
   }
+  void schedule(Cpu target) {
+    const Expr terms = WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w);
+    if (!is_framed()) return by_element(target, pooled.func(), q, p, a, width(), terms, {best});
+    by_element(target, pooled.func(), q, p, a, width(), terms, {first}, window.usual_steps(windows.value(), 1),
+               window.taps_of({2, 3}));
+    frame.compute_at({pooled.func(), strip_of_outputs()});
+    for (Halide::Func tap : {first_down, first_across}) tap.compute_root().vectorize(o, 8);
+  }
   void schedule(auto target) {
     by_element(target, pooled.func(), q, p, a, width(),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best},
-               window.usual_steps(windows.value(), x.axis(2).stride()));
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best});
   }
 
  private:
+  bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
+  // A value and its tap in two registers: one is taken where it is larger, or NaN, beginning with -Inf of the first tap
+  // inside. Borders are -Inf, so never taken.
+  void of_frames(const WindowAxis& rows, const WindowAxis& columns) {
+    const auto inside_first = [this](Halide::Func f, const WindowAxis& axis) {
+      f(o) = small_quotient(Halide::max(axis.padding - o * axis.stride, 0) + axis.dilation - 1, axis.dilation);
+    };
+    inside_first(first_down, rows);
+    inside_first(first_across, columns);
+    const Expr lowest = Halide::Float(32).min(), taps = columns.taps;
+    define_rows(frame, x, frame.a, rows, columns, lowest);
+    const std::vector<Expr> at{q, p, a};
+    define(first, {q, p, a}, {lowest, first_down(p) * taps + first_across(q)});
+    const Value value = in_frame(frame, rows, p, r.y, columns, q, r.x, a), old = value_at(first, at, 0);
+    const Expr is_taken = (old < value).expr() || !(value == value).expr();
+    update_at_once(
+        first, at,
+        {Halide::select(is_taken, value, old), Halide::select(is_taken, r.y * taps + r.x, value_at(first, at, 1))});
+    const Expr tap = value_at(first, at, 1), i = small_quotient(tap, taps), j = tap - i * taps;
+    const Expr place = rows.place(p, i) * x.extent(2) + columns.place(q, j);
+    pooled.define({a, p, q}, {Value(value_at(first, at, 0)), Value(Halide::cast<int64_t>(place))});
+  }
+
   Expr width() const { return extent_of(pooled, 0); }
-  Halide::Func best{"best"};
+  Halide::Func best{"best"}, first{"first"}, first_down{"first_down"}, first_across{"first_across"};
+  Frame frame;
+  Var o{"o"};
   Halide::RDom r;
   Var a{"a"}, p{"p"}, q{"q"};
 };
@@ -119,21 +152,50 @@ class AvgPool : public Kernel<AvgPool<T>> {
     const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(y, 1));
     const WindowAxis columns = window.columns(windows.value(), x.extent(2), extent_of(y, 0));
     r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
-    const Expr read =
-        x(Value(a), Value(rows.inside(rows.place(p, r.y))), Value(columns.inside(columns.place(q, r.x)))).expr();
     total(q, p, a) = 0.0f;
-    total(q, p, a) += Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), read, 0.0f);
+    if (on_gpu()) {
+      const Expr read =
+          x(Value(a), Value(rows.inside(rows.place(p, r.y))), Value(columns.inside(columns.place(q, r.x)))).expr();
+      total(q, p, a) += Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), read, 0.0f);
+    } else {
+      by_columns(rows, columns);
+    }
     const Expr divided_by = share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
     y(a, p, q) = Value(total(q, p, a)) / Value(divided_by);
   }
+  void schedule(Cpu target) {
+    const bool is_sliding = windows.value() == Windows::sliding;
+    const Expr terms = WindowScalars::of(window.taps_h) * (is_sliding ? Expr(1) : x.extent(2));
+    const Expr taps = WindowScalars::of(window.taps_w);
+    by_element(target, y.func(), q, p, a, extent_of(y, 0), terms, {total}, window.usual_steps(windows.value(), 1),
+               is_sliding ? std::vector{taps == 2, taps == 3} : std::vector<Expr>());
+    columns_of_row.compute_at({y.func(), row_of_outputs()});
+  }
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, extent_of(y, 0),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total},
-               window.usual_steps(windows.value(), x.axis(2).stride()));
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total});
   }
 
  private:
+  // A column of the windows of a row of outputs is added up first.
+  void by_columns(const WindowAxis& rows, const WindowAxis& columns) {
+    const bool is_sliding = windows.value() == Windows::sliding;
+    const Expr row = columns_of_row.h, plane = columns_of_row.a;
+    columns_of_row.define(
+        columns.size, 1, is_sliding ? columns.padding : Expr(0), 0.0f, x.axis(2).stride() == 1,
+        [&](const Expr& column, const Expr& i) -> Expr {
+          const Expr read = x(Value(plane), Value(rows.certain(rows.place(row, i))), Value(column)).expr();
+          return Halide::select(rows.is_inside(row, i), read, 0.0f);
+        },
+        rows.taps);
+    const Halide::RDom across(0, columns.taps, "across");
+    const Expr at = is_sliding ? q * columns.stride + across : columns.certain(columns.place(q, across));
+    const Expr sum = columns_of_row.func(at, p, a);
+    total(q, p, a) += is_sliding ? sum : Halide::select(columns.is_inside(q, across), sum, 0.0f);
+  }
+
   Halide::Func total{"total"};
+  Frame columns_of_row;
   Halide::RDom r;
   Var a{"a"}, p{"p"}, q{"q"};
 };
@@ -154,12 +216,41 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
     const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
     const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));
     r = Halide::RDom(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "r");
-    const Expr p = rows.reader(h, r.y), q = columns.reader(w, r.x);
-    const Expr read = dy(Value(a), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr();
-    const Expr divided_by = share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
+    const auto share = [&](const Expr& plane, const Expr& p, const Expr& q) {
+      const Expr read = dy(Value(plane), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr();
+      return read / share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
+    };
     total(w, h, a) = 0.0f;
-    total(w, h, a) += Halide::select(rows.reads(h, p) && columns.reads(w, q), read / divided_by, 0.0f);
+    if (is_framed()) {
+      // What the windows along a column give to a row of elements first, `stride` apart; then those along the row.
+      columns_of_row.define(
+          columns.outputs, columns.stride, columns.taps - 1 - columns.padding, 0.0f, dy.axis(2).stride() == 1,
+          [&](const Expr& q, const Expr& c) -> Expr {
+            const Expr p = rows.reader(columns_of_row.h, c);
+            return Halide::select(rows.reads(columns_of_row.h, p), share(columns_of_row.a, p, q), 0.0f);
+          },
+          WindowScalars::of(candidates_h));
+      const Halide::RDom across(0, columns.taps, "across");
+      total(w, h, a) += columns_of_row.func(w + across, h, a);
+    } else if (!on_gpu()) {
+      of_adaptive(rows, columns, share);
+    } else {
+      const Expr p = rows.reader(h, r.y), q = columns.reader(w, r.x);
+      total(w, h, a) += Halide::select(rows.reads(h, p) && columns.reads(w, q), share(a, p, q), 0.0f);
+    }
     dx(a, h, w) = Value(total(w, h, a));
+  }
+  void schedule(Cpu target) {
+    const Expr terms = WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w);
+    if (!is_framed()) {
+      by_element(target, dx.func(), w, h, a, extent_of(dx, 0), 4, {total});
+      shares.compute_at({dx.func(), strip_of_outputs()});
+      for (Halide::Func table : {first_row, first_column, rows_of, columns_of}) table.compute_root().vectorize(o, 8);
+      return;
+    }
+    const Expr taps = WindowScalars::of(window.taps_w);
+    by_element(target, dx.func(), w, h, a, extent_of(dx, 0), terms, {total}, {}, {taps == 2, taps == 3});
+    columns_of_row.compute_at({dx.func(), row_of_outputs()});
   }
   void schedule(auto target) {
     by_element(target, dx.func(), w, h, a, extent_of(dx, 0),
@@ -167,7 +258,28 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
   }
 
  private:
-  Halide::Func total{"total"};
+  bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
+  // Each window's share once for a strip of rows, and where the windows of an element begin once for a call.
+  void of_adaptive(const WindowAxis& rows, const WindowAxis& columns, const std::function<Expr(Expr, Expr, Expr)>& share) {
+    first_row(o) = rows.reader(o, 0);
+    first_column(o) = columns.reader(o, 0);
+    rows_of(o) = rows.readers(o);
+    columns_of(o) = columns.readers(o);
+    shares.define(columns.outputs, 1, 0, 0.0f, dy.axis(2).stride() == 1,
+                  [&](const Expr& q, const Expr&) -> Expr { return share(shares.a, shares.h, q); });
+    Halide::RDom reader(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "reader");
+    reader.where(reader.y < rows_of(h));
+    const auto at = [](const WindowAxis& axis, const Expr& p) {
+      return Halide::unsafe_promise_clamped(Halide::clamp(p, 0, axis.outputs - 1), 0, axis.outputs - 1);
+    };
+    const Expr one = shares.func(at(columns, first_column(w) + reader.x), at(rows, first_row(h) + reader.y), a);
+    total(w, h, a) += Halide::select(reader.x < columns_of(w), one, 0.0f);
+  }
+
+  Halide::Func total{"total"}, first_row{"first_row"}, first_column{"first_column"}, rows_of{"rows_of"},
+      columns_of{"columns_of"};
+  Frame columns_of_row, shares;
+  Var o{"o"};
   Halide::RDom r;
   Var a{"a"}, h{"h"}, w{"w"};
 };
@@ -214,7 +326,7 @@ const bool registered =
          .inputs = {{"dy"}, {"indices", DType::i64}},
          .options = with_input_size(kMaxOptions),
          .outputs = {{"dx"}},
-         .calls = {"max_pool_planes_grad"},
+         .calls = {"max_pool_planes_grad", "scatter_add_lines"},
          .gradients = {{"dy", "at_pooled_places(ddx, indices)"}}}) &&
     register_operator(
         {.name = "adaptive_max_pool2d_with_indices",
@@ -234,7 +346,7 @@ const bool registered =
          .inputs = {{"dy"}, {"indices", DType::i64}},
          .options = {{"input_size", Kind::integers}},
          .outputs = {{"dx"}},
-         .calls = {"max_pool_planes_grad"},
+         .calls = {"max_pool_planes_grad", "scatter_add_lines"},
          .gradients = {{"dy", "at_pooled_places(ddx, indices)"}}}) &&
     register_operator(
         {.name = "avg_pool2d",
@@ -276,7 +388,7 @@ const bool registered =
          .inputs = {{"dy"}},
          .options = {{"input_size", Kind::integers}},
          .outputs = {{"dx"}},
-         .calls = {"avg_pool_planes_grad"},
+         .calls = {"avg_pool_planes_grad", "affine", "copy"},
          .gradients = {{"dy", "adaptive_avg_pool2d(ddx, image_size(dy.shape()))"}}});
 
 }  // namespace ashlar::dsl

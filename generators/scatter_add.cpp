@@ -27,7 +27,12 @@ class ScatterAddLines : public Kernel<ScatterAddLines<T>> {
     this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    y(o, p, i) = x(o, p, i);
+    // A CPU's caller has put x there already, by what copies quickest.
+    if (on_gpu()) {
+      y(o, p, i) = x(o, p, i);
+    } else {
+      y.func()(i, p, o) = Halide::undef<typename Element<T>::Storage>();
+    }
     j = Halide::RDom(0, index.extent(1), "j");
     const Expr n = x.extent(1), at = index(o, j.x, i);
     const Expr counts =
@@ -39,20 +44,29 @@ class ScatterAddLines : public Kernel<ScatterAddLines<T>> {
   }
   void schedule(Cpu) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
-    Var vector("vector"), lane("lane"), chunk("chunk"), task("task"), row("row");
-    constexpr int kColumns = 256;
-    const auto by_lines = [&](Halide::Stage stage) {
-      stage.split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-          .split(vector, chunk, vector, kColumns / lanes, Halide::TailStrategy::GuardWithIf)
-          .reorder(lane, vector, j.x, chunk, o)
-          .fuse(chunk, o, task)
+    Var chunk("chunk"), task("task"), piece("piece"), vector("vector"), lane("lane");
+    constexpr int kTask = 16384, kLeast = 64, kMost = 256;  // terms of a task, columns of a chunk
+    const Expr width = x.extent(2), count = Halide::max(1, index.extent(1));
+    Halide::Stage(y.func()).unscheduled();  // nothing is stored there
+    // Lines beside each other in memory: some of them in each task.
+    Halide::Stage single = y.func().update().specialize(width == 1);
+    single.reorder(i, j.x, o).split(o, task, o, Halide::max(1, kTask / count), Halide::TailStrategy::GuardWithIf);
+    single.parallel(task);
+    // Else a chunk of columns at a time, so that a row of the source is read as it lies. Chunks are no narrower than
+    // some cache lines, since tasks write side by side.
+    const Expr columns = Halide::clamp((width / 2 + lanes - 1) / lanes * lanes, kLeast, kMost);
+    const auto by_columns = [&](Halide::Stage stage, bool in_vectors) {
+      stage.split(i, chunk, i, columns, Halide::TailStrategy::GuardWithIf);
+      if (in_vectors) stage.split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf).vectorize(lane);
+      if (in_vectors) stage.reorder(lane, vector, j.x, chunk, o);
+      if (!in_vectors) stage.reorder(i, j.x, chunk, o);
+      stage.fuse(chunk, o, piece)
+          .split(piece, task, piece, Halide::max(1, kTask / (count * Halide::min(width, columns))),
+                 Halide::TailStrategy::GuardWithIf)
           .parallel(task);
     };
-    y.func().split(p, row, p, 4096, Halide::TailStrategy::GuardWithIf).fuse(row, o, task).parallel(task);
-    Halide::Stage rows = y.func().update().specialize(src.axis(2).stride() == 1 && index.axis(2).stride() == 0);
-    by_lines(rows);
-    rows.vectorize(lane);
-    by_lines(y.func().update());
+    by_columns(y.func().update().specialize(src.axis(2).stride() == 1 && index.axis(2).stride() == 0), true);
+    by_columns(y.func().update(), false);
   }
   void schedule(auto) {
     index_arithmetic();

@@ -42,10 +42,19 @@ struct WindowAxis {
     return Halide::unsafe_promise_clamped(Halide::clamp(at, 0, size - 1), 0, size - 1);
   }
 
+  /// Of an h whose element counts only if it is inside.
+  Expr certain(const Expr& h) const {
+    return Halide::unsafe_promise_clamped(Halide::clamp(h, 0, size - 1), 0, size - 1);
+  }
+
   // The other way round: the c-th output that may read h, c in [0, candidates), and by which tap.
   Expr reader(const Expr& h, const Expr& c) const {
     return windows == Windows::sliding ? small_quotient(h + padding, stride) - c
                                        : small_quotient_of_product(h, outputs, size) + c;
+  }
+  /// Of adaptive windows, which read h from reader(h, 0) on: how many they are.
+  Expr readers(const Expr& h) const {
+    return outputs - small_quotient_of_product(size - 1 - h, outputs, size) - reader(h, 0);
   }
   Expr tap(const Expr& h, const Expr& p) const {
     return windows == Windows::sliding ? small_quotient(h - start(p), dilation) : h - start(p);
@@ -83,22 +92,37 @@ struct WindowScalars {
     if (windows == Windows::adaptive) return {};
     return {memory_stride == 1 && of(stride_w) == 1, memory_stride == 1 && of(stride_w) == 2};
   }
+  /// Windows of n × n taps, for each n.
+  std::vector<Expr> taps_of(const std::vector<int>& numbers) const {
+    std::vector<Expr> conditions;
+    for (const int n : numbers) conditions.push_back(of(taps_h) == n && of(taps_w) == n);
+    return conditions;
+  }
   static Expr of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
 };
 
+/// The loop of by_element(Cpu, …) over rows, and that over strips of them, where what rows share is computed.
+inline Var row_of_outputs() { return Var("row"); }
+inline Var strip_of_outputs() { return Var("strip"); }
+
 /// Elements of planes [a, h, w], each with reductions of its own (`stages`, over the same indices): vectors along w and
-/// rows in parallel on the CPU, a thread each on a GPU. `terms`: of each reduction, for the size of a task.
+/// rows in parallel on the CPU, strips of them by strip_of_outputs(), a thread each on a GPU. `terms`: of each
+/// reduction, for the size of a task. `usual`: conditions that get a branch; `unrolled`: those where a reduction's
+/// loops are written out.
 inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr& width,
-                       const Expr& terms, const std::vector<Halide::Func>& stages,
-                       const std::vector<Expr>& usual = {}) {
+                       const Expr& terms, const std::vector<Halide::Func>& stages, const std::vector<Expr>& usual = {},
+                       const std::vector<Expr>& unrolled = {}) {
   const int lanes = Descriptor::target.natural_vector_size<float>();
-  Var vector("vector"), lane("lane"), row("row"), task("task");
-  constexpr int kTermsOfTask = 1 << 15;
-  const Expr rows_of_task = Halide::max(1, kTermsOfTask / Halide::max(1, width * Halide::max(terms, 1)));
+  Var vector("vector"), lane("lane"), row = row_of_outputs(), strip = strip_of_outputs(), task("task");
+  constexpr int kTermsOfTask = 1 << 15, kStrip = 1 << 13;
+  const Expr high = Halide::max(1, out.output_buffers()[0].dim(1).extent());
+  const Expr rows = (high - 1) / ((width * high - 1) / kStrip + 1) + 1;  // of a strip; all strips about as many
+  const Expr strips = Halide::max(1, kTermsOfTask / Halide::max(1, width * rows * Halide::max(terms, 1)));
   const auto by_rows = [&](Halide::Stage stage) {
     stage.split(w, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-        .fuse(h, a, row)
-        .split(row, task, row, rows_of_task, Halide::TailStrategy::GuardWithIf)
+        .split(h, strip, row, rows, Halide::TailStrategy::GuardWithIf)
+        .fuse(strip, a, strip)
+        .split(strip, task, strip, strips, Halide::TailStrategy::GuardWithIf)
         .parallel(task)
         .vectorize(lane);
   };
@@ -110,12 +134,17 @@ inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const 
     for (int u = 0; u < stage.num_update_definitions(); u++) {
       std::vector<Halide::VarOrRVar> order{w};
       for (const Halide::RVar& r : stage.rvars(u)) order.emplace_back(r);
+      for (const Expr& condition : unrolled) {
+        Halide::Stage branch = stage.update(u).specialize(condition).reorder(order).vectorize(w);
+        for (const Halide::RVar& r : stage.rvars(u)) branch.unroll(r);
+      }
       stage.update(u).reorder(order).vectorize(w);
     }
   }
 }
 inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr&, const Expr&,
-                       const std::vector<Halide::Func>& stages, const std::vector<Expr>& = {}) {
+                       const std::vector<Halide::Func>& stages, const std::vector<Expr>& = {},
+                       const std::vector<Expr>& = {}) {
   index_arithmetic();
   constexpr int kThreads = 128;
   Var block("block"), thread("thread"), line("line"), all("all");

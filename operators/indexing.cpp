@@ -1,8 +1,13 @@
 #include "operators/indexing.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
 #include <string>
 
+#include "ashlar/ops/gather.h"
 #include "runtime/graph/graph.h"
+#include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 
 namespace ashlar {
@@ -11,6 +16,31 @@ AxisInMiddle::AxisInMiddle(const char* operation, const Shape& shape, int64_t wa
     : axis(normalize_reduced_axis(operation, wanted, shape.rank())) {
   for (int i = 0; i < shape.rank(); i++) (i < axis ? outer : i == axis ? extent : inner) *= shape[i];
 }
+
+namespace {
+
+/// Whether all of `index`, dense on the CPU, is in [0, size).
+bool all_inside(const Tensor& index, int64_t size) {
+  constexpr int64_t kBlock = 16384;
+  const int64_t count = index.numel();
+  const auto* values = static_cast<const int64_t*>(index.data());
+  if (count < kBlock) {
+    uint64_t signs = 0;  // of what is below 0 or above size - 1: without a branch, so that the loop runs in vectors
+    for (int64_t i = 0; i < count; i++) {
+      const auto value = static_cast<uint64_t>(values[i]);
+      signs |= value | (static_cast<uint64_t>(size - 1) - value);
+    }
+    return signs >> 63 == 0;
+  }
+  const Tensor found = Tensor::empty({(count + kBlock - 1) / kBlock}, DType::i64, index.device());
+  const Tensor flat = index.reshape({count});
+  const std::array<Scalar, 2> scalars{size - 1, kBlock};
+  launch(kernels::indices_outside, {.elements = {DType::i64}}, std::span(&flat, 1), scalars, std::span(&found, 1));
+  const std::span blocks(static_cast<const int64_t*>(found.data()), static_cast<size_t>(found.numel()));
+  return std::ranges::none_of(blocks, [](int64_t signs) { return signs < 0; });
+}
+
+}  // namespace
 
 void check_indices(const char* operation, const Tensor& index, int64_t size) {
   const auto refuse = [&](const std::string& came) {
@@ -27,9 +57,7 @@ void check_indices(const char* operation, const Tensor& index, int64_t size) {
   const auto* values = static_cast<const int64_t*>(dense.data());
   const auto inside = [&](int64_t value) { return static_cast<uint64_t>(value) < static_cast<uint64_t>(size); };
   const int64_t count = dense.numel();
-  bool all = true;  // without a branch, so that the loop runs in vectors
-  for (int64_t i = 0; i < count; i++) all &= inside(values[i]);
-  if (all) return;
+  if (all_inside(dense, size)) return;
   int64_t at = 0;
   while (inside(values[at])) at++;
   refuse("index " + std::to_string(values[at]) + " at element " + std::to_string(at) + " of " + index.str());

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "ashlar/ops/reduction.h"
+#include "ashlar/ops/scatter_add.h"
+#include "ashlar/ops/unary.h"
 #include "operators/window.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/promotion.h"
@@ -85,6 +87,17 @@ Tensor spread_maxima(const char* operation, const Tensor& dy, const Tensor& indi
       indices.device() != dy.device()) {
     throw ShapeError(operation, "dy: " + dy.str() + ", indices: " + indices.str(),
                      "indices of i64, of dy's shape and device", "Give those of the forward call");
+  }
+  if (dy.device().kind == DeviceKind::cpu) {
+    // An image's elements are a line, whose task adds up what its windows give in their order.
+    const Tensor dx = Tensor::zeros({grads.count(), size[0] * size[1], 1}, DType::f32);
+    const Shape outputs{grads.count(), grads.size()[0] * grads.size()[1], 1};
+    if (dx.numel() > 0 && outputs.numel() > 0) {
+      const std::array inputs{dx, indices.contiguous().reshape(outputs), grads.images.contiguous().reshape(outputs)};
+      const std::array<Scalar, 1> skip{-1};
+      launch(kernels::scatter_add_lines, {.elements = {DType::f32}}, inputs, skip, std::span(&dx, 1));
+    }
+    return grads.result(dx, size).to(dy.dtype());
   }
   const Tensor dx = grads.empty(size, DType::f32);
   if (dx.numel() > 0) {
@@ -216,7 +229,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Axes& output_size) {
 Tensor adaptive_avg_pool2d_grad(const Tensor& dy, const Axes& input_size) {
   return guarded("adaptive_avg_pool2d_grad", [&](const char* name) {
     const Pair size = pair_of(name, "input_size", input_size, -1, 1);
-    return spread_averages(name, dy, Plane(name, size, Planes(name, dy).size()), size, false, 0);
+    const Planes grads(name, dy);
+    const Plane plane(name, size, grads.size());
+    if (dy.device().kind == DeviceKind::cpu && grads.size() == Pair{1, 1}) {
+      // All elements of an image get the same.
+      const Tensor share = affine(grads.images, 1.0 / static_cast<double>(size[0] * size[1]), 0);
+      return grads.result(share.broadcast_to({share.size(0), share.size(1), size[0], size[1]}).clone(), size)
+          .to(dy.dtype());
+    }
+    return spread_averages(name, dy, plane, size, false, 0);
   });
 }
 

@@ -1,28 +1,45 @@
 // scatter_add, index_add and the gradient of embedding: the terms of each place in the order of the source.
 #include "ashlar/ops/scatter_add.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "operators/indexing.h"
 #include "operators/segments.h"
 #include "runtime/forms/check.h"
+#include "runtime/graph/graph.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
 
 namespace ashlar {
 namespace {
 
+/// x in memory of its own on the CPU. One zero seen as many is filled in, the rest copied.
+Tensor own_copy(const Tensor& x) {
+  bool is_one = true;
+  for (int i = 0; i < x.rank(); i++) is_one = is_one && (x.strides()[i] == 0 || x.shape()[i] == 1);
+  if (is_one && !is_capturing(x.device())) {
+    const std::span bytes(static_cast<const char*>(x.data()), size_of(x.dtype()));
+    if (std::ranges::all_of(bytes, [](char byte) { return byte == 0; })) return Tensor::zeros(x.shape(), x.dtype());
+  }
+  return x.clone();
+}
+
 /// y[o,p,i] = x[o,p,i] + Σ_j [place of (o,j,i) = p] src[o,j,i], all of rank 3, in a dtype that the kernels sum in.
 Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const int64_t outer = x.size(0), n = x.size(1), inner = x.size(2), count = src.size(1);
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {x.dtype()}};
   if (walks_along_lines("scatter_add", x.device(), count)) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};
+    // On the CPU what is there already is added to.
+    const bool is_cpu = x.device().kind == DeviceKind::cpu;
+    const Tensor y = is_cpu ? own_copy(x) : Tensor::empty(x.shape(), x.dtype(), x.device());
     launch(kernels::scatter_add_lines, key, std::array{x, index, src}, skip, std::span(&y, 1));
     return y;
   }
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   const Segments segments = sorted_segments(places, outer, n, inner);
   launch(kernels::segment_sums, key, std::array{x, src, segments.order, segments.starts}, {}, std::span(&y, 1));
   return y;

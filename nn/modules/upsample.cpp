@@ -1,10 +1,16 @@
 #include "nn/modules/upsample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/node.h"
+#include "runtime/forms/carrier.h"
+#include "runtime/forms/check.h"
+#include "runtime/graph/graph.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -55,6 +61,140 @@ Var linear(const Var& x, const Resize& r, bool align_corners) {
       .to(x.dtype());
 }
 
+// ---- on the CPU: both axes of images in one kernel (generators/interpolation.cpp), by tables of the neighbours
+
+/// What the outputs along an axis are sums of: `count` elements from `first` on, each with its weight.
+struct Neighbours {
+  std::vector<int32_t> first, count;
+  std::vector<float> weights;  ///< `terms` of each output
+  int64_t terms = 1;
+
+  void push_back(int64_t at, std::initializer_list<double> of) {
+    first.push_back(static_cast<int32_t>(at));
+    count.push_back(static_cast<int32_t>(of.size()));
+    weights.resize(first.size() * static_cast<size_t>(terms));
+    std::ranges::copy(of, weights.end() - static_cast<std::ptrdiff_t>(terms));
+  }
+};
+
+Neighbours neighbours_of(const Resize& r, Interpolation mode, bool align_corners) {
+  Neighbours n;
+  n.terms = mode == Interpolation::linear ? 2 : 1;
+  for (int64_t p = 0; p < r.to; p++) {
+    if (mode == Interpolation::nearest) {
+      const auto at = std::floor(static_cast<float>(p) * static_cast<float>(r.scale));  // PyTorch's, rounded as there
+      n.push_back(r.is_whole ? p / (r.to / r.from) : std::min(static_cast<int64_t>(at), r.from - 1), {1});
+      continue;
+    }
+    const double step =
+        align_corners ? static_cast<double>(r.from - 1) / static_cast<double>(std::max<int64_t>(r.to - 1, 1)) : r.scale;
+    const double at =
+        align_corners ? static_cast<double>(p) * step : std::max(0.0, (static_cast<double>(p) + 0.5) * step - 0.5);
+    const auto before = static_cast<int64_t>(at);
+    const double weight = at - static_cast<double>(before);
+    if (before >= r.from - 1) {
+      n.push_back(r.from - 1, {1});
+    } else {
+      n.push_back(before, {1 - weight, weight});
+    }
+  }
+  return n;
+}
+
+/// The same numbers the other way round: what each of `size` elements gives to which outputs, which stand side by side.
+Neighbours turned(const Neighbours& n, int64_t size) {
+  Neighbours back;
+  back.first.resize(static_cast<size_t>(size));
+  back.count.resize(static_cast<size_t>(size));
+  const auto for_each = [&](auto f) {
+    for (size_t p = 0; p < n.first.size(); p++) {
+      for (int32_t i = 0; i < n.count[p]; i++) f(p, static_cast<size_t>(n.first[p] + i), static_cast<size_t>(i));
+    }
+  };
+  for_each([&](size_t p, size_t h, size_t) {
+    if (back.count[h]++ == 0) back.first[h] = static_cast<int32_t>(p);
+    back.terms = std::max<int64_t>(back.terms, back.count[h]);
+  });
+  const auto terms = static_cast<size_t>(back.terms);
+  back.weights.resize(static_cast<size_t>(size) * terms);
+  for_each([&](size_t p, size_t h, size_t i) {
+    back.weights[h * terms + p - static_cast<size_t>(back.first[h])] = n.weights[p * static_cast<size_t>(n.terms) + i];
+  });
+  return back;
+}
+
+/// Whether outputs along an axis are each element `times` times.
+bool repeats(const Neighbours& n, int64_t times) {
+  for (size_t p = 0; p < n.first.size(); p++) {
+    if (n.count[p] != 1 || n.weights[p * static_cast<size_t>(n.terms)] != 1 ||
+        n.first[p] != static_cast<int64_t>(p) / times) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// A kernel's tables of both axes.
+struct Tables {
+  std::array<int64_t, 2> size;
+  int64_t times = 0;  ///< y is each element twice along a row, and each row so many times; 0: it isn't
+  std::vector<Tensor> inputs;
+
+  Tables(const Neighbours& down, const Neighbours& across, int64_t rows, int64_t columns)
+      : size{static_cast<int64_t>(down.first.size()), static_cast<int64_t>(across.first.size())} {
+    if (size[1] == 2 * columns && size[0] % rows == 0 && repeats(across, 2) && repeats(down, size[0] / rows)) {
+      times = size[0] / rows;
+      return;
+    }
+    for (const Neighbours* n : {&down, &across}) {
+      const auto count = static_cast<int64_t>(n->first.size());
+      const Tensor weights = Tensor::from(n->weights, {count, n->terms});
+      for (const auto* numbers : {&n->first, &n->count}) inputs.push_back(Tensor::from(*numbers, {count}));
+      inputs.push_back(n == &down ? weights : weights.transpose(0, 1).contiguous());
+    }
+  }
+};
+
+/// The tables of a call and of its gradient.
+using BothWays = std::array<std::shared_ptr<const Tables>, 2>;
+
+Tensor resampled(const Tensor& x, const BothWays& tables) try {
+  const auto& [high, wide] = tables[0]->size;
+  const Tensor images = x.to(DType::f32), y = Tensor::empty({x.size(0), x.size(1), high, wide}, DType::f32);
+  if (y.numel() == 0) return y.to(x.dtype());
+  const Shape planes_of_x{x.size(0) * x.size(1), x.size(2), x.size(3)};
+  if (tables[0]->times > 0) {
+    const std::array inputs{forms::as_carrier(forms::as_declared(kernels::double_planes, 0, images, planes_of_x))};
+    const Tensor pairs(y.storage(), {planes_of_x[0], high, x.size(3)}, {high * x.size(3), x.size(3), 1}, 0, DType::i64);
+    const std::array<Scalar, 1> times{tables[0]->times};
+    launch(kernels::double_planes, {.elements = {DType::i64}}, inputs, times, std::span(&pairs, 1));
+    return y.to(x.dtype());
+  }
+  const KernelInfo& kernel = kernels::resample_planes;
+  std::vector inputs{forms::as_declared(kernel, 0, images, planes_of_x)};
+  inputs.insert(inputs.end(), tables[0]->inputs.begin(), tables[0]->inputs.end());
+  const Tensor planes = y.reshape({planes_of_x[0], high, wide});
+  launch(kernel, {.elements = {DType::f32}}, inputs, {}, std::span(&planes, 1));
+  return y.to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("interpolate");
+}
+Var resampled(const Var& x, const BothWays& tables) {
+  return record(
+      "interpolate", {x}, resampled(x.value(), tables),
+      [back = BothWays{tables[1], tables[0]}](const auto& pass) { return pass.gradients(resampled(pass.dy(), back)); });
+}
+
+Var of_images(const Var& x, const std::vector<Resize>& resizes, const InterpolateOptions& options) {
+  const Neighbours down = neighbours_of(resizes[0], options.mode, options.align_corners),
+                   across = neighbours_of(resizes[1], options.mode, options.align_corners);
+  BothWays tables{std::make_shared<Tables>(down, across, x.size(2), x.size(3)), nullptr};
+  if (!x.requires_grad()) return resampled(x.value(), tables);
+  tables[1] = std::make_shared<Tables>(turned(down, x.size(2)), turned(across, x.size(3)), down.first.size(),
+                                       across.first.size());
+  return resampled(x, tables);
+}
+
 }  // namespace
 
 Var interpolate(const Var& x, const InterpolateOptions& options) try {
@@ -88,6 +228,11 @@ Var interpolate(const Var& x, const InterpolateOptions& options) try {
                          (options.align_corners ? ", align_corners" : ""),
                      "x [n, c, one to three sizes] and a positive size or factor for all or each of these",
                      "Give size or scale_factor; align_corners belongs to linear");
+  }
+  // Tables come from the host, which a capture can't repeat.
+  const bool is_floating_image = axes == 2 && is_floating(x.dtype()) && x.dtype() != DType::f64;
+  if (is_floating_image && x.device().kind == DeviceKind::cpu && !is_capturing(x.device())) {
+    return of_images(x, resizes, options);
   }
   Var y = x;
   for (const Resize& r : resizes) {

@@ -1,11 +1,13 @@
 // Pooling, padding and shuffles of pixels.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/launch/launch.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -390,6 +392,100 @@ void add_shuffle(const std::string& name, const Shape& small, const Shape& large
             .fixed_shapes = true});
 }
 
+/// Outputs along an axis as sums of neighbours, `terms` at most: the kernel of interpolate() on the CPU.
+struct Neighbours {
+  std::vector<int32_t> first, count;
+  std::vector<float> weights;  ///< of output p its i-th: weights[p terms + i]
+  int64_t terms;
+
+  int64_t outputs() const { return static_cast<int64_t>(first.size()); }
+  double weight(int64_t p, int64_t i) const { return weights[static_cast<size_t>(p * terms + i)]; }
+  std::array<Tensor, 3> tables(bool is_turned) const {
+    const Tensor all = Tensor::from(weights, {outputs(), terms});
+    return {Tensor::from(first, {outputs()}), Tensor::from(count, {outputs()}),
+            is_turned ? all.transpose(0, 1).contiguous() : all};
+  }
+};
+
+/// Outputs of 0 to `terms` neighbours of `size`, by some rule.
+Neighbours some_neighbours(int64_t outputs, int64_t size, int32_t terms) {
+  Neighbours n{.first = {}, .count = {}, .weights = {}, .terms = terms};
+  for (int32_t p = 0; p < outputs; p++) {
+    n.first.push_back(static_cast<int32_t>(p * (size - terms + 1) / outputs));
+    n.count.push_back(terms == 1 ? 1 : p % (terms + 1));
+    for (int32_t i = 0; i < terms; i++) n.weights.push_back(0.25F * static_cast<float>((p + 3 * i) % 5 + 1));
+  }
+  return n;
+}
+
+void add_resampling(const std::string& name, Input x, const Neighbours& down, const Neighbours& across) {
+  add_case({.kernel = "resample_planes",
+            .name = name,
+            .inputs = {std::move(x)},
+            .dtypes = {DType::f32},
+            .call =
+                [=](Tensors in) {
+                  const Tensor y = Tensor::empty({in[0].size(0), down.outputs(), across.outputs()}, DType::f32);
+                  std::vector<Tensor> inputs{in[0]};
+                  for (const Tensor& table : down.tables(false)) inputs.push_back(table);
+                  for (const Tensor& table : across.tables(true)) inputs.push_back(table);
+                  launch(kernels::resample_planes, {.elements = {DType::f32}}, inputs, {}, std::span(&y, 1));
+                  return std::vector{y};
+                },
+            .reference =
+                [=](HostTensors in) {
+                  const int64_t planes = in[0].shape[0], high = in[0].shape[1], wide = in[0].shape[2];
+                  Expected y{{planes, down.outputs(), across.outputs()}, {}, {}};
+                  for_each_index(y.shape, dense_strides(y.shape), [&](const Shape& at, int64_t) {
+                    double total = 0, magnitude = 0;
+                    const auto p = static_cast<size_t>(at[1]), q = static_cast<size_t>(at[2]);
+                    for (int32_t i = 0; i < down.count[p]; i++)
+                      for (int32_t j = 0; j < across.count[q]; j++) {
+                        const int64_t from = (at[0] * high + down.first[p] + i) * wide + across.first[q] + j;
+                        const double term =
+                            in[0].values[static_cast<size_t>(from)] * down.weight(at[1], i) * across.weight(at[2], j);
+                        total += term;
+                        magnitude += std::abs(term);
+                      }
+                    y.values.push_back(total);
+                    y.magnitudes.push_back(magnitude);
+                  });
+                  return std::vector{y};
+                },
+            .tolerance = terms(1e-6),
+            .fixed_shapes = true});
+}
+
+/// Each of x's 32 bits twice, in 64: nearest neighbours at twice as many columns.
+void add_doubling(const std::string& name, Input x, int64_t times) {
+  x.dtype = DType::i32;
+  add_case({.kernel = "double_planes",
+            .name = name,
+            .inputs = {std::move(x)},
+            .dtypes = {DType::i64},
+            .call =
+                [=](Tensors in) {
+                  const Tensor y = Tensor::empty({in[0].size(0), times * in[0].size(1), in[0].size(2)}, DType::i64);
+                  const std::array<Scalar, 1> scalars{times};
+                  launch(kernels::double_planes, {.elements = {DType::i64}}, in, scalars, std::span(&y, 1));
+                  // The halves apart: both together are more than a double holds.
+                  const Shape halves{y.size(0), y.size(1), y.size(2), 2};
+                  const Tensor single = Tensor(y.storage(), halves, dense_strides(halves), 0, DType::i32);
+                  return std::vector{single.to(DType::i64)};
+                },
+            .reference =
+                [=](HostTensors in) {
+                  const int64_t planes = in[0].shape[0], high = in[0].shape[1], wide = in[0].shape[2];
+                  Expected y{.shape = {planes, times * high, wide, 2}, .values = {}, .dtype = DType::i64};
+                  for_each_index(y.shape, dense_strides(y.shape), [&](const Shape& at, int64_t) {
+                    y.values.push_back(
+                        in[0].values[static_cast<size_t>((at[0] * high + at[1] / times) * wide + at[2])]);
+                  });
+                  return std::vector{y};
+                },
+            .fixed_shapes = true});
+}
+
 }  // namespace
 
 void add_pooling_cases() {
@@ -419,6 +515,16 @@ void add_pooling_cases() {
   add_adaptive("whole", {2, 3, 7, 5}, {1, 1});
   add_adaptive("uneven", {2, 2, 10, 11}, {3, 4});
   add_adaptive("larger", {1, 2, 5, 4}, {7, 4});
+
+  add_resampling("one_neighbour", {.shape = {3, 5, 11}}, some_neighbours(9, 5, 1), some_neighbours(27, 11, 1));
+  add_resampling("two_neighbours", {.shape = {2, 7, 16}}, some_neighbours(4, 7, 2), some_neighbours(19, 16, 2));
+  add_resampling("several", {.shape = {2, 9, 13}}, some_neighbours(3, 9, 5), some_neighbours(5, 13, 4));
+  add_resampling("transposed", {{2, 6, 9}, {}, Layout::transposed}, some_neighbours(8, 6, 3), some_neighbours(9, 9, 2));
+
+  for (const auto& [shape, times] : {std::pair(Shape{3, 4, 11}, 2), std::pair(Shape{2, 3, 5}, 3)}) {
+    add_doubling("by_" + std::to_string(times), {.shape = shape, .values = {Pattern::integers, 0, 1e6}}, times);
+  }
+  add_doubling("transposed", {{2, 6, 9}, {Pattern::integers, 0, 1e6}, Layout::transposed}, 1);
 
   const Shape x{2, 3, 6, 7};
   add_pad("constant", x, {1, 2, 3, 0}, PadMode::constant, 2);

@@ -29,6 +29,14 @@ struct StepOf {
   }
 };
 
+/// How a weight lies of which columns are outputs, and one of which rows are.
+template <class Weight>
+LieOfRight lie_of(const Weight& weight) {
+  return {.columns_contiguous = weight.axis(2).stride() == 1, .terms_contiguous = weight.axis(1).stride() == 1};
+}
+const LieOfRight kByRows{.columns_contiguous = Halide::Internal::const_true(),
+                         .terms_contiguous = Halide::Internal::const_false()};
+
 /// state weight, of `gates` gates from gate `first` on; weight[m,k,g n + c]
 template <class State, class Weight>
 void define_forward(StepProduct& product, int gates, int first, const State& state, const Weight& weight) {
@@ -56,6 +64,25 @@ void define_backward(StepProduct& product, const Slopes& slopes, const Weight& w
       });
 }
 
+// What gates are made of: sigmoid and tanh, on the CPU by an exponential that costs half as much as exp, since its
+// argument is never above 0 and results below 2^-126 may be 0.
+inline Value gate_sigmoid(const Value& x) {
+  if (on_gpu()) return sigmoid(x);
+  const Value e = exp_below_zero(-abs(x));
+  return select(x >= 0, 1.0, e) / (1.0 + e);
+}
+inline Value gate_tanh(const Value& x) {
+  if (on_gpu()) return tanh(x);
+  const Value size = abs(x), square = size * size, e = exp_below_zero(-2.0 * size);
+  // near 0, where the exponentials cancel, x + x³ p(x²), p as tanh has it
+  const Value near =
+      size + size * square *
+                 (-0.333332837 +
+                  square * (0.133314908 + square * (-0.0537434965 + square * (0.0206505787 - square * 0.00571703399))));
+  const Value result = select(size < 0.625, near, (1.0 - e) / (1.0 + e));
+  return select(x < 0, -result, result);
+}
+
 // y = f(x + bias + h weight), f tanh or relu (Elman 1990)
 template <ElementType T>
 class RnnStep : public Kernel<RnnStep<T>> {
@@ -74,9 +101,9 @@ class RnnStep : public Kernel<RnnStep<T>> {
     const auto& [t, m, b, c] = at;
     define_forward(product, 1, 0, h, weight);
     const Value a = x(t, m, b, c) + bias(m, c) + product.sum(at, 0);
-    y(t, m, b, c) = select(of.has(lengths, at), select(Value(is_relu) != 0, relu(a), tanh(a)), h(t, m, b, c));
+    y(t, m, b, c) = select(of.has(lengths, at), select(Value(is_relu) != 0, relu(a), gate_tanh(a)), h(t, m, b, c));
   }
-  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, lie_of(weight)); }
 
  private:
   StepProduct product;
@@ -106,7 +133,7 @@ class RnnStepGradient : public Kernel<RnnStepGradient<T>> {
     const Value slope = select(Value(is_relu) != 0, select(out > 0.0, dh, 0.0), dh * (1.0 - out * out));
     gradients.define({t, m, b, c}, {select(is_there, slope, 0.0), select(is_there, 0.0, dh)});
   }
-  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, Halide::Internal::const_true()); }
+  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, kByRows); }
 
  private:
   StepProduct product;
@@ -136,11 +163,11 @@ class GruStep : public Kernel<GruStep<T>> {
     const auto x_of = gate_of(x, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
     const auto a_of = [&](int g) { return product.sum(at, g) + bias_of(g); };
-    const Value reset = sigmoid(x_of(0) + a_of(0)), update = sigmoid(x_of(1) + a_of(1));
-    const Value candidate = tanh(x_of(2) + reset * a_of(2)), old = h(t, m, b, c);
+    const Value reset = gate_sigmoid(x_of(0) + a_of(0)), update = gate_sigmoid(x_of(1) + a_of(1));
+    const Value candidate = gate_tanh(x_of(2) + reset * a_of(2)), old = h(t, m, b, c);
     y(t, m, b, c) = select(of.has(lengths, at), candidate + update * (old - candidate), old);
   }
-  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, lie_of(weight)); }
 
  private:
   StepProduct product;
@@ -174,7 +201,8 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
     const auto x_of = gate_of(x, h.extent(3), at), product_of = gate_of(a, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
     const auto a_of = [&](int of_gate) { return product_of(of_gate) + bias_of(of_gate); };
-    const Value r = sigmoid(x_of(0) + a_of(0)), z = sigmoid(x_of(1) + a_of(1)), n = tanh(x_of(2) + r * a_of(2));
+    const Value r = gate_sigmoid(x_of(0) + a_of(0)), z = gate_sigmoid(x_of(1) + a_of(1)),
+                n = gate_tanh(x_of(2) + r * a_of(2));
     const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
     const Value dn = dh * (1.0 - z) * (1.0 - n * n);
     const Value dz = dh * (h(t, m, b, c) - n) * z * (1.0 - z), dr = dn * a_of(2) * r * (1.0 - r);
@@ -185,7 +213,7 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 3);
-    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, kByRows);
   }
 
  private:
@@ -211,10 +239,10 @@ class GruGates : public Kernel<GruGates<T>> {
     define_forward(product, 2, 0, h, weight);
     const auto x_of = gate_of(x, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
-    const auto gate = [&](int g) { return sigmoid(x_of(g) + bias_of(g) + product.sum(at, g)); };
+    const auto gate = [&](int g) { return gate_sigmoid(x_of(g) + bias_of(g) + product.sum(at, g)); };
     gates.define({t, m, b, c}, {gate(0) * h(t, m, b, c), gate(1)});
   }
-  void schedule(auto target) { product.schedule(target, gates.func(), at, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, gates.func(), at, {}, lie_of(weight)); }
 
  private:
   StepProduct product{Steps::one};
@@ -239,10 +267,10 @@ class GruCandidate : public Kernel<GruCandidate<T>> {
     const auto& [t, m, b, c] = at;
     define_forward(product, 1, 2, reset_state, weight);
     const Value before = gate_of(x, h.extent(3), at)(2) + bias_of_gate(bias, h.extent(3), at)(2), old = h(t, m, b, c);
-    const Value candidate = tanh(before + product.sum(at, 0));
+    const Value candidate = gate_tanh(before + product.sum(at, 0));
     y(t, m, b, c) = select(of.has(lengths, at), candidate + z(t, m, b, c) * (old - candidate), old);
   }
-  void schedule(auto target) { product.schedule(target, y.func(), at, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, y.func(), at, {}, lie_of(weight)); }
 
  private:
   StepProduct product{Steps::one};
@@ -273,7 +301,7 @@ class GruCandidateGradient : public Kernel<GruCandidateGradient<T>> {
     gradients.define({t, m, b, c},
                      {select(is_there, dn, 0.0), select(is_there, dz, 0.0), select(is_there, dh * update, dh)});
   }
-  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, Halide::Internal::const_true()); }
+  void schedule(auto target) { product.schedule(target, gradients.func(), at, {}, kByRows); }
 
  private:
   StepProduct product{Steps::one};
@@ -301,7 +329,7 @@ class GruGatesGradient : public Kernel<GruGatesGradient<T>> {
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 3);
-    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, kByRows);
   }
 
  private:
@@ -334,11 +362,11 @@ class LstmStep : public Kernel<LstmStep<T>> {
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
     const auto sum = [&](int g) { return x_of(g) + bias_of(g) + product.sum(at, g); };
     const Value old = cell(t, m, b, c), is_there = of.has(lengths, at);
-    const Value now = sigmoid(sum(1)) * old + sigmoid(sum(0)) * tanh(sum(2));
+    const Value now = gate_sigmoid(sum(1)) * old + gate_sigmoid(sum(0)) * gate_tanh(sum(2));
     states.define({t, m, b, c},
-                  {select(is_there, sigmoid(sum(3)) * tanh(now), h(t, m, b, c)), select(is_there, now, old)});
+                  {select(is_there, gate_sigmoid(sum(3)) * gate_tanh(now), h(t, m, b, c)), select(is_there, now, old)});
   }
-  void schedule(auto target) { product.schedule(target, states.func(), at, {}, weight.axis(2).stride() == 1); }
+  void schedule(auto target) { product.schedule(target, states.func(), at, {}, lie_of(weight)); }
 
  private:
   StepProduct product;
@@ -373,8 +401,9 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
     const auto x_of = gate_of(x, cell.extent(3), at), a_of = gate_of(a, cell.extent(3), at);
     const auto bias_of = bias_of_gate(bias, cell.extent(3), at);
     const auto sum = [&](int of_gate) { return x_of(of_gate) + a_of(of_gate) + bias_of(of_gate); };
-    const Value i = sigmoid(sum(0)), f = sigmoid(sum(1)), n = tanh(sum(2)), o = sigmoid(sum(3)), old = cell(t, m, b, c);
-    const Value squashed = tanh(f * old + i * n), is_there = of.has(lengths, at);
+    const Value i = gate_sigmoid(sum(0)), f = gate_sigmoid(sum(1)), n = gate_tanh(sum(2)), o = gate_sigmoid(sum(3)),
+                old = cell(t, m, b, c);
+    const Value squashed = gate_tanh(f * old + i * n), is_there = of.has(lengths, at);
     const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0);
     const Value reaching = dnew(t, m, b, c) + carried(t, m, b, c), dc = dh * o * (1.0 - squashed * squashed) + reaching;
     const Value di = dc * n * i * (1.0 - i), df = dc * old * f * (1.0 - f), dn = dc * i * (1.0 - n * n);
@@ -385,7 +414,7 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 4);
-    product.schedule(target, gradients.func(), at, {g}, Halide::Internal::const_true());
+    product.schedule(target, gradients.func(), at, {g}, kByRows);
   }
 
  private:

@@ -5,6 +5,7 @@
 // caller binds the input over the output's memory, a step behind it.
 #pragma once
 
+#include <array>
 #include <functional>
 
 #include "dsl/kernel.h"
@@ -20,6 +21,11 @@ struct StepIndex {
 
 /// How many steps a call may have.
 enum class Steps : uint8_t { one, many };
+
+/// How the right operand of a product lies: whether its columns, or its terms, are side by side.
+struct LieOfRight {
+  Expr columns_contiguous, terms_contiguous;
+};
 
 /// sum(g)[t,m,b,c] = Σ_k left(t,m,b,k) right(m,k,g,c) of steps t, members m, rows b, columns c and a few gates g
 class StepProduct {
@@ -43,7 +49,11 @@ class StepProduct {
     if (!on_gpu()) {
       k = Halide::RDom(0, sizes.terms, "k");
       sums(c, g, b, m, t) = 0.0f;
-      sums(c, g, b, m, t) += product(k.x, b, c);
+      if (steps_ == Steps::one) {
+        sums(c, g, b, m, t) += product(k.x, b, c);
+      } else {
+        define_by_panels(left, right);
+      }
       return;
     }
     // Slice s of k is what thread s of a column adds up: terms s, s + kSlices, …, rounds of kUnrolled of them. Rows and
@@ -81,46 +91,32 @@ class StepProduct {
     return Value(parts[0]);
   }
 
-  /// `out`, of indices t, m, b, some of constant extent (`inner`, on which no sum depends) and c. `contiguous`: columns
-  /// of the right operand lie side by side.
-  /// On the CPU a tile of rows and one or two vectors of columns is summed in registers, all gates at once, and a task
-  /// is a few strips of columns.
-  void schedule(Cpu, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const Expr& contiguous) {
-    const int lanes = Descriptor::target.natural_vector_size<float>(), registers = lanes == 16 ? 32 : 16;
-    const int width = sizes_.gates == 1 ? 2 * lanes : lanes;
-    const int tile_rows = registers * 3 / 4 / (sizes_.gates * width / lanes);
-    Var strip("strip"), column("column"), tile("tile"), row("row"), task("task"), some("some");
+  /// `out`, of indices t, m, b, some of constant extent (`inner`, on which no sum depends) and c.
+  /// On the CPU a tile of rows and one or two vectors of columns is summed in registers, all gates at once.
+  void schedule(Cpu, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight& lie) {
+    if (steps_ == Steps::one) {
+      schedule_one_step(out, at, inner, lie.columns_contiguous);
+    } else {
+      pack_panels(lie.terms_contiguous);
+      plans.schedule(out, [&](const std::string& plan, const Halide::Stage& stage) {
+        if (plan == "rows_apart") {
+          rows_apart(stage, at, inner);
+        } else {
+          step_by_step(stage, at, inner);
+        }
+      });
+      sums.compute_at(out, of_cpu.tile).bound_extent(c, width()).bound_extent(b, tile_.rows);
+    }
     Var vector("vector"), lane("lane");
-    const auto nest = [&](Halide::Stage stage, int high, int wide) {
-      // The last tile moves inwards: what it computes twice is the same bits.
-      constexpr Halide::TailStrategy kInwards = Halide::TailStrategy::ShiftInwards;
-      stage.split(at.c, strip, column, wide, wide == 1 ? Halide::TailStrategy::GuardWithIf : kInwards);
-      stage.split(at.b, tile, row, high, high == 1 ? Halide::TailStrategy::GuardWithIf : kInwards);
-      std::vector<Halide::VarOrRVar> order{column};
-      order.insert(order.end(), inner.begin(), inner.end());
-      for (const Var& v : {row, tile, strip, at.m, at.t}) order.emplace_back(v);
-      constexpr int kLeastWork = 1 << 17;
-      const Expr work = Halide::max(1, sizes_.rows * (sizes_.gates * wide) * Halide::min(sizes_.terms, 1 << 12));
-      stage.reorder(order)
-          .fuse(strip, at.m, task)
-          .split(task, task, some, Halide::max(1, kLeastWork / work), Halide::TailStrategy::GuardWithIf)
-          .parallel(task);
-      for (const Var& v : inner) stage.unroll(v);
-      if (wide > 1) stage.vectorize(column, lanes);
-    };
-    const Expr is_wide = contiguous && sizes_.columns >= width;
-    nest(out.specialize(is_wide && sizes_.rows >= tile_rows), tile_rows, width);
-    nest(out.specialize(is_wide), 1, width);
-    nest(out, 1, 1);
-    sums.compute_at(out, tile).store_in(Halide::MemoryType::Stack);
+    sums.store_in(Halide::MemoryType::Stack);
     for (Halide::Stage stage : {Halide::Stage(sums), Halide::Stage(sums.update())}) {
-      stage.split(c, vector, lane, lanes, Halide::TailStrategy::GuardWithIf).vectorize(lane);
+      stage.split(c, vector, lane, lanes(), Halide::TailStrategy::GuardWithIf).vectorize(lane);
     }
     sums.reorder(lane, vector, g, b, m, t).unroll(vector).unroll(g).unroll(b);
-    sums.update().reorder(lane, vector, g, b, k.x, m, t).unroll(vector).unroll(g).unroll(b);
+    sums.update().reorder(lane, vector, b, g, k.x, m, t).unroll(vector).unroll(g).unroll(b);
   }
   /// On a GPU a group of threads has a tile of rows and a column for each lane; its slices of k meet in shared memory.
-  void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const Expr&) {
+  void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight&) {
     Var strip("strip"), column("column"), tile("tile"), row("row"), block("block");
     plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
       stage.split(at.c, strip, column, tile_.columns, Halide::TailStrategy::GuardWithIf)
@@ -160,9 +156,118 @@ class StepProduct {
     bool is_whole = false;  ///< it has all columns of its rows
   };
 
+  // ---- CPU
+  static int lanes() { return Descriptor::target.natural_vector_size<float>(); }
+  int vectors() const { return sizes_.gates == 1 ? 2 : 1; }
+  int width() const { return vectors() * lanes(); }
+  /// Of a tile whose sums are in registers with what they are made of: an element of each row, and one vector of the
+  /// right operand, or two and a row's element.
+  int most_rows() const {
+    const int registers = lanes() == 16 ? 32 : 16;
+    return sizes_.gates == 1 ? registers * 3 / 8 : (registers - 1) / (sizes_.gates + 1);
+  }
+
+  // The right operand is packed once for all steps, a panel for each strip of columns, which a step then reads from
+  // front to back. Columns beyond the last are zeros, rows beyond it repeat it; nobody reads their sums.
+  void define_by_panels(const Left& left, const Right& right) {
+    const Expr column = (of_cpu.strip * vectors() + of_cpu.vector) * lanes() + of_cpu.lane;
+    const Expr is_there = Halide::likely(column) < sizes_.columns,
+               inside = Halide::min(Halide::likely(column), sizes_.columns - 1);
+    panels(of_cpu.lane, of_cpu.vector, g, of_cpu.term, of_cpu.strip, m) =
+        Halide::select(is_there, right(m, of_cpu.term, g, inside).expr(), 0.0f);
+    sums(c, g, b, m, t) += left(t, m, Halide::min(b, sizes_.rows - 1), k.x).expr() *
+                           panels(c % lanes(), c % width() / lanes(), g, k.x, c / width(), m);
+  }
+  void pack_panels(const Expr& terms_contiguous) {
+    Var term_in("term_in");
+    panels.compute_root().bound(of_cpu.lane, 0, lanes()).bound(of_cpu.vector, 0, vectors()).bound(g, 0, sizes_.gates);
+    panels.parallel(of_cpu.strip).unroll(of_cpu.vector);
+    // Squares of it are transposed in registers.
+    panels.specialize(terms_contiguous && sizes_.terms >= lanes())
+        .split(of_cpu.term, of_cpu.term, term_in, lanes(), Halide::TailStrategy::ShiftInwards)
+        .reorder(term_in, of_cpu.lane, of_cpu.vector, of_cpu.term, g, of_cpu.strip, m)
+        .vectorize(term_in)
+        .unroll(of_cpu.lane);
+    panels.vectorize(of_cpu.lane);
+  }
+  // Rows go through all steps by themselves, some of them in a task.
+  void rows_apart(Halide::Stage stage, const StepIndex& at, const std::vector<Var>& inner) {
+    constexpr int kTasks = 8;
+    constexpr Halide::TailStrategy kGuarded = Halide::TailStrategy::GuardWithIf;
+    Var strip("strip_of_step"), column("column"), task("task"), row("row"), in_tile("in_tile");
+    const Expr of_task = (sizes_.rows + kTasks * tile_.rows - 1) / (kTasks * tile_.rows) * tile_.rows;
+    stage.split(at.c, strip, column, width(), kGuarded)
+        .split(at.b, task, row, of_task, kGuarded)
+        .split(row, of_cpu.tile, in_tile, tile_.rows, kGuarded);
+    std::vector<Halide::VarOrRVar> order{column};
+    order.insert(order.end(), inner.begin(), inner.end());
+    for (const Var& v : {in_tile, of_cpu.tile, strip, at.t, task, at.m}) order.emplace_back(v);
+    stage.reorder(order).parallel(task).parallel(at.m).vectorize(column, lanes());
+    for (const Var& v : inner) stage.unroll(v);
+  }
+  // Step after step, a task has some strips of columns.
+  void step_by_step(Halide::Stage stage, const StepIndex& at, const std::vector<Var>& inner) {
+    constexpr Halide::TailStrategy kGuarded = Halide::TailStrategy::GuardWithIf;
+    Var strip("strip_of_step"), column("column"), task("task"), some("some"), row("row");
+    stage.split(at.c, strip, column, width(), kGuarded).split(at.b, of_cpu.tile, row, tile_.rows, kGuarded);
+    std::vector<Halide::VarOrRVar> order{column};
+    order.insert(order.end(), inner.begin(), inner.end());
+    for (const Var& v : {row, of_cpu.tile, strip, at.m, at.t}) order.emplace_back(v);
+    // A panel costs its way through memory at least, which is worth some rows.
+    constexpr int kLeastWork = 1 << 17, kLeastRows = 4;
+    const Expr work = Halide::max(
+        1, Halide::max(sizes_.rows, kLeastRows) * (sizes_.gates * width()) * Halide::min(sizes_.terms, 1 << 12));
+    stage.reorder(order)
+        .fuse(strip, at.m, task)
+        .split(task, task, some, Halide::max(1, kLeastWork / work), kGuarded)
+        .parallel(task)
+        .vectorize(column, lanes());
+    for (const Var& v : inner) stage.unroll(v);
+  }
+  // A call of one step, whose operands are read where they lie; a task is a few strips of columns.
+  void schedule_one_step(Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const Expr& contiguous) {
+    Var strip("strip"), column("column"), tile("tile"), row("row"), task("task"), some("some");
+    const auto nest = [&](Halide::Stage stage, int high, int wide) {
+      // The last tile moves inwards: what it computes twice is the same bits.
+      constexpr Halide::TailStrategy kInwards = Halide::TailStrategy::ShiftInwards;
+      stage.split(at.c, strip, column, wide, wide == 1 ? Halide::TailStrategy::GuardWithIf : kInwards);
+      stage.split(at.b, tile, row, high, high == 1 ? Halide::TailStrategy::GuardWithIf : kInwards);
+      std::vector<Halide::VarOrRVar> order{column};
+      order.insert(order.end(), inner.begin(), inner.end());
+      for (const Var& v : {row, tile, strip, at.m, at.t}) order.emplace_back(v);
+      constexpr int kLeastWork = 1 << 17;
+      const Expr work = Halide::max(1, sizes_.rows * (sizes_.gates * wide) * Halide::min(sizes_.terms, 1 << 12));
+      stage.reorder(order)
+          .fuse(strip, at.m, task)
+          .split(task, task, some, Halide::max(1, kLeastWork / work), Halide::TailStrategy::GuardWithIf)
+          .parallel(task);
+      for (const Var& v : inner) stage.unroll(v);
+      if (wide > 1) stage.vectorize(column, lanes());
+    };
+    const Expr is_wide = contiguous && sizes_.columns >= width();
+    nest(out.specialize(is_wide && sizes_.rows >= most_rows()), most_rows(), width());
+    nest(out.specialize(is_wide), 1, width());
+    nest(out, 1, 1);
+    sums.compute_at(out, tile);
+  }
+
   // CUDA goes through several steps at once where a group of threads has all columns: it alone reads what it wrote.
   // Calls of several steps with more columns than that aren't made (operators/recurrent.cpp).
   void declare_plans() {
+    if (steps_ == Steps::many && !on_gpu()) {
+      // Whether a core's own cache holds the right operand.
+      constexpr int kOwnCache = 128 * 1024;  // elements
+      const int rows = most_rows();
+      const Expr is_small =
+          Halide::min(sizes_.terms, 1 << 12) * sizes_.gates * Halide::min(sizes_.columns, 1 << 12) <= kOwnCache;
+      plans.declare({{.name = "one_row", .applies = sizes_.rows <= 1},
+                     {.name = "few_rows", .applies = sizes_.rows < rows},
+                     {.name = "rows_apart", .applies = is_small && sizes_.rows >= 2 * rows},
+                     {.name = "many_rows"}});
+      const std::array heights{1, (rows + 1) / 2, rows, rows};
+      tile_.rows = heights[plans.chosen_index()];
+      return;
+    }
     if (steps_ == Steps::one || !Descriptor::target.has_feature(Halide::Target::CUDA)) {
       plans.declare({{.name = "step"}});
       return;
@@ -178,7 +283,10 @@ class StepProduct {
   Steps steps_;
   Tile tile_;
   Sizes sizes_{};
-  Halide::Func sums{"sums"}, slices{"slices"};
+  Halide::Func sums{"sums"}, slices{"slices"}, panels{"panels"};
+  struct {
+    Var lane{"lane_of_panel"}, vector{"vector_of_panel"}, term{"term"}, strip{"strip"}, tile{"tile"};
+  } of_cpu;
   Halide::RDom k, rest;
   Var t{"t"}, m{"m"}, b{"b"}, g{"g"}, c{"c"}, s{"s"};
 };

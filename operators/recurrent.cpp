@@ -31,7 +31,8 @@ Tensor wide_steps(const Tensor& x) {
 /// where the caller's tensors have none.
 struct Sequence {
   int64_t steps, members, batch, hidden, gates;
-  int64_t at_once;         ///< steps of a launch: all or one
+  int64_t at_once;         ///< steps of a launch, as many as there may be
+  bool packs;              ///< launches pack the weights for their steps
   Tensor x, weight, bias;  ///< [steps, members, batch, gates · hidden], [members, gates · hidden, hidden or 1]
   Tensor lengths;          ///< [batch], i32; without any there is something to point at
   bool is_bounded, reverse, has_members;
@@ -90,9 +91,15 @@ struct Sequence {
     // A driver of OpenCL may take what a kernel reads for unchanged by it.
     constexpr int64_t kMostHidden = 128;          // of StepProduct's plans
     constexpr int64_t kMostElements = INT32_MAX;  // of a kernel's argument
-    const bool in_one = is_a_kernel && hidden <= kMostHidden && x.device().kind != DeviceKind::opencl &&
-                        (steps + 1) * members * batch * gates * hidden <= kMostElements;
+    const int64_t each = members * batch * gates * hidden;
+    packs = is_a_kernel && x.device().kind == DeviceKind::cpu;
+    const bool in_one = is_a_kernel && hidden <= kMostHidden && x.device().kind == DeviceKind::cuda &&
+                        (steps + 1) * each <= kMostElements;
     at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
+    // What a launch hands from step to step takes memory for each of its steps; few of them aren't worth packing.
+    constexpr int64_t kMostOfPacked = 1 << 22, kLeastSteps = 8;
+    if (packs && steps > 0)
+      at_once = std::min(steps, std::max(kLeastSteps, kMostOfPacked / std::max<int64_t>(each, 1)));
   }
 
   bool is_empty() const { return steps * members * batch * hidden == 0; }
@@ -109,13 +116,14 @@ struct Sequence {
   Tensor by_gate(const Tensor& of) const { return of.reshape({of.size(0), members, batch, gates, hidden}); }
 
   /// weight_hhᵀ, whose columns a step's threads or vectors read side by side: copied where that serves several steps
-  /// and it doesn't lie so, and on the CPU, whose vectors need it.
+  /// and it doesn't lie so, and on the CPU, whose vectors need it, unless the kernel packs it.
   Tensor transposed_weight() const {
     const Tensor columns = weight.transpose(1, 2);
+    if (packs) return columns;
     return (steps > 1 && !columns.is_contiguous()) || x.device().kind == DeviceKind::cpu ? spread(columns) : columns;
   }
   /// weight_hh, for steps back, whose kernels read whole rows.
-  Tensor spread_weight() const { return steps > 1 ? spread(weight) : weight.contiguous(); }
+  Tensor spread_weight() const { return steps > 1 && !packs ? spread(weight) : weight.contiguous(); }
 
   /// The state before each step.
   Tensor states_before(const Tensor& first, const Tensor& given) const {
@@ -180,9 +188,12 @@ class Order {
   Order(const Sequence& sequence, bool is_back) : n_(sequence), from_end_(sequence.reverse != is_back) {}
 
   bool from_end() const { return from_end_; }
-  /// Of what has a step at each index of its first axis, those of the launch that begins with step p.
-  Tensor steps_of(const Tensor& all, int64_t p) const {
-    return (from_end_ ? all.flip(0) : all).slice(0, p, p + n_.at_once);
+  /// How many steps the launch that begins with step p has.
+  int64_t count(int64_t p) const { return std::min(n_.at_once, n_.steps - p); }
+  /// Of what has a step at each index of its first axis, those of the launch that begins with step p, or those `behind`
+  /// so many.
+  Tensor steps_of(const Tensor& all, int64_t p, int64_t behind = 0) const {
+    return (from_end_ ? all.flip(0) : all).slice(0, p + behind, p + behind + count(p));
   }
   /// The scalars of that launch (StepOf), and one more.
   std::vector<Scalar> scalars(int64_t p) const {
@@ -214,10 +225,11 @@ class Trail {
  public:
   /// Each of `sizes`, the first of them `first`, or zeros.
   Trail(const Sequence& sequence, const Order& order, Keep keep, const Shape& sizes, const Tensor& first = {})
-      : n_(sequence), order_(order), takes_turns_(keep == Keep::last && sequence.at_once == 1) {
+      : n_(sequence), order_(order), is_short_(keep == Keep::last && sequence.at_once < sequence.steps) {
     // Each begins where a GPU's kernels may write (16 bytes).
     constexpr int64_t kAligned = 4;
-    const int64_t pitch = (sizes.numel() + kAligned - 1) / kAligned * kAligned, slots = takes_turns_ ? 2 : n_.steps + 1;
+    const int64_t pitch = (sizes.numel() + kAligned - 1) / kAligned * kAligned;
+    const int64_t slots = (is_short_ ? n_.at_once : n_.steps) + 1;
     Shape shape = sizes, strides = dense_strides(sizes);
     shape.insert(0, slots);
     strides.insert(0, pitch);
@@ -230,22 +242,33 @@ class Trail {
       first_ = first.unsqueeze(0);
     }
   }
-  Tensor before(int64_t p) const { return p == 0 && first_.defined() ? first_ : steps_from(p); }
-  Tensor after(int64_t p) const { return steps_from(p + 1); }
-  Tensor last() const { return slot(n_.steps); }  ///< where the first is zeros
+  /// To be asked for once for each launch, and before after(p).
+  Tensor before(int64_t p) {
+    if (p == 0 && first_.defined()) return first_;
+    if (!is_short_) return order_.steps_of(all_, p);
+    if (takes_turns()) return all_.slice(0, p % 2, p % 2 + 1);
+    if (p > 0) slot(0).copy_(slot(n_.at_once));
+    return all_.slice(0, 0, order_.count(p));
+  }
+  Tensor after(int64_t p) const {
+    if (!is_short_) return order_.steps_of(all_, p, 1);
+    const int64_t at = takes_turns() ? (p + 1) % 2 : 1;
+    return all_.slice(0, at, at + order_.count(p));
+  }
+  Tensor last() const {  ///< where the first is zeros
+    if (!is_short_) return slot(n_.steps);
+    return slot(takes_turns() ? n_.steps % 2 : (n_.steps - 1) % n_.at_once + 1);
+  }
   /// Of all steps, in the sequence's own order.
   Tensor results() const { return order_.from_end() ? all_.slice(0, 0, n_.steps) : all_.slice(0, 1); }
 
  private:
-  Tensor slot(int64_t p) const { return steps_from(p).select(0, 0); }
-  Tensor steps_from(int64_t p) const {
-    if (takes_turns_) return all_.slice(0, p % 2, p % 2 + 1);
-    return order_.steps_of(all_, p);
-  }
+  bool takes_turns() const { return n_.at_once == 1; }
+  Tensor slot(int64_t i) const { return (order_.from_end() && !is_short_ ? all_.flip(0) : all_).select(0, i); }
 
   const Sequence& n_;
   const Order& order_;
-  bool takes_turns_;
+  bool is_short_;  ///< it has no more slots than a launch needs, of which each launch's last is the next one's first
   Tensor all_, first_;
 };
 
@@ -256,7 +279,7 @@ Tensor rnn_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, c
   const Sequence n("rnn_sequence", 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
-  const Trail y(n, order, Keep::all, n.of_state(), n.state(h));
+  Trail y(n, order, Keep::all, n.of_state(), n.state(h));
   order.for_each_launch([&](int64_t p) {
     launch(kernels::rnn_step, kF32, std::array{order.steps_of(n.x, p), y.before(p), weight, n.bias, n.lengths},
            order.scalars(p, use_relu), std::array{y.after(p)});
@@ -274,7 +297,7 @@ RnnSequenceGradResult rnn_sequence_grad(const Tensor& dy, const Tensor& x, const
   const Tensor slopes = n.with_members(wide(dy), 1), states = n.with_members(wide(y), 1);
   const Tensor weight = n.spread_weight();
   const Order order(n, true);
-  const Trail da(n, order, Keep::all, n.of_state()), direct(n, order, Keep::last, n.of_state());
+  Trail da(n, order, Keep::all, n.of_state()), direct(n, order, Keep::last, n.of_state());
   order.for_each_launch([&](int64_t p) {
     launch(kernels::rnn_step_grad, kF32,
            std::array{order.steps_of(states, p), order.steps_of(slopes, p), direct.before(p), da.before(p), weight,
@@ -295,7 +318,7 @@ Tensor gru_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, c
   const Sequence n("gru_sequence", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
-  const Trail y(n, order, Keep::all, n.of_state(), n.state(h));
+  Trail y(n, order, Keep::all, n.of_state(), n.state(h));
   std::array<Tensor, 2> gates;
   if (!reset_after) gates = {n.empty_step(), n.empty_step()};
   order.for_each_launch([&](int64_t p) {
@@ -328,8 +351,8 @@ GruSequenceGradResult reset_after_gradients(const Sequence& n, const Tensor& slo
   const Tensor weight = n.spread_weight();
   const Tensor a = n.as_steps(matmul(n.as_matrices(before), n.weight, {.transpose_b = true}));
   const Order order(n, true);
-  const Trail dx(n, order, Keep::all, n.of_gates()), da(n, order, Keep::all, n.of_gates());
-  const Trail direct(n, order, Keep::last, n.by_gates());
+  Trail dx(n, order, Keep::all, n.of_gates()), da(n, order, Keep::all, n.of_gates());
+  Trail direct(n, order, Keep::last, n.by_gates());
   order.for_each_launch([&](int64_t p) {
     launch(kernels::gru_step_grad, kF32,
            std::array{order.steps_of(n.x, p), order.steps_of(a, p), n.bias, order.steps_of(before, p),
@@ -354,7 +377,7 @@ GruSequenceGradResult reset_before_gradients(const Sequence& n, const Tensor& sl
   const Tensor candidate = tanh(gate_of(reset_state, 2)), weight = n.spread_weight();
   const Tensor dn = n.empty_step(), dz = n.empty_step(), to_state = n.empty_step();
   const Order order(n, true);
-  const Trail slopes_of_gates(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates());
+  Trail slopes_of_gates(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates());
   order.for_each_launch([&](int64_t p) {
     launch(kernels::gru_candidate_grad, kF32,
            std::array{order.steps_of(z, p), order.steps_of(candidate, p), order.steps_of(before, p),
@@ -392,7 +415,7 @@ LstmSequenceResult lstm_sequence(const Tensor& x, const Tensor& h, const Tensor&
   const Sequence n("lstm_sequence", 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
-  const Trail y(n, order, Keep::all, n.of_state(), n.state(h)), cells(n, order, Keep::all, n.of_state(), n.state(c));
+  Trail y(n, order, Keep::all, n.of_state(), n.state(h)), cells(n, order, Keep::all, n.of_state(), n.state(c));
   order.for_each_launch([&](int64_t p) {
     launch(kernels::lstm_step, kF32,
            std::array{order.steps_of(n.x, p), y.before(p), cells.before(p), weight, n.bias, n.lengths},
@@ -414,7 +437,7 @@ LstmSequenceGradResult lstm_sequence_grad(const Tensor& dy, const Tensor& dcells
   const Tensor weight = n.spread_weight();
   const Tensor a = n.as_steps(matmul(n.as_matrices(before), n.weight, {.transpose_b = true}));
   const Order order(n, true);
-  const Trail da(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates()),
+  Trail da(n, order, Keep::all, n.of_gates()), direct(n, order, Keep::last, n.by_gates()),
       carried(n, order, Keep::last, n.by_gates());
   order.for_each_launch([&](int64_t p) {
     launch(kernels::lstm_step_grad, kF32,

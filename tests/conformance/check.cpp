@@ -19,10 +19,6 @@ bool same_values(const std::vector<double>& a, const std::vector<double>& b) {
   });
 }
 
-bool same_elements(const Tensor& a, const Tensor& b) {
-  return element_bytes(a) == element_bytes(b) || same_values(download(a).values, download(b).values);
-}
-
 // The inputs as a GPU that flushes subnormals sees them; empty when there are none.
 std::vector<HostTensor> flushed_inputs(HostTensors inputs) {
   std::vector<HostTensor> flushed(inputs.begin(), inputs.end());
@@ -53,6 +49,10 @@ std::vector<Tensor> call(const Case& item, const std::vector<Made>& made) {
 }
 
 }  // namespace
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return element_bytes(a) == element_bytes(b) || same_values(download(a).values, download(b).values);
+}
 
 std::string check_outputs(const Case& item, HostTensors inputs, Tensors outputs, DType dtype, Device device) {
   const std::vector<Expected> expected = item.reference(inputs);

@@ -37,8 +37,8 @@ SecondCheck check_second_gradient(const Case& item, Device device, const Gradien
 /// Runs the case's recording function, seeds backward() with random weights w, and compares each differentiated
 /// input's gradient with (L(x + h) − L(x − h)) / 2h, L = Σ w · reference(x), at all elements or a sample of them. At a
 /// kink (relu at 0, a tie of max) every slope between the ones on both sides will do. In f32, for tensors of up to 8192
-/// elements, gradients of gradients are compared likewise, where the function can be differentiated twice. Empty when
-/// they agree, else a report.
+/// elements, gradients of gradients are compared likewise, where the function can be differentiated twice. Also checks
+/// that inputs are unchanged, and that a second time gives the same bits. Empty when they agree, else a report.
 std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how = {});
 
 }  // namespace ashlar::conformance

@@ -277,6 +277,27 @@ TEST(Gradient, SeesWrongOnes) {
   EXPECT_NE(run(std::numeric_limits<float>::quiet_NaN()), "");
 }
 
+TEST(Gradient, SeesChangedInputsAndChance) {
+  int passes = 0;
+  bool by_chance = false, writes = false;
+  Case item = doubling([](Tensors x) { return std::vector{Tensor::from(twice(x[0]), {7})}; });
+  item.differentiable = [&](Vars x) {
+    const Tensor y = Tensor::from(twice(x[0].value()), {7});
+    if (writes) static_cast<float*>(x[0].value().data())[3] = 5;
+    return record("doubling", {x[0]}, y, [&](const Tensor& dy) {
+      std::vector<float> dx = twice(dy);
+      if (by_chance && ++passes == 2) dx[2] = std::nextafter(dx[2], 100.0F);
+      return std::vector{Tensor::from(dx, {7})};
+    });
+  };
+  const auto run = [&] { return check_gradient(item, DType::f32, Device::cpu()); };
+  EXPECT_EQ(run(), "");
+  by_chance = true;
+  EXPECT_EQ(run(), "the gradient of input 0 differs between two calls with the same inputs");
+  by_chance = false, writes = true;
+  EXPECT_EQ(run(), "input 0 was changed");
+}
+
 // x², whose slope is right; its slope's slope is `second`, and its slope's by dy `by_dy` x.
 TEST(Gradient, SeesWrongSecondOnes) {
   const auto run = [](double second, double by_dy) {

@@ -87,6 +87,11 @@ void add_integer_cases(const Function& f) {
   }
   add("left_transposed", {{35, 66}, signed_values, Layout::transposed}, {{35, 66}, signed_values}, DType::i64);
   add("right_transposed", {{35, 66}, signed_values}, {{35, 66}, signed_values, Layout::transposed}, DType::i64);
+  // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
+  add("stepped_long_rows", {{5, 1031}, signed_values, Layout::stepped}, {{1031}, signed_values, Layout::stepped},
+      DType::i64);
+  add("stepped_rank4", {{2, 3, 5, 33}, signed_values, Layout::stepped}, {{2, 1, 5, 33}, signed_values, Layout::stepped},
+      DType::i64);
   add("row", {{5, 33}, signed_values}, {{33}, signed_values}, DType::i32);
   add("row", {{5, 33}, bytes}, {{33}, {Pattern::integers, 0, 7}}, DType::u8);
 }

@@ -31,6 +31,7 @@ void add_optimizer_cases();
 void add_large_cases();
 void add_nonzero_cases();
 void add_integer_cases();
+void add_slope_cases();
 void add_sort_cases();
 void add_indexing_cases();
 void add_attention_cases();
@@ -78,6 +79,7 @@ inline void add_all_cases() {
   add_large_cases();
   add_nonzero_cases();
   add_integer_cases();
+  add_slope_cases();
   add_sort_cases();
   add_indexing_cases();
   add_attention_cases();

@@ -208,6 +208,17 @@ void add_norm(Of of) {
     item.gradient_dtypes = {DType::f32};
     add_case(item);
   }
+  if (of == Of::batch) {
+    // A reduction of long rows among the parts' moments, and of long rows and of columns among a gradient's sums.
+    Case parts = example(plain, "many_images", {.shape = {2100, 3, 2}});
+    Case rows = differentiable_example(plain, "gradient_of_long_rows", {.shape = {1, 2, 2100}});
+    Case columns = differentiable_example(plain, "gradient_of_33_columns", {.shape = {40, 33}});
+    for (Case item : {parts, rows, columns}) {
+      item.dtypes = {DType::f32};
+      item.is_drawn = false;
+      add_case(item);
+    }
+  }
   Case bench = example(grouped, "32x64x56x56", {.shape = {32, 64, 56, 56}});
   bench.benchmark = true;
   add_case(bench);

@@ -60,6 +60,10 @@ void add_function(const Function& f) {
     add(f, std::string("6x35_right_") + name, {{6, 35}, few}, {{6, 35}, few, layout}, compiled);
   }
   for (const auto& [name, shapes] : broadcasts_of_two()) add(f, name, {shapes[0], few}, {shapes[1], few}, compiled);
+  // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
+  const std::vector<DType> of_8_bytes{DType::f64, DType::i64};
+  add(f, "stepped_long_rows", {{5, 1031}, few, Layout::stepped}, {{1031}, few, Layout::stepped}, of_8_bytes);
+  add(f, "stepped_rank4", {{2, 3, 5, 33}, few, Layout::stepped}, {{2, 1, 5, 33}, few, Layout::stepped}, of_8_bytes);
   // By way of another dtype, which a call is converted to.
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
   add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});

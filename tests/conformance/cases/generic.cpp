@@ -156,7 +156,8 @@ void add_generic_cases() {
   }
   const std::pair<Shape, Shape> operands[] = {{{0, 3}, {3}},         {{1}, {1}},         {{64, 512}, {64, 512}},
                                               {{5, 513}, {5, 1}},    {{5, 513}, {513}},  {{3, 5, 7}, {5, 1}},
-                                              {{2, 3, 5, 64}, {64}}, {{40, 4}, {40, 4}}, {{1, 600}, {7, 600}}};
+                                              {{2, 3, 5, 64}, {64}}, {{40, 4}, {40, 4}}, {{1, 600}, {7, 600}},
+                                              {{5, 1}, {5, 512}}};
   for (const auto& [a, b] : operands) {
     for (const Layout layout : {Layout::dense, Layout::transposed, Layout::offset}) {
       add_case({.kernel = "test_generic_add",

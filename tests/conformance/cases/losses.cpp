@@ -1,9 +1,12 @@
 // Losses of two tensors, element by element: each term, the mean and the sum, with both gradients.
 #include <cmath>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "operators/losses.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -73,6 +76,45 @@ void add_loss_cases_of(const Loss& loss) {
   add_case(mean);
   add_case(example(loss, "broadcast", 0, {{7, 1, 5}}, {{6, 5}}));
   add_case(example(loss, "transposed", 1, {{9, 14}, {}, Layout::transposed}, {{9, 14}, {}, Layout::offset}));
+}
+
+/// The slope by x of one term, and the kernel that computes it.
+struct LossSlope {
+  const char* kernel;
+  const LossKernels& loss;
+  std::vector<double> options;
+  double (*exact)(double x, double t);
+  double low = -2, high = 2;  // of both operands
+};
+
+/// 0, or NaN, between both signs.
+double sign_of(double d) { return d > 0 ? 1 : d < 0 ? -1 : d; }
+
+// Many elements; and NaN and infinities for either operand, where differences say nothing.
+void add_slope_cases_of(const LossSlope& slope) {
+  const Values numbers{.low = slope.low, .high = slope.high}, special{Pattern::special, slope.low, slope.high};
+  for (const auto& [name, x, t] : {std::tuple{"100003", Input{{100'003}, numbers}, Input{{100'003}, numbers}},
+                                   {"special", Input{{1031}, special}, Input{{1031}, numbers}},
+                                   {"special_target", Input{{1031}, numbers}, Input{{1031}, special}}}) {
+    add_case({.kernel = slope.kernel,
+              .name = name,
+              .inputs = {x, t},
+              .dtypes = {DType::f32},
+              .call =
+                  [=](Tensors in) {
+                    return std::vector{loss_slope(slope.loss, {}, in[0], in[1], slope.options, 0)};
+                  },
+              .reference =
+                  [=](HostTensors in) {
+                    Expected dx = broadcasted(in[0], in[1], slope.exact);
+                    for (size_t i = 0; i < dx.values.size(); ++i) {
+                      dx.magnitudes.push_back(std::abs(dx.values[i]) + std::abs(in[0].values[i]) +
+                                              std::abs(in[1].values[i]));
+                    }
+                    return std::vector{dx};
+                  },
+              .tolerance = terms(3e-6)});
+  }
 }
 
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
@@ -159,6 +201,22 @@ void add_loss_cases() {
        },
        {.low = -4, .high = 0},
        {.low = -4, .high = 0}});
+
+  for (const LossSlope& slope : {
+           LossSlope{"mse_slope", kMse, {}, [](double x, double t) { return 2 * (x - t); }},
+           {"l1_slope", kL1, {}, [](double x, double t) { return sign_of(x - t); }},
+           {"smooth_l1_slope", kSmoothL1, {0.5},
+            [](double x, double t) { return std::abs(x - t) < 0.5 ? (x - t) / 0.5 : sign_of(x - t); }},
+           {"huber_slope", kHuber, {0.5},
+            [](double x, double t) { return std::abs(x - t) <= 0.5 ? x - t : 0.5 * sign_of(x - t); }},
+           {"bce_slope", kBce, {}, [](double x, double t) { return (x - t) / max_of((1 - x) * x, 1e-12); }, 0.05, 0.95},
+           {"bce_with_logits_slope", kBceWithLogits, {},
+            [](double x, double t) { return (x >= 0 ? 1 : std::exp(x)) / (1 + std::exp(-std::abs(x))) - t; }},
+           {"kl_div_of_target_slope", kKlDiv, {}, [](double, double t) { return -t; }},
+           {"kl_div_of_logs_slope", kKlDivOfLogs, {}, [](double, double t) { return -std::exp(t); }},
+       }) {
+    add_slope_cases_of(slope);
+  }
 }
 
 }  // namespace ashlar::conformance

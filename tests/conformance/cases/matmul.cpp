@@ -375,8 +375,9 @@ void add_benchmarks() {
   add_case(layer);
 }
 
-// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums.
-Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place) {
+// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums; and
+// of several parts.
+Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place, int64_t parts = 1) {
   const std::string_view name = epilogue;
   const auto exact = [name](double sum, double bias) {
     if (name == "bias_relu") return std::max(sum + bias, 0.0);
@@ -386,15 +387,16 @@ Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_pl
   const auto& names = kernels::matmul_parts_sum.comptimes[0].values;
   const auto variant = static_cast<uint16_t>(std::ranges::find(names, name) - names.begin());
   return {.kernel = "matmul_parts_sum",
-          .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue + (in_place ? "_in_place" : ""),
-          .inputs = {{.shape = {1, rows * columns}, .values = {.low = -5, .high = 5}, .dtype = DType::f32},
+          .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue + (in_place ? "_in_place" : "") +
+                  (parts > 1 ? "_of_" + std::to_string(parts) : ""),
+          .inputs = {{.shape = {parts, rows * columns}, .values = {.low = -5, .high = 5}, .dtype = DType::f32},
                      {.shape = {columns}}},
           .dtypes = in_place ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16},
           .call =
               [=](Tensors x) {
                 const DType dtype = x[1].dtype();
                 const Tensor y =
-                    in_place ? x[0].reshape({x[0].numel()}) : Tensor::empty({x[0].numel()}, dtype, x[0].device());
+                    in_place ? x[0].reshape({x[0].numel()}) : Tensor::empty({x[0].size(1)}, dtype, x[0].device());
                 launch(kernels::matmul_parts_sum, {.elements = {dtype}, .variant = variant}, std::array{x[0], x[1]}, {},
                        std::array{y});
                 return std::vector{in_place ? x[0] : y};
@@ -402,10 +404,16 @@ Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_pl
           .reference =
               [=](HostTensors x) {
                 Expected y{in_place ? x[0].shape : Shape{x[0].shape[1]}, {}, {}, x[1].dtype};
-                for (size_t i = 0; i < x[0].values.size(); ++i) {
-                  const double sum = x[0].values[i], bias = x[1].values[i % x[1].values.size()];
+                const auto results = static_cast<size_t>(x[0].shape[1]);
+                for (size_t i = 0; i < results; ++i) {
+                  const double bias = x[1].values[i % x[1].values.size()];
+                  double sum = 0, size = std::abs(bias);
+                  for (size_t at = i; at < x[0].values.size(); at += results) {
+                    sum += x[0].values[at];
+                    size += std::abs(x[0].values[at]);
+                  }
                   y.values.push_back(exact(sum, bias));
-                  y.magnitudes.push_back(std::abs(sum) + std::abs(bias));
+                  y.magnitudes.push_back(size);
                 }
                 return std::vector{std::move(y)};
               },
@@ -422,6 +430,9 @@ void add_matmul_cases() {
     for (const auto& [rows, columns] : {std::pair{1, 1}, {10, 33}, {64, 256}, {3, 8}, {300, 1031}, {3, 4104}}) {
       for (const bool in_place : {false, true}) add_case(finish_case(rows, columns, epilogue, in_place));
     }
+    Case parts = finish_case(10, 33, epilogue, false, 70);
+    parts.dtypes = {DType::f16, DType::bf16};
+    add_case(parts);
   }
   add_shapes();
   add_layouts();

@@ -337,7 +337,7 @@ void add_gradient_kernels(bool is_rms, bool has_residual) {
   const auto add = [&](const std::string& name, const Shape& shape, Pattern dy = Pattern::uniform,
                        Pattern x = Pattern::uniform) { add_gradient_kernel(is_rms, has_residual, name, shape, dy, x); };
   for (const int64_t n : {1,    3,    10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,
-                          1025, 1032, 2048, 2056, 4096, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544}) {
+                          1025, 1032, 2048, 2056, 4096, 4099, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544}) {
     add("rows_of_" + std::to_string(n), {2, n});
   }
   add("4099_rows_of_40", {4099, 40});

@@ -417,6 +417,7 @@ void add_orthogonal_cases() {
   }
   add_qr(dense({5, 9}));
   add_qr(dense({60, 200}));
+  add_qr(dense({2100, 3}));
   add_qr(dense({2, 3, 6, 4}));
   add_qr(dense({70, 3, 5}));
   add_qr(dense({0, 5}));

@@ -320,6 +320,20 @@ void add_rearranged_cases() {
     }
   }
 
+  // Rows of vectors, long and many, and long ones of none: an element of each width.
+  for (const Input& x : {Input{{3, 4096}}, Input{{3, 1031}}, Input{{5, 48}}, Input{{40, 128}},
+                         Input{.shape = {5, 1030}, .layout = Layout::stepped}}) {
+    Case rows = triangle_example(true, "rows_of_" + std::to_string(x.shape[1]), x, 1);
+    rows.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
+    rows.differentiable = {};
+    add_case(rows);
+  }
+
+  // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
+  Case apart = masked_example("stepped_long_rows", {{5, 1031}, {}, Layout::stepped}, {{1031}, {}, Layout::stepped}, 3);
+  apart.dtypes = {DType::i64};
+  apart.differentiable = {};
+  add_case(apart);
   add_case(masked_example("same", {{7, 33}}, {{7, 33}}, 3));
   add_case(masked_example("rows", {{7, 33}}, {{33}}, 0));
   add_case(masked_example("columns", {{7, 33}}, {{7, 1}}, 1));

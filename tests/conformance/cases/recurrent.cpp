@@ -281,6 +281,8 @@ void add_recurrent_cases() {
                {{2, 33, 3, 64}, {.offset = 100, .axis = -3}},
                {{2, 33, 3, 20}, {.base = 500000, .offset = 7, .interleaved = true, .axis = 1}},
                {{5, 6}, {}, Layout::transposed},
+               {{3, 514}, {}},
+               {{3, 514}, {.interleaved = true}},
                {{0, 4}, {}}};
   for (const auto& [shape, turn, layout] : turns) {
     add_case(

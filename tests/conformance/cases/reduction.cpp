@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string_view>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
@@ -476,6 +478,29 @@ void add_variances() {
   }
 }
 
+// States go from pass to pass: so many parts that their last pass is one of long rows, and of columns.
+void add_long_last_passes() {
+  for (const auto all : {std::span<const Function>(kFunctions), std::span<const Function>(kComposed)}) {
+    for (const Function& f : all) {
+      const std::string_view name = f.name;
+      const bool has_indices = name == "argmax";
+      if (!has_indices && name != "var" && name != "logsumexp" && name != "compensated_sum") continue;
+      std::vector<Case> items{example(f, "all_of_2049x4096", {.shape = {2049 * 4096}})};
+      for (const int64_t columns : {33, 64}) {
+        const int64_t rows = has_indices ? 6000 : 600;
+        items.push_back(example(f, "columns_of_" + std::to_string(rows) + "x" + std::to_string(columns),
+                                {.shape = {rows, columns}}, {0}));
+      }
+      for (Case& item : items) {
+        item.dtypes = {DType::f32};
+        if (name == "var") item.dtypes.push_back(DType::f64);
+        item.is_drawn = false;
+        add_case(item);
+      }
+    }
+  }
+}
+
 // The gradient of an element that is 0 is the product of the others, unless there is another 0.
 void add_products_with_zeros() {
   const Function& f = *std::find_if(std::begin(kFunctions), std::end(kFunctions),
@@ -495,6 +520,7 @@ void add_reduction_cases() {
   for (size_t i = 0; i < std::size(kComposed); ++i) add_composed(kComposed[i], kComposedNames[i]);
   add_integers();
   add_variances();
+  add_long_last_passes();
   add_products_with_zeros();
 }
 

@@ -56,25 +56,28 @@ class MaxPool : public Kernel<MaxPool<T>> {
 
  private:
   bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
-  // A value and its tap in two registers: one is taken where it is larger, or NaN, beginning with -Inf of the first tap
-  // inside. Borders are -Inf, so never taken.
+  // A value and its place in two registers: one is taken where it is larger, or NaN, beginning with -Inf at the first
+  // place inside. Borders are -Inf, so never taken.
   void of_frames(const WindowAxis& rows, const WindowAxis& columns) {
     const auto inside_first = [this](Halide::Func f, const WindowAxis& axis) {
       f(o) = small_quotient(Halide::max(axis.padding - o * axis.stride, 0) + axis.dilation - 1, axis.dilation);
     };
     inside_first(first_down, rows);
     inside_first(first_across, columns);
-    const Expr lowest = Halide::Float(32).min(), taps = columns.taps;
+    const Expr lowest = Halide::Float(32).min();
     define_rows(frame, x, frame.a, rows, columns, lowest);
+    // From the place of tap (0, 0).
+    const auto offset = [&](const Expr& i, const Expr& j) {
+      return i * rows.dilation * x.extent(2) + j * columns.dilation;
+    };
     const std::vector<Expr> at{q, p, a};
-    define(first, {q, p, a}, {lowest, first_down(p) * taps + first_across(q)});
+    define(first, {q, p, a}, {lowest, offset(first_down(p), first_across(q))});
     const Value value = in_frame(frame, rows, p, r.y, columns, q, r.x, a), old = value_at(first, at, 0);
     const Expr is_taken = (old < value).expr() || !(value == value).expr();
     update_at_once(
         first, at,
-        {Halide::select(is_taken, value, old), Halide::select(is_taken, r.y * taps + r.x, value_at(first, at, 1))});
-    const Expr tap = value_at(first, at, 1), i = small_quotient(tap, taps), j = tap - i * taps;
-    const Expr place = rows.place(p, i) * x.extent(2) + columns.place(q, j);
+        {Halide::select(is_taken, value, old), Halide::select(is_taken, offset(r.y, r.x), value_at(first, at, 1))});
+    const Expr place = rows.start(p) * x.extent(2) + columns.start(q) + value_at(first, at, 1);
     pooled.define({a, p, q}, {Value(value_at(first, at, 0)), Value(Halide::cast<int64_t>(place))});
   }
 

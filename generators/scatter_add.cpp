@@ -45,28 +45,28 @@ class ScatterAddLines : public Kernel<ScatterAddLines<T>> {
   void schedule(Cpu) {
     const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
     Var chunk("chunk"), task("task"), piece("piece"), vector("vector"), lane("lane");
-    constexpr int kTask = 16384, kLeast = 64, kMost = 256;  // terms of a task, columns of a chunk
+    constexpr int kTask = 16384, kColumns = 256;  // terms of a task, columns of a chunk
     const Expr width = x.extent(2), count = Halide::max(1, index.extent(1));
     Halide::Stage(y.func()).unscheduled();  // nothing is stored there
     // Lines beside each other in memory: some of them in each task.
     Halide::Stage single = y.func().update().specialize(width == 1);
     single.reorder(i, j.x, o).split(o, task, o, Halide::max(1, kTask / count), Halide::TailStrategy::GuardWithIf);
     single.parallel(task);
-    // Else a chunk of columns at a time, so that a row of the source is read as it lies. Chunks are no narrower than
-    // some cache lines, since tasks write side by side.
-    const Expr columns = Halide::clamp((width / 2 + lanes - 1) / lanes * lanes, kLeast, kMost);
-    const auto by_columns = [&](Halide::Stage stage, bool in_vectors) {
-      stage.split(i, chunk, i, columns, Halide::TailStrategy::GuardWithIf);
-      if (in_vectors) stage.split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf).vectorize(lane);
-      if (in_vectors) stage.reorder(lane, vector, j.x, chunk, o);
-      if (!in_vectors) stage.reorder(i, j.x, chunk, o);
-      stage.fuse(chunk, o, piece)
-          .split(piece, task, piece, Halide::max(1, kTask / (count * Halide::min(width, columns))),
-                 Halide::TailStrategy::GuardWithIf)
-          .parallel(task);
+    // Else a chunk of columns at a time, so that a row of the source is read as it lies.
+    const auto by_columns = [&](Halide::Stage stage, int lanes_of_vector) {
+      stage.split(i, vector, lane, lanes_of_vector, Halide::TailStrategy::GuardWithIf)
+          .split(vector, chunk, vector, kColumns / lanes_of_vector, Halide::TailStrategy::GuardWithIf)
+          .reorder(lane, vector, j.x, chunk, o)
+          .fuse(chunk, o, piece);
     };
-    by_columns(y.func().update().specialize(src.axis(2).stride() == 1 && index.axis(2).stride() == 0), true);
-    by_columns(y.func().update(), false);
+    Halide::Stage rows = y.func().update().specialize(src.axis(2).stride() == 1 && index.axis(2).stride() == 0);
+    by_columns(rows, lanes);
+    rows.vectorize(lane).parallel(piece);
+    Halide::Stage others = y.func().update();
+    by_columns(others, 1);
+    const Expr of_piece = count * Halide::min(width, kColumns);
+    others.split(piece, task, piece, Halide::max(1, kTask / of_piece), Halide::TailStrategy::GuardWithIf);
+    others.parallel(task);
   }
   void schedule(auto) {
     index_arithmetic();

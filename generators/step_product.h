@@ -192,10 +192,11 @@ class StepProduct {
   }
   // Rows go through all steps by themselves, some of them in a task.
   void rows_apart(Halide::Stage stage, const StepIndex& at, const std::vector<Var>& inner) {
-    constexpr int kTasks = 8;
+    constexpr int kTasks = 8, kLeastTiles = 2;  // two of which read a panel while it is near
     constexpr Halide::TailStrategy kGuarded = Halide::TailStrategy::GuardWithIf;
     Var strip("strip_of_step"), column("column"), task("task"), row("row"), in_tile("in_tile");
-    const Expr of_task = (sizes_.rows + kTasks * tile_.rows - 1) / (kTasks * tile_.rows) * tile_.rows;
+    const Expr tiles = Halide::max((sizes_.rows + kTasks * tile_.rows - 1) / (kTasks * tile_.rows), kLeastTiles);
+    const Expr of_task = tiles * tile_.rows;
     stage.split(at.c, strip, column, width(), kGuarded)
         .split(at.b, task, row, of_task, kGuarded)
         .split(row, of_cpu.tile, in_tile, tile_.rows, kGuarded);
@@ -256,7 +257,7 @@ class StepProduct {
   void declare_plans() {
     if (steps_ == Steps::many && !on_gpu()) {
       // Whether a core's own cache holds the right operand.
-      constexpr int kOwnCache = 128 * 1024;  // elements
+      constexpr int kOwnCache = 64 * 1024;  // elements
       const int rows = most_rows();
       const Expr is_small =
           Halide::min(sizes_.terms, 1 << 12) * sizes_.gates * Halide::min(sizes_.columns, 1 << 12) <= kOwnCache;

@@ -55,17 +55,23 @@ class AttentionGradients : public Kernel<AttentionGradients<T>> {
     slope(i, k, u, h, b) = 0.0f;
     slope(i, k, u, h, b) += value(in_batch, in_key_heads, in_keys, certain(value_term, value_width.extent())) *
                             dy_turned(i, value_term, u, h, b);
-    const Expr mask = attn_mask(in_batch, in_heads, in_queries, in_keys);
+    const Expr end = before((u + 1) * kQueries + Value(diagonal).expr());
+    block = AttentionOnCpu::blocks_of_keys(keys.extent(), end);
+    const Expr at = block.y * rows + block.x;
+    const Expr mask = attn_mask(in_batch, in_heads, in_queries, inside(at, keys.extent()));
     has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
-    const Expr score = Masking{scale, is_boolean, diagonal}.score(dot(i, k, u, h, b), mask, row, k, keys.extent());
-    // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none.
-    weight(i, k, u, h, b) = Halide::select((Value(score) < Value(kLowest)).expr() || row >= queries.extent(), 0.0f,
-                                           exp(Value(score - logsumexp(in_batch, in_heads, in_queries).expr())));
+    const Expr score = Masking{scale, is_boolean, diagonal}.score(dot(i, at, u, h, b), mask, row, at, keys.extent());
+    // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none. Keys behind the last that is
+    // seen aren't looked at.
+    weight(i, k, u, h, b) = Halide::undef<float>();
+    weight(i, at, u, h, b) =
+        Halide::select((Value(score) < Value(kLowest)).expr() || row >= queries.extent(), 0.0f,
+                       exp_below_zero(Value(score - logsumexp(in_batch, in_heads, in_queries).expr())));
     const Expr shift = delta(in_batch, in_heads, in_queries);
-    ds(i, k, u, h, b) = weight(i, k, u, h, b) * (slope(i, k, u, h, b) - shift) * Value(scale).expr();
+    ds(i, k, u, h, b) = Halide::undef<float>();
+    ds(i, at, u, h, b) = weight(i, at, u, h, b) * (slope(i, at, u, h, b) - shift) * Value(scale).expr();
 
     // What a tile comes to, a row of each gradient.
-    const Expr end = before((u + 1) * kQueries + Value(diagonal).expr());
     RDom seen(0, keys.extent(), "seen");
     seen.where(seen <= end);
     const RDom member(0, kQueries, "member");
@@ -132,9 +138,9 @@ class AttentionGradients : public Kernel<AttentionGradients<T>> {
       Func(f).bound(i, 0, AttentionOnCpu::kQueries).bound_extent(u, 1);
     }
     for (const Func& f : {query_turned, dy_turned}) cpu.of_queries(f, each_tile);
-    cpu.of_products(weight, dot, each_tile);
-    weight.specialize(has_no_mask);
-    cpu.of_products(ds, slope, each_tile);
+    cpu.of_products(weight, block, dot, each_tile);
+    weight.update().specialize(has_no_mask);
+    cpu.of_products(ds, block, slope, each_tile);
     cpu.micro_tile(of_query, c, i, each_block);
     cpu.micro_tile(of_key, c, k, each_block);
     cpu.micro_tile(of_value, c, k, each_block);
@@ -144,7 +150,7 @@ class AttentionGradients : public Kernel<AttentionGradients<T>> {
   AttentionOnCpu cpu;
   Var n{"n"}, of{"of"}, p{"p"};
   Expr has_no_mask, parts, most;
-  RDom turn;
+  RDom turn, block;
   Func query_turned{"query_turned"}, dy_turned{"dy_turned"}, query_tile{"query_tile"}, dy_tile{"dy_tile"},
       key_tile{"key_tile"}, dot{"dot"}, slope{"slope"}, weight{"weight"}, ds{"ds"}, of_query{"of_query"},
       of_key{"of_key"}, of_value{"of_value"}, sums{"sums"}, all_of_query{"all_of_query"}, all_of_key{"all_of_key"},

@@ -19,9 +19,7 @@ struct LayerNorm : Kernel<LayerNorm<T>> {
     this->formula("layer_norm(x)[r,c] = (x[r,c] - mean[r]) rstd[r] weight[c] + bias[c], rstd = 1 / √(variance + eps)");
     this->flops("8.0 * shapes[0].numel()");
     this->form(Form::rows).of_none(OfNone::zero);
-    this->gradient("x", "layer_norm_input_grad(dy, x, mean, rstd, weight, eps, axis)");
-    this->gradient("weight", "layer_norm_weight_grad(dy, x, mean, rstd, eps, axis)");
-    this->gradient("bias", "sum_to_axis(dy, axis)");
+    this->gradient(kAllInputs, "layer_norm_gradients(dy, x, mean, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {
     const Axis k = columns.reduce();

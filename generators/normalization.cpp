@@ -150,8 +150,9 @@ class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
 };
 
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
-const std::vector<std::string> kCalls{"moments_of_parts", "moments_of_all", "norm_of_elements",         "lerp",
-                                      "average_step",     "norm_sums",      "norm_gradient_of_elements"};
+const std::vector<std::string> kCalls{
+    "moments_of_parts",          "moments_of_all", "norm_of_elements",   "lerp", "average_step", "norm_sums",
+    "norm_gradient_of_elements", "norm_of_groups", "norm_of_groups_grad"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 
 const OperatorTensor kWeight{.name = "weight", .is_optional = true}, kBias{.name = "bias", .is_optional = true};

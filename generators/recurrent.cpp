@@ -206,10 +206,11 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
     const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
     const Value dn = dh * (1.0 - z) * (1.0 - n * n);
     const Value dz = dh * (h(t, m, b, c) - n) * z * (1.0 - z), dr = dn * a_of(2) * r * (1.0 - r);
+    const Values of_unit = product.held(at, {dr, dz, dn, dn * r, dh * z, dh});
     const auto gate = [&](const Value& of_n) {
-      return select(is_there, select(Value(g) == 0, dr, select(Value(g) == 1, dz, of_n)), 0.0);
+      return select(is_there, select(Value(g) == 0, of_unit[0], select(Value(g) == 1, of_unit[1], of_n)), 0.0);
     };
-    gradients.define({t, m, b, g, c}, {gate(dn), gate(dn * r), select(is_there, dh * z, dh)});
+    gradients.define({t, m, b, g, c}, {gate(of_unit[2]), gate(of_unit[3]), select(is_there, of_unit[4], of_unit[5])});
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 3);
@@ -407,10 +408,11 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
     const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0);
     const Value reaching = dnew(t, m, b, c) + carried(t, m, b, c), dc = dh * o * (1.0 - squashed * squashed) + reaching;
     const Value di = dc * n * i * (1.0 - i), df = dc * old * f * (1.0 - f), dn = dc * i * (1.0 - n * n);
-    const Value of_gate =
-        select(Value(g) < 2, select(Value(g) == 0, di, df), select(Value(g) == 2, dn, dh * squashed * o * (1.0 - o)));
-    gradients.define({t, m, b, g, c},
-                     {select(is_there, of_gate, 0.0), select(is_there, dc * f, reaching), select(is_there, 0.0, dh)});
+    const Values of_unit = product.held(at, {di, df, dn, dh * squashed * o * (1.0 - o), dc * f, reaching, dh});
+    const Value of_gate = select(Value(g) < 2, select(Value(g) == 0, of_unit[0], of_unit[1]),
+                                 select(Value(g) == 2, of_unit[2], of_unit[3]));
+    gradients.define({t, m, b, g, c}, {select(is_there, of_gate, 0.0), select(is_there, of_unit[4], of_unit[5]),
+                                       select(is_there, 0.0, of_unit[6])});
   }
   void schedule(auto target) {
     gradients.func().bound(g, 0, 4);

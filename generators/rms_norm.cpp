@@ -19,8 +19,7 @@ struct RmsNorm : Kernel<RmsNorm<T>> {
   RmsNorm() {
     this->formula("rms_norm(x)[r,c] = x[r,c] rstd[r] weight[c], rstd[r] = 1 / √(Σ_k x[r,k]² / n + eps)");
     this->form(Form::rows).of_none(OfNone::zero).flops("5.0 * shapes[0].numel()");
-    this->gradient("x", "rms_norm_input_grad(dy, x, rstd, weight, eps, axis)");
-    this->gradient("weight", "rms_norm_weight_grad(dy, x, rstd, eps, axis)");
+    this->gradient(kAllInputs, "rms_norm_gradients(dy, x, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {
     const Axis k = columns.reduce();

@@ -91,6 +91,18 @@ class StepProduct {
     return Value(parts[0]);
   }
 
+  /// What is to be worked out once for each unit where the output has several elements of it (`inner` below). On a GPU
+  /// the values themselves, which it finds to be the same.
+  Values held(const StepIndex& at, const Values& values) {
+    if (on_gpu()) return values;
+    std::vector<Expr> all;
+    for (const Value& value : values) all.push_back(value.expr());
+    of_unit(at.c, at.b, at.m, at.t) = Halide::Tuple(all);
+    Values results;
+    for (size_t i = 0; i < all.size(); i++) results.emplace_back(of_unit(at.c, at.b, at.m, at.t)[static_cast<int>(i)]);
+    return results;
+  }
+
   /// `out`, of indices t, m, b, some of constant extent (`inner`, on which no sum depends) and c.
   /// On the CPU a tile of rows and one or two vectors of columns is summed in registers, all gates at once.
   void schedule(Cpu, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight& lie) {
@@ -106,6 +118,10 @@ class StepProduct {
         }
       });
       sums.compute_at(out, of_cpu.tile).bound_extent(c, width()).bound_extent(b, tile_.rows);
+      if (of_unit.defined()) {
+        of_unit.compute_at(out, of_cpu.row).store_in(Halide::MemoryType::Stack).bound_storage(at.c, width());
+        of_unit.vectorize(at.c, lanes(), Halide::TailStrategy::GuardWithIf);
+      }
     }
     Var vector("vector"), lane("lane");
     sums.store_in(Halide::MemoryType::Stack);
@@ -192,27 +208,28 @@ class StepProduct {
   }
   // Rows go through all steps by themselves, some of them in a task.
   void rows_apart(Halide::Stage stage, const StepIndex& at, const std::vector<Var>& inner) {
-    constexpr int kTasks = 8;
+    constexpr int kTasks = 8, kLeastTiles = 2;  // two of which read a panel while it is near
     constexpr Halide::TailStrategy kGuarded = Halide::TailStrategy::GuardWithIf;
-    Var strip("strip_of_step"), column("column"), task("task"), row("row"), in_tile("in_tile");
-    const Expr of_task = (sizes_.rows + kTasks * tile_.rows - 1) / (kTasks * tile_.rows) * tile_.rows;
+    Var strip("strip_of_step"), column("column"), task("task"), in_task("in_task");
+    const Expr tiles = Halide::max((sizes_.rows + kTasks * tile_.rows - 1) / (kTasks * tile_.rows), kLeastTiles);
+    const Expr of_task = tiles * tile_.rows;
     stage.split(at.c, strip, column, width(), kGuarded)
-        .split(at.b, task, row, of_task, kGuarded)
-        .split(row, of_cpu.tile, in_tile, tile_.rows, kGuarded);
+        .split(at.b, task, in_task, of_task, kGuarded)
+        .split(in_task, of_cpu.tile, of_cpu.row, tile_.rows, kGuarded);
     std::vector<Halide::VarOrRVar> order{column};
     order.insert(order.end(), inner.begin(), inner.end());
-    for (const Var& v : {in_tile, of_cpu.tile, strip, at.t, task, at.m}) order.emplace_back(v);
+    for (const Var& v : {of_cpu.row, of_cpu.tile, strip, at.t, task, at.m}) order.emplace_back(v);
     stage.reorder(order).parallel(task).parallel(at.m).vectorize(column, lanes());
     for (const Var& v : inner) stage.unroll(v);
   }
   // Step after step, a task has some strips of columns.
   void step_by_step(Halide::Stage stage, const StepIndex& at, const std::vector<Var>& inner) {
     constexpr Halide::TailStrategy kGuarded = Halide::TailStrategy::GuardWithIf;
-    Var strip("strip_of_step"), column("column"), task("task"), some("some"), row("row");
-    stage.split(at.c, strip, column, width(), kGuarded).split(at.b, of_cpu.tile, row, tile_.rows, kGuarded);
+    Var strip("strip_of_step"), column("column"), task("task"), some("some");
+    stage.split(at.c, strip, column, width(), kGuarded).split(at.b, of_cpu.tile, of_cpu.row, tile_.rows, kGuarded);
     std::vector<Halide::VarOrRVar> order{column};
     order.insert(order.end(), inner.begin(), inner.end());
-    for (const Var& v : {row, of_cpu.tile, strip, at.m, at.t}) order.emplace_back(v);
+    for (const Var& v : {of_cpu.row, of_cpu.tile, strip, at.m, at.t}) order.emplace_back(v);
     // A panel costs its way through memory at least, which is worth some rows.
     constexpr int kLeastWork = 1 << 17, kLeastRows = 4;
     const Expr work = Halide::max(
@@ -256,7 +273,7 @@ class StepProduct {
   void declare_plans() {
     if (steps_ == Steps::many && !on_gpu()) {
       // Whether a core's own cache holds the right operand.
-      constexpr int kOwnCache = 128 * 1024;  // elements
+      constexpr int kOwnCache = 64 * 1024;  // elements
       const int rows = most_rows();
       const Expr is_small =
           Halide::min(sizes_.terms, 1 << 12) * sizes_.gates * Halide::min(sizes_.columns, 1 << 12) <= kOwnCache;
@@ -283,9 +300,9 @@ class StepProduct {
   Steps steps_;
   Tile tile_;
   Sizes sizes_{};
-  Halide::Func sums{"sums"}, slices{"slices"}, panels{"panels"};
+  Halide::Func sums{"sums"}, slices{"slices"}, panels{"panels"}, of_unit{"of_unit"};
   struct {
-    Var lane{"lane_of_panel"}, vector{"vector_of_panel"}, term{"term"}, strip{"strip"}, tile{"tile"};
+    Var lane{"lane_of_panel"}, vector{"vector_of_panel"}, term{"term"}, strip{"strip"}, tile{"tile"}, row{"row"};
   } of_cpu;
   Halide::RDom k, rest;
   Var t{"t"}, m{"m"}, b{"b"}, g{"g"}, c{"c"}, s{"s"};

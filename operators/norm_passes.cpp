@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "ashlar/ops/grouped_norm.h"
 #include "ashlar/ops/normalization.h"
 #include "ashlar/ops/reduction.h"
 #include "runtime/forms/broadcast.h"
@@ -101,6 +102,70 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
   const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, slope, dot};
   const std::array scalars{Scalar(int64_t{weight.defined()})};
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
+}
+
+Groups::Groups(const Tensor& given, const Tensor& given_weight, const Tensor& given_bias, int64_t groups)
+    : are_of_image_(groups > 0) {
+  const int64_t batch = given.size(0), channels = given.size(1), space = given.size(2);
+  const int64_t in_group = are_of_image_ ? channels / groups : 1;
+  x = are_of_image_ ? given.reshape({batch, groups, in_group, space}).transpose(1, 2)
+                    : given.reshape({1, batch, channels, space});
+  const auto of_lines = [&](const Tensor& t) {
+    if (!t.defined()) return t;
+    const Tensor each = are_of_image_ ? t.reshape({1, groups, in_group}).transpose(1, 2) : t.reshape({1, 1, channels});
+    return each.broadcast_to({x.size(0), x.size(1), x.size(2)});
+  };
+  weight = of_lines(given_weight);
+  bias = of_lines(given_bias);
+}
+
+bool Groups::are_in_one_pass() const {
+  // A line has what the kernel adds up at once; there are groups enough for several threads, or little to do; and a
+  // group's lines aren't many pieces all over a large tensor, which take longer to be read than all of it in order.
+  constexpr int64_t kLeastPlaces = 32, kLeastGroups = 8, kLittle = 1 << 16, kFewLines = 8, kSmall = 1 << 19;
+  const bool has_tasks = x.size(0) * x.size(2) >= kLeastGroups || x.numel() <= kLittle;
+  const bool is_near = are_of_image_ || x.size(1) <= kFewLines || x.numel() <= kSmall;
+  return x.device().kind == DeviceKind::cpu && x.size(3) >= kLeastPlaces && has_tasks && is_near;
+}
+
+Tensor Groups::as_given(const Tensor& of_x) const { return are_of_image_ ? of_x.transpose(1, 2) : of_x; }
+
+Tensor Groups::of_channels(const Tensor& of_lines) const {
+  return as_given(of_lines).reshape(
+      {are_of_image_ ? x.size(0) : x.size(1), x.numel() / x.size(3) / (are_of_image_ ? x.size(0) : x.size(1))});
+}
+
+namespace {
+
+Shape lines_of(const Tensor& x) { return {x.size(0), x.size(1), x.size(2)}; }
+
+}  // namespace
+
+NormalisedGroups normalised_groups(const Groups& groups, double eps, double correction) {
+  const Tensor& x = groups.x;
+  const Tensor y = groups.as_given(Tensor::empty(groups.as_given(x).shape(), DType::f32, x.device()));
+  std::array<Tensor, 4> outputs{y};
+  for (size_t i = 1; i < outputs.size(); i++) outputs[i] = Tensor::empty(lines_of(x), DType::f32, x.device());
+  const Tensor absent = x.select(3, 0);  // never used, but there has to be memory
+  const std::array inputs{x, groups.weight.defined() ? groups.weight : absent,
+                          groups.bias.defined() ? groups.bias : absent};
+  const std::array<Scalar, 4> scalars{eps, correction, int64_t{groups.weight.defined()},
+                                      int64_t{groups.bias.defined()}};
+  launch(kernels::norm_of_groups, kF32, inputs, scalars, outputs);
+  const auto of_groups = [](const Tensor& t) { return t.select(1, 0).contiguous(); };
+  return {y, {of_groups(outputs[1]), of_groups(outputs[2]), of_groups(outputs[3])}};
+}
+
+GroupGradients gradients_of_groups(const Groups& groups, const Tensor& dy, const Tensor& mean, const Tensor& rstd,
+                                   bool of_constants) {
+  const Tensor& x = groups.x;
+  const Tensor dx = groups.as_given(Tensor::empty(groups.as_given(x).shape(), DType::f32, x.device()));
+  const std::array outputs{dx, Tensor::empty(lines_of(x), DType::f32, x.device()),
+                           Tensor::empty(lines_of(x), DType::f32, x.device())};
+  const std::array inputs{dy, x, mean, rstd, groups.weight.defined() ? groups.weight : x.select(3, 0)};
+  const std::array<Scalar, 2> scalars{int64_t{groups.weight.defined()}, int64_t{of_constants}};
+  launch(kernels::norm_of_groups_grad, kF32, inputs, scalars, outputs);
+  return {dx, {outputs[2], outputs[1]}};
 }
 
 }  // namespace ashlar

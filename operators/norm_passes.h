@@ -31,4 +31,35 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                               const Tensor& weight, const Tensor& slope, const Tensor& dot);
 
+/// What shares a mean: x[o,j,r,s] (f32, each line s dense) has one for each o and r.
+struct Groups {
+  Tensor x;
+  Tensor weight, bias;  ///< f32, of [o,j,r]; may be undefined
+
+  /// Of a dense x[batch, channels, space]: of each channel, or with `groups` > 0 of so many groups of each image.
+  Groups(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups);
+  /// Whether the CPU has all of it in one pass over memory.
+  bool are_in_one_pass() const;
+  /// As x lies, and lines' numbers as they lie for x[batch, channels, space].
+  Tensor as_given(const Tensor& of_x) const;
+  Tensor of_channels(const Tensor& of_lines) const;  ///< [batch, channels]
+
+ private:
+  bool are_of_image_;
+};
+
+struct NormalisedGroups {
+  Tensor y;         ///< as x
+  Moments moments;  ///< each [o,r]
+};
+NormalisedGroups normalised_groups(const Groups& groups, double eps, double correction);
+
+struct GroupGradients {
+  Tensor dx;
+  GradientSums of_lines;  ///< each [o,j,r]
+};
+/// mean and rstd of [o,r], constants or x's own; dy as x is.
+GroupGradients gradients_of_groups(const Groups& groups, const Tensor& dy, const Tensor& mean, const Tensor& rstd,
+                                   bool of_constants);
+
 }  // namespace ashlar

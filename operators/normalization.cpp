@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,12 @@ struct Call {
     return normalised(x.contiguous().reshape(shape), mean, rstd, of_channels(weight), of_channels(bias))
         .reshape(x.shape());
   }
+  /// What the CPU normalises in one pass, by the statistics of x.
+  std::optional<Groups> in_one_pass(int64_t groups) const {
+    if (x.device().kind != DeviceKind::cpu || x.dtype() != DType::f32) return {};
+    const Groups all(x.contiguous().reshape({shape[0], channels(), space()}), in_f32(weight), in_f32(bias), groups);
+    return all.are_in_one_pass() ? std::optional(all) : std::nullopt;
+  }
   /// The results where x has no elements.
   std::array<Tensor, 3> empty(const Shape& statistics) const {
     const Tensor zeros = Tensor::zeros(statistics, DType::f32, x.device());
@@ -116,6 +123,11 @@ std::array<Tensor, 3> by_running(const Call& call, const Tensor& running_mean, c
 std::array<Tensor, 3> by_groups(const Call& call, double eps, Tensor* variance = nullptr) {
   const int64_t batch = call.shape[0], groups = call.shape[1], size = call.shape[2] * call.shape[3];
   if (call.x.numel() == 0) return call.empty({batch, groups});
+  if (const std::optional<Groups> own = call.in_one_pass(groups)) {
+    const auto [y, moments] = normalised_groups(*own, eps, 1);
+    if (variance != nullptr) *variance = moments.variance;
+    return {own->as_given(y).reshape(call.x.shape()), moments.mean, moments.rstd};
+  }
   const Tensor rows = in_f32(call.x.contiguous()).reshape({batch * groups, size, 1});
   const Moments moments = moments_of(rows, eps, 1);
   const Shape each{batch, groups, 1, 1};
@@ -140,6 +152,13 @@ BatchNormResult batch_norm(const Tensor& x, const Tensor& running_mean, const Te
   if (x.numel() == 0) {
     const auto [y, mean, rstd] = call.empty({call.channels()});
     return {y, mean, rstd};
+  }
+  if (const std::optional<Groups> groups = call.in_one_pass(0)) {
+    const auto [y, moments] = normalised_groups(*groups, eps, 1);
+    const Shape each{call.channels()};
+    const Tensor mean = moments.mean.reshape(each), rstd = moments.rstd.reshape(each);
+    move_running(running_mean, running_var, mean, moments.variance.reshape(each), momentum);
+    return {y.reshape(x.shape()), mean, rstd};
   }
   const Tensor images = in_f32(x.contiguous()).reshape({call.shape[0], call.channels(), call.space()});
   const Moments moments = moments_of_channels(images, eps, 1);

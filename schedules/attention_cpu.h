@@ -39,6 +39,21 @@ struct AttentionOnCpu {
     f.vectorize(i, lanes()).unroll(i).unroll(one);
     micro_tile(sums, i, k, Halide::LoopLevel(f, pair));
   }
+  /// Keys in blocks of a micro-tile's rows, those of which any is at most `last`: key y rows() + x.
+  static Halide::RDom blocks_of_keys(const Halide::Expr& keys, const Halide::Expr& last) {
+    Halide::RDom block(0, rows(), 0, (keys + rows() - 1) / rows(), "block");
+    block.where(block.y * rows() <= last);
+    return block;
+  }
+  /// The same as an update over such blocks.
+  void of_products(Halide::Func f, const Halide::RDom& block, const Halide::Func& sums,
+                   const Halide::LoopLevel& level) const {
+    Var pair("pair");
+    f.compute_at(level).bound(i, 0, kQueries).bound_extent(u, 1);
+    f.update().split(i, pair, i, width()).reorder(i, block.x, pair, block.y);
+    f.update().vectorize(i, lanes()).unroll(i).unroll(block.x);
+    micro_tile(sums, i, k, Halide::LoopLevel(f, pair));
+  }
   /// sums(along, across, …) += …, a micro-tile of them.
   void micro_tile(Halide::Func sums, const Var& along, const Var& across, const Halide::LoopLevel& level) const {
     sums.compute_at(level).store_in(Halide::MemoryType::Stack).bound_extent(u, 1);

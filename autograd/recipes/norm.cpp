@@ -1,10 +1,13 @@
 #include "autograd/recipes/norm.h"
 
+#include <array>
+
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/reduce.h"
 #include "autograd/recipes/values.h"
 #include "operators/norm_passes.h"
+#include "runtime/forms/rows.h"
 
 namespace ashlar::recipes {
 
@@ -111,6 +114,53 @@ Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, in
   return Rows(dy, x, false, eps, axis).dweight(x, axis);
 }
 
+namespace {
+
+/// {dx, dweight, dbias} of rows from one pass over them, where the CPU has that and it is worth it: else none.
+std::vector<Tensor> gradients_of_rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                                      const Tensor& weight, int64_t axis, Needs needs) {
+  const bool is_served = x.device().kind == DeviceKind::cpu && x.dtype() == DType::f32 && x.numel() > 0 && needs(0) &&
+                         (needs(1) || needs(2));
+  if (!is_served) return {};
+  std::vector<Tensor> gradients =
+      forms::Rows::call(kernels::row_norm_grads, {.inputs = std::array{dy, x, rstd, mean, weight},
+                                                  .scalars = std::array<Scalar, 1>{int64_t{mean.defined()}},
+                                                  .options = std::array<OptionValue, 1>{axis}});
+  for (int i : {1, 2}) {
+    Tensor& parts = gradients[static_cast<size_t>(i)];
+    parts = !needs(i) ? Tensor() : parts.size(0) == 1 ? parts.select(0, 0) : sum(parts, {0});
+  }
+  return gradients;
+}
+std::vector<Var> gradients_of_rows(const Var&, const Var&, const Var&, const Var&, const Var&, int64_t, Needs) {
+  return {};
+}
+
+}  // namespace
+
+template <class T>
+std::vector<T> layer_norm_gradients(const T& dy, const T& x, const T& mean, const T& rstd, const T& weight, double eps,
+                                    int64_t axis, Needs needs) {
+  std::vector<T> gradients = gradients_of_rows(dy, x, mean, rstd, weight, axis, needs);
+  if (!gradients.empty()) return gradients;
+  gradients.resize(3);
+  if (needs(0)) gradients[0] = layer_norm_input_grad(dy, x, mean, rstd, weight, eps, axis);
+  if (needs(1)) gradients[1] = layer_norm_weight_grad(dy, x, mean, rstd, eps, axis);
+  if (needs(2)) gradients[2] = sum_to_axis(dy, axis);
+  return gradients;
+}
+
+template <class T>
+std::vector<T> rms_norm_gradients(const T& dy, const T& x, const T& rstd, const T& weight, double eps, int64_t axis,
+                                  Needs needs) {
+  std::vector<T> gradients = gradients_of_rows(dy, x, T(), rstd, weight, axis, needs);
+  gradients.resize(2);
+  if (gradients[0].defined()) return gradients;
+  if (needs(0)) gradients[0] = rms_norm_input_grad(dy, x, rstd, weight, eps, axis);
+  if (needs(1)) gradients[1] = rms_norm_weight_grad(dy, x, rstd, eps, axis);
+  return gradients;
+}
+
 template <class T>
 std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, const T& mean, const T& rstd,
                                         const T& weight, double eps, int64_t axis, Needs needs) {
@@ -163,6 +213,18 @@ std::vector<Tensor> normalised_grad(const Tensor& dy, const Tensor& x, const Ten
   const Tensor dys = dy.to(DType::f32).contiguous(), xs = x.to(DType::f32).contiguous();
   const Tensor scale = weight.defined() ? weight.to(DType::f32) : weight;
   const auto weighted = [&](const Tensor& t) { return scale.defined() ? mul(t, scale) : t; };
+  const Groups own(xs.reshape({batch, channels, space}), scale, {}, groups);
+  if (own.are_in_one_pass()) {
+    const Shape each = by_group ? Shape{batch, groups} : Shape{1, channels};
+    const Groups slopes(dys.reshape({batch, channels, space}), {}, {}, groups);
+    const auto [dx, of_lines] = gradients_of_groups(own, slopes.x, mean.contiguous().reshape(each),
+                                                    rstd.contiguous().reshape(each), of_constants);
+    const auto over_images = [&](const Tensor& t) {
+      const Tensor of_channels = own.of_channels(t);
+      return (batch == 1 ? of_channels.reshape({channels}) : sum(of_channels, {0})).to(x.dtype());
+    };
+    return {own.as_given(dx).reshape(x.shape()).to(x.dtype()), over_images(of_lines.dot), over_images(of_lines.slope)};
+  }
   // As they broadcast to [batch, channels], and to `shape`.
   const auto of_channels = [&](const Tensor& t) {
     return by_group ? t.reshape({batch, groups, 1}).broadcast_to({batch, groups, in_group}).reshape({batch, channels})
@@ -253,6 +315,13 @@ T var_mean_grad(const T& dvar, const T& dmean, const T& x, const Shape& axes, bo
   return add(of_variance, mean_grad(dmean.to(DType::f32), axes, keepdim, x.shape())).to(x.dtype());
 }
 
+template std::vector<Tensor> layer_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                                  const Tensor&, double, int64_t, Needs);
+template std::vector<Tensor> rms_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&, double,
+                                                int64_t, Needs);
+template std::vector<Var> layer_norm_gradients(const Var&, const Var&, const Var&, const Var&, const Var&, double,
+                                               int64_t, Needs);
+template std::vector<Var> rms_norm_gradients(const Var&, const Var&, const Var&, const Var&, double, int64_t, Needs);
 template std::vector<Tensor> add_layer_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                                                       const Tensor&, const Tensor&, double, int64_t, Needs);
 template std::vector<Tensor> add_rms_norm_gradients(const Tensor&, const Tensor&, const Tensor&, const Tensor&,

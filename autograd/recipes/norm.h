@@ -28,6 +28,15 @@ T rms_norm_input_grad(const T& dy, const T& x, const T& rstd, const T& weight, d
 template <class T>
 T rms_norm_weight_grad(const T& dy, const T& x, const T& rstd, double eps, int64_t axis);
 
+/// layer_norm's {dx, dweight, dbias} and rms_norm's {dx, dweight}, where `needs` asks for them: as the functions above,
+/// and on the CPU in one pass over dy and x.
+template <class T>
+std::vector<T> layer_norm_gradients(const T& dy, const T& x, const T& mean, const T& rstd, const T& weight, double eps,
+                                    int64_t axis, Needs needs);
+template <class T>
+std::vector<T> rms_norm_gradients(const T& dy, const T& x, const T& rstd, const T& weight, double eps, int64_t axis,
+                                  Needs needs);
+
 /// add_layer_norm's {dx, dresidual, dweight, dbias}, where `needs` asks for them: the first two are dh and
 /// layer_norm_input_grad of h, added up in the same pass.
 template <class T>

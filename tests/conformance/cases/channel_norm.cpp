@@ -219,6 +219,19 @@ void add_norm(Of of) {
       add_case(item);
     }
   }
+  // What the CPU does in one pass, of lines that are long enough.
+  if (of == Of::batch || of == Of::group || of == Of::instance) {
+    Case special = example(whole, "special", {{5, 30, 33}, {Pattern::special}});
+    special.is_drawn = false;
+    std::vector<Case> of_lines{special, differentiable_example(grouped, "gradient", {.shape = {3, 6, 40}}),
+                               differentiable_example(plain, "gradient_of_one_image", {.shape = {1, 8, 35}})};
+    for (Case& item : of_lines) {
+      item.name = item.kernel + "_" + item.name;
+      item.kernel = "norm_of_groups";
+      item.dtypes = item.gradient_dtypes = {DType::f32};
+      add_case(item);
+    }
+  }
   Case bench = example(grouped, "32x64x56x56", {.shape = {32, 64, 56, 56}});
   bench.benchmark = true;
   add_case(bench);

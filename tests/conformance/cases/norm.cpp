@@ -1,11 +1,13 @@
 // layer_norm and rms_norm along an axis, with and without a weight and a bias, of a sum with a residual, and the
 // kernels of their gradients.
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/norm.h"
+#include "runtime/forms/rows.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -383,6 +385,60 @@ void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Patter
   add_case(item);
 }
 
+// dx as above and, over parts of 16 rows, Σ_r dy z and Σ_r dy. in: as the gradients' kernels
+std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms) {
+  constexpr int64_t kRowsOfPart = 16;
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
+  const auto size = static_cast<size_t>(parts * columns);
+  std::vector<Expected> all = exact_gradient(in, is_rms, false);
+  for (const bool is_weight : {true, false}) {
+    Expected sums{{parts, columns}, std::vector<double>(size), std::vector<double>(size), DType::f32};
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const double dy = in[0].values[r * columns + c], x = in[1].values[r * columns + c];
+        const double mean = is_rms ? 0 : in[4].values[r], rstd = in[2].values[r];
+        const int64_t at = r / kRowsOfPart * columns + c;
+        sums.values[at] += is_weight ? dy * (x - mean) * rstd : dy;
+        sums.magnitudes[at] += std::abs(dy) * (is_weight ? rstd * (std::abs(x) + std::abs(mean)) : 1);
+      }
+    }
+    all.push_back(sums);
+  }
+  return all;
+}
+
+void add_row_gradients(bool is_rms) {
+  const auto add = [&](const Shape& shape, Pattern pattern) {
+    Case item{.kernel = "row_norm_grads",
+              .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
+                      (pattern == Pattern::special ? "_special" : ""),
+              .inputs = {{shape, {pattern}},
+                         {.shape = shape},
+                         {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
+                         {.shape = {shape[1]}}},
+              .dtypes = {DType::f32},
+              .call =
+                  [is_rms](Tensors in) {
+                    return forms::Rows::call(
+                        ashlar::kernels::row_norm_grads,
+                        {.inputs = std::array{in[0], in[1], in[2], is_rms ? Tensor() : in[4], in[3]},
+                         .scalars = std::array<Scalar, 1>{int64_t{!is_rms}},
+                         .options = std::array<OptionValue, 1>{int64_t{-1}}});
+                  },
+              .reference = [is_rms](HostTensors in) { return exact_row_gradients(in, is_rms); },
+              .tolerance = terms()};
+    if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+    add_case(item);
+  };
+  for (const int64_t columns : {1, 3, 8, 13, 16, 33, 130, 1024, 4099, 40000}) {
+    for (const int64_t rows : {1, 5, 16, 40}) add({rows, columns}, Pattern::uniform);
+  }
+  add({3000, 20}, Pattern::uniform);
+  add({0, 8}, Pattern::uniform);
+  add({8, 0}, Pattern::uniform);
+  add({40, 70}, Pattern::special);
+}
+
 void add_weight_sums() {
   for (const int64_t columns : {1, 3, 8, 12, 13, 31, 33, 128, 130, 256, 1024, 1028, 4099}) {
     for (const int64_t rows : {1, 17, 127, 128, 129, 300}) add_weight_sums({rows, columns}, rows != 300);
@@ -402,6 +458,7 @@ void add_norm_cases() {
     add_norm(is_rms);
     add_residual_norm(is_rms);
     for (const bool has_residual : {false, true}) add_gradient_kernels(is_rms, has_residual);
+    add_row_gradients(is_rms);
   }
   add_weight_sums();
 }

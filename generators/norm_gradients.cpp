@@ -1,0 +1,81 @@
+// The gradients of layer_norm and rms_norm by x, weight and bias in one kernel, for the CPU: each row is read once.
+#include "schedules/lowering/beside.h"
+#include "schedules/lowering/vector_rows.h"
+#include "schedules/row_reduction.h"
+
+namespace ashlar::dsl {
+
+namespace {
+constexpr int kRowsOfPart = 16;
+}
+
+// With z = (x - mean) rstd and g = dy weight:
+//   dx[r,c] = rstd[r] (g[r,c] - Σ_k g[r,k] / n - z[r,c] Σ_k g[r,k] z[r,k] / n), without the first sum where no mean was
+//   taken off (is_centred 0);  dweight[p,c] = Σ_r dy[r,c] z[r,c],  dbias[p,c] = Σ_r dy[r,c],  r in part p of 16 rows
+template <ElementType T>
+class RowNormGradients : public Kernel<RowNormGradients<T>> {
+ public:
+  static constexpr bool on_cpu_alone = true;
+  Dim rows{"rows"}, columns{"columns"};
+  In<T, 2> dy{"dy", {rows, columns}}, x{"x", {rows, columns}};
+  In<f32, 1> rstd{"rstd", {rows}}, mean{"mean", {rows}, absent_is(0)};
+  In<T, 1> weight{"weight", {columns}, absent_is(1)};
+  Scalar<int32_t> is_centred{"is_centred", 1};
+  Out<T, 2> dx{"dx", {rows, columns}};
+  OutTuple<2, f32, f32> sums{
+      "sums", {{{"dweight"}, {"dbias"}}}, {(rows + constant(kRowsOfPart - 1)) / constant(kRowsOfPart), columns}};
+
+  RowNormGradients() {
+    this->formula("dx = rstd (g - Σ_k g / n - z Σ_k g z / n), g = dy weight; Σ_r dy z and Σ_r dy of parts of 16 rows");
+    this->form(Form::rows).internal();
+  }
+  void algorithm() {
+    const Axis k = columns.reduce();
+    const auto z_at = [&](const auto& at) { return (x(r, at) - mean(r)) * rstd(r); };
+    slope(r) = dsl::mean(k, dy(r, k) * weight(k));
+    dot(r) = dsl::mean(k, dy(r, k) * weight(k) * z_at(k));
+    z(c, r) = z_at(c).expr();
+    sums.define({p, c}, {0.0f, 0.0f});
+    row = Halide::RDom(0, kRowsOfPart, "row");
+    row.where(p * kRowsOfPart + row < rows.extent());
+    const Expr at = Halide::min(p * kRowsOfPart + row, rows.extent() - 1);
+    Halide::Func all = sums.func();
+    const Expr given = dy(Value(at), c).expr();
+    all(c, p) = Halide::Tuple(all(c, p)[0] + given * z(c, at), all(c, p)[1] + given);
+    const Value centred = select(Value(is_centred) != 0, Value(slope(r)), 0.0);
+    dx(r, c) = rstd(r) * (dy(r, c) * weight(c) - centred - Value(Expr(z(c, r))) * Value(dot(r)));
+  }
+  void schedule(Cpu) {
+    const int lanes = Descriptor::target.natural_vector_size<float>();
+    Halide::Func all = sums.func();
+    const Halide::LoopLevel each_row(all, row.x);
+    Rewrite rewrite;
+    rewrite.kept = {z.name()};
+    std::vector<VectorReduction> reductions;
+    for (Stage* one : {&slope, &dot}) {
+      const ReductionStage stage(one->func());
+      reductions.emplace_back(stage, stage.index(), Rewrite{});
+      rewrite.calls[stage.name()] = [total = reductions.back().total()](const std::vector<Expr>& at) {
+        return total(at);
+      };
+    }
+    Halide::Expr& value = values_of(dx.func()).at(0);
+    value = rewrite(value);
+    compute_beside(z, {dx.func()}, r, c);
+    store_beside({dx.func()});
+    z.compute_at(each_row).bound_extent(r, 1).vectorize(c, lanes, Halide::TailStrategy::GuardWithIf);
+    for (VectorReduction& reduction : reductions) reduction.compute_at(each_row);
+    all.parallel(p).vectorize(c, lanes, Halide::TailStrategy::GuardWithIf);
+    all.update().reorder(c, row.x, p).parallel(p).vectorize(c, lanes, Halide::TailStrategy::GuardWithIf);
+  }
+
+ private:
+  Var p{"p"}, r{"r"}, c{"c"};
+  Stage slope{"slope"}, dot{"dot"};
+  Halide::Func z{"z"};
+  Halide::RDom row;
+};
+
+const bool registered = register_kernel<RowNormGradients, f32>("row_norm_grads");
+
+}  // namespace ashlar::dsl

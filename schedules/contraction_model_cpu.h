@@ -1,7 +1,7 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
 // (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 920, on two cores of an Intel
-// Xeon (Emerald Rapids); with AVX2 to 800, on two of an AMD EPYC.
+// Xeon (Emerald Rapids); with AVX2 to 750, on two of an AMD EPYC.
 #pragma once
 
 #include "schedules/contraction.h"
@@ -44,8 +44,8 @@ struct TileCost {
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{410, 487, 0.67f, 0, 1.8f, 4.3f, 0.64f, 0.91f, 134}
-                   : TileCost{497, 353, 0.62f, 142, 0, 6.7f, 1.25f, 0.83f, 64};
+    return by_rows ? TileCost{763, 262, 0.42f, 0, 1.54f, 5.2f, 0.83f, 0.78f, 33}
+                   : TileCost{383, 734, 0.36f, 133, 0, 6.8f, 0.9f, 0.92f, 7.4f};
   }
   if (by_rows) return {290, 1200, 0.82f, 0, 2.3f, 11, 1.7f, 2.4f};
   return tile.wide > tile.lanes ? TileCost{440, 1020, 0.67f, 219, 0, 15, 2.2f, 3.2f}
@@ -76,10 +76,10 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
 inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, const Expr& few_lies_along_k,
                           const CpuTile& tile) {
   struct Cost {
-    float start, product, vector, sum_of_lanes, packed, transposed, far;
+    float start, product, vector, sum_of_lanes, packed, transposed;
   };
   const Cost cost =
-      has_long_vectors(tile.lanes) ? Cost{1430, 0, 1.1f, 10.5f, 14, 4, 0} : Cost{470, 280, 0.79f, 9.9f, 4.7f, 1.8f, 10};
+      has_long_vectors(tile.lanes) ? Cost{1430, 0, 1.1f, 10.5f, 14, 4} : Cost{840, 95, 0.55f, 7.8f, 5.6f, 2};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), k = as_real(p.inner),
              vectors = as_real(rounded_up(p.inner, tile.lanes));
   const auto results = static_cast<float>(tile.wide * tile.narrow);
@@ -88,8 +88,7 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
       cost.product +
           few_tiles * static_cast<float>(tile.narrow) *
               select(few_lies_along_k, cost.packed * vectors, cost.transposed * k) +
-          as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes) +
-          cost.far * few_tiles * far_lines(p, as_real(wide) * k));
+          as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes));
 }
 
 // start + products · (product + vectors of the right operand · (loading one + its products) + sums of the shares of k)
@@ -97,7 +96,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{1370, 1480, 0.6f, 22, 12} : Cost{0, 4650, 0.52f, 4.8f, 9.1f};
+  const Cost cost = has_long_vectors(lanes) ? Cost{1370, 1480, 0.6f, 22, 12} : Cost{13100, 15300, 0.74f, 2.8f, 3.2f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(p, cost.start,
                          cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
@@ -107,20 +106,19 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
 // start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
 inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth) {
   struct Cost {
-    float start, product, vector, chunk, right_vector, right, left, left_strided, far;
+    float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1780, 2490, 0.45f, 296, 43, 3.9f, 1.6f, 3.5f, 0}
-                                                 : Cost{405, 1370, 0.52f, 102, 9.7f, 3, 1.7f, 2.7f, 41};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1780, 2490, 0.45f, 296, 43, 3.9f, 1.6f, 3.5f}
+                                                 : Cost{2290, 565, 0.27f, 119, 12.7f, 2.25f, 1.2f, 1.9f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);
   const Expr right = select(p.right.column_stride == 1, cost.right_vector * as_real(rounded_up(p.columns, tile.lanes)),
                             cost.right * columns);
-  return microseconds_of(p, cost.start,
-                         cost.product +
-                             tiles * (k * vectors * cost.vector + cost.chunk * as_real(rounded_up(p.inner, depth))) +
-                             k * right + cost.far * far_lines(p, k * columns) +
-                             k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided));
+  return microseconds_of(
+      p, cost.start,
+      cost.product + tiles * (k * vectors * cost.vector + cost.chunk * as_real(rounded_up(p.inner, depth))) +
+          k * right + k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided));
 }
 
 }  // namespace detail

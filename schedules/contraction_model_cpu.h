@@ -26,11 +26,12 @@ inline Expr microseconds_of(const ContractionProblem& p, float start, const Expr
 
 inline bool has_long_vectors(int lanes) { return lanes > 8; }
 
-/// Lines of 64 bytes of an operand that no cache holds from call to call, of `elements` in each product; else 0.
+/// How many lines of 64 bytes come from memory one by one: of a matrix of `elements`, too large for caches, that is
+/// read across its rows, a line of each of so many that no prefetcher follows. Else 0.
 inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
   constexpr float kCached = 1 << 21;
-  constexpr int kLine = 16;
-  return select(as_real(p.batches) * elements > kCached, elements / static_cast<float>(kLine), 0.0f);
+  constexpr int kLine = 16, kFollowed = 1024;
+  return select(elements > kCached && p.inner > kFollowed, elements / static_cast<float>(kLine), 0.0f);
 }
 
 /// What a plan of tiles takes, in cycles.
@@ -39,13 +40,14 @@ struct TileCost {
   float tile, result;            ///< what a tile costs besides, and a vector of results (by rows: an element)
   float packed, transposed;      ///< packing a vector that lies so, an element that doesn't
   float strided;                 ///< a step along k where the narrow operand doesn't lie so
-  float far = 0;                 ///< a line that is packed from memory, of vectors that lie so
+  float far = 0;                 ///< a line that comes from memory by itself
 };
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
+  constexpr float kFar = 80;
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{763, 262, 0.42f, 0, 1.54f, 5.2f, 0.83f, 0.78f, 33}
-                   : TileCost{383, 734, 0.36f, 133, 0, 6.8f, 0.9f, 0.92f, 7.4f};
+    return by_rows ? TileCost{763, 262, 0.42f, 0, 1.54f, 5.2f, 0.83f, 0.78f, kFar}
+                   : TileCost{383, 734, 0.36f, 133, 0, 6.8f, 0.9f, 0.92f, kFar};
   }
   if (by_rows) return {290, 1200, 0.82f, 0, 2.3f, 11, 1.7f, 2.4f};
   return tile.wide > tile.lanes ? TileCost{440, 1020, 0.67f, 219, 0, 15, 2.2f, 3.2f}
@@ -64,11 +66,13 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
       k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
       cost.tile;
   const Expr packed =
-      wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes) +
-      select(wide_is_contiguous, cost.far, 0.0f) * far_lines(p, as_real(wide) * k);
+      wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes);
+  const Expr lines = select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
+                     wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
-  return microseconds_of(p, cost.start,
-                         cost.product + packed + wide_tiles * narrow_tiles * of_tile + cost.result * results);
+  return microseconds_of(
+      p, cost.start,
+      cost.product + packed + cost.far * lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
 }
 
 // start + products · (product + the packed operand + tiles · (vectors of k · products of vectors + sums over the

@@ -101,7 +101,7 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
   ASSERT_EQ(got.shape(), (Shape{kHorizon, 5, 32}));
   const std::vector<double> values = got.to_doubles();
   for (size_t i = 0; i < wanted.size(); i++) ASSERT_NEAR(values[i], wanted[i], 1e-5) << i;
-  // One graph gives the same bits; ten launches are the steps.
+  // One graph gives the same bits; a step is a launch, on the CPU many are.
   Tensor replayed;
   const Graph graph = capture(device_, [&] { replayed = ensemble(Var(x), kHorizon).value(); });
   graph.replay();
@@ -111,7 +111,7 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
     ensemble(Var(x), horizon);
     return (counters(device_.kind) - before).launches;
   };
-  EXPECT_EQ(launches(12) - launches(4), 8);
+  EXPECT_EQ(launches(12) - launches(4), device_.kind == DeviceKind::cpu ? 0 : 8);
   // Weights that were f16, states f32.
   const LossEnsemble rounded = ensemble.clone();
   rounded.to(DType::f16);

@@ -234,6 +234,7 @@ Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& opti
     const std::vector<double> factors = factors_of(state, options.dropped, n, head);
     for (int64_t q = 0; q < n.queries; q++) {
       const int64_t query_row = head * n.queries + q;
+      const double of_row = n.value_width == 0 ? 0 : delta.values[query_row];  // a sum over values' width
       for (int64_t k = 0; k < n.keys; k++) {
         const int64_t key_row = key_head * n.keys + k;
         const double added = mask == nullptr ? 0 : mask_at(*mask, b, h, q, k, query.shape.rank());
@@ -246,8 +247,8 @@ Expected gradient_of(HostTensors in, const HostTensor* mask, const Options& opti
         double factor = kept * weight, factor_size = kept * weight * off;
         if (wanted != Wanted::value) {
           const double slope = dot(row_of(dy, query_row), row_of(value, key_row), n.value_width, slope_size);
-          factor = scale * weight * (kept * slope - delta.values[query_row]);
-          factor_size = scale * weight * off * (kept * slope_size + std::abs(delta.values[query_row]));
+          factor = scale * weight * (kept * slope - of_row);
+          factor_size = scale * weight * off * (kept * slope_size + std::abs(of_row));
         }
         const double* other = wanted == Wanted::query ? row_of(key, key_row)
                               : wanted == Wanted::key ? row_of(query, query_row)

@@ -392,6 +392,41 @@ void add_shuffle(const std::string& name, const Shape& small, const Shape& large
             .fixed_shapes = true});
 }
 
+/// Maxima's gradients as GPUs gather them, of windows of 2 × 2 side by side; the CPU's operators scatter them instead.
+void add_gathered_maxima(const std::string& name, uint16_t variant) {
+  constexpr int64_t kOutputs = 3, kSize = 2 * kOutputs, kPlanes = 2;
+  const Shape outputs{kPlanes, kOutputs, kOutputs};
+  add_case({.kernel = "max_pool_planes_grad",
+            .name = name,
+            .inputs = {{.shape = outputs},
+                       {.shape = outputs,
+                        .values = {.pattern = Pattern::integers, .low = 0, .high = kSize * kSize - 1},
+                        .dtype = DType::i64}},
+            .dtypes = {DType::f32},
+            .call =
+                [=](Tensors in) {
+                  const Tensor dx = Tensor::empty({kPlanes, kSize, kSize}, DType::f32, in[0].device());
+                  const std::array<Scalar, 10> scalars{2, 2, 2, 2, 0, 0, 1, 1, 1, 1};
+                  const std::array inputs{in[0].contiguous(), in[1].contiguous()};
+                  launch(kernels::max_pool_planes_grad, {.elements = {DType::f32}, .variant = variant}, inputs, scalars,
+                         std::span(&dx, 1));
+                  return std::vector{dx};
+                },
+            .reference =
+                [=](HostTensors in) {
+                  Expected dx{{kPlanes, kSize, kSize}, {}, {}};
+                  for_each_index(dx.shape, dense_strides(dx.shape), [&](const Shape& at, int64_t) {
+                    const auto window =
+                        static_cast<size_t>((at[0] * kOutputs + at[1] / 2) * kOutputs + at[2] / 2);
+                    const auto place = static_cast<double>(at[1] * kSize + at[2]);
+                    dx.values.push_back(in[1].values[window] == place ? in[0].values[window] : 0.0);
+                  });
+                  return std::vector{dx};
+                },
+            .tolerance = ulps(0),
+            .fixed_shapes = true});
+}
+
 /// Outputs along an axis as sums of neighbours, `terms` at most: the kernel of interpolate() on the CPU.
 struct Neighbours {
   std::vector<int32_t> first, count;
@@ -516,6 +551,8 @@ void add_pooling_cases() {
   add_adaptive("uneven", {2, 2, 10, 11}, {3, 4});
   add_adaptive("larger", {1, 2, 5, 4}, {7, 4});
 
+  add_gathered_maxima("side_by_side", 0);
+  add_gathered_maxima("side_by_side_adaptive", 1);
   add_resampling("one_neighbour", {.shape = {3, 5, 11}}, some_neighbours(9, 5, 1), some_neighbours(27, 11, 1));
   add_resampling("two_neighbours", {.shape = {2, 7, 16}}, some_neighbours(4, 7, 2), some_neighbours(19, 16, 2));
   add_resampling("several", {.shape = {2, 9, 13}}, some_neighbours(3, 9, 5), some_neighbours(5, 13, 4));

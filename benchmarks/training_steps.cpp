@@ -37,8 +37,8 @@ Network network_of(std::shared_ptr<Model> model) {
   return {model, [model](const Tensor& batch) { return model->forward(batch); }};
 }
 
-/// Steps on one batch; inputs: the batch, its labels, then the parameters to start from, in the model's order. On a GPU the
-/// second step is captured and the further ones replay it, as in nn::fit().
+/// Steps on one batch; inputs: the batch, its labels, then the parameters to start from, in the model's order. On a GPU
+/// the second step is captured and the further ones replay it, as in nn::fit().
 class TrainingStep {
  public:
   explicit TrainingStep(Network network) : network_(std::move(network)) {}
@@ -94,8 +94,8 @@ Benchmark training_step(std::string kernel, std::string name, const Input& batch
           .stateful = true};
 }
 
-/// Of `products` multiplications and additions forward for each sample, twice as many back, but for those that the first
-/// layer's input would need.
+/// Of `products` multiplications and additions forward for each sample, twice as many back, but for those that the
+/// first layer's input would need.
 double flops_of(int64_t samples, int64_t products, int64_t of_first) {
   return 2.0 * static_cast<double>(samples) * static_cast<double>(3 * products - of_first);
 }
@@ -104,11 +104,12 @@ double flops_of(int64_t samples, int64_t products, int64_t of_first) {
 Benchmark mlp_training(int64_t batch) {
   const auto make = [] {
     Random random(0);
-    return network_of(std::make_shared<nn::Sequential>(nn::Linear(784, 256, random), nn::ReLU(), nn::Linear(256, 128, random),
-                                                       nn::ReLU(), nn::Linear(128, 10, random)));
+    return network_of(std::make_shared<nn::Sequential>(nn::Linear(784, 256, random), nn::ReLU(),
+                                                       nn::Linear(256, 128, random), nn::ReLU(),
+                                                       nn::Linear(128, 10, random)));
   };
-  return training_step("mlp_step", "batch_" + std::to_string(batch), {.shape = {batch, 784}}, integers({batch}, 10), make,
-                       flops_of(batch, 784 * 256 + 256 * 128 + 128 * 10, 784 * 256), 5);
+  return training_step("mlp_step", "batch_" + std::to_string(batch), {.shape = {batch, 784}}, integers({batch}, 10),
+                       make, flops_of(batch, 784 * 256 + 256 * 128 + 128 * 10, 784 * 256), 5);
 }
 
 /// ashlar-train's on images of 28 × 28: two convolutions, normalised, with maxima of 2 × 2, and two layers.
@@ -122,22 +123,27 @@ Benchmark cnn_training(int64_t batch, VendorPolicy vendor = VendorPolicy::automa
         nn::Linear(32 * 7 * 7, 128, random), nn::ReLU(), nn::Linear(128, 10, random)));
   };
   constexpr int64_t kFirst = 28 * 28 * 16 * 9, kSecond = 14 * 14 * 32 * 16 * 9, kLayers = 32 * 7 * 7 * 128 + 128 * 10;
-  Benchmark step = training_step("cnn_step", (vendor == VendorPolicy::never ? "own_batch_" : "batch_") + std::to_string(batch),
-                                 {.shape = {batch, 1, 28, 28}}, integers({batch}, 10), make,
-                                 flops_of(batch, kFirst + kSecond + kLayers, kFirst), 2);
+  Benchmark step =
+      training_step("cnn_step", (vendor == VendorPolicy::never ? "own_batch_" : "batch_") + std::to_string(batch),
+                    {.shape = {batch, 1, 28, 28}}, integers({batch}, 10), make,
+                    flops_of(batch, kFirst + kSecond + kLayers, kFirst), 2);
   step.vendor = vendor;
   return step;
 }
 
-/// A decoder that foretells characters: vectors of characters and places, layers with the norms before, causal; the logits
-/// are products with the characters' vectors.
+/// A decoder that foretells characters: vectors of characters and places, layers with the norms before, causal; the
+/// logits are products with the characters' vectors.
 class Transformer : public nn::ModuleOf<Transformer> {
  public:
   Transformer(int64_t characters, int64_t context, int64_t layers, int64_t width, Random& random)
       : tokens_(Tensor::zeros({characters, width}), true),
         positions_(Tensor::zeros({context, width}), true),
         decoder_(layers, width, width / kHeadWidth,
-                 {.dim_feedforward = 4 * width, .dropout = 0, .gelu = true, .batch_first = true, .norm_first = true,
+                 {.dim_feedforward = 4 * width,
+                  .dropout = 0,
+                  .gelu = true,
+                  .batch_first = true,
+                  .norm_first = true,
                   .random = &random},
                  /*has_norm=*/true) {}
   Var forward(const Tensor& tokens) {
@@ -168,8 +174,8 @@ Benchmark transformer_training(int64_t batch, int64_t context, int64_t layers, i
   // A token's: 12 width² of products and, on average, half the context's scores and sums of values.
   const int64_t products = layers * (12 * width * width + context * width) + kCharacters * width;
   return training_step("transformer_step",
-                       std::to_string(layers) + "_layers_of_" + std::to_string(width) + "_batch_" + std::to_string(batch) + "x" +
-                           std::to_string(context),
+                       std::to_string(layers) + "_layers_of_" + std::to_string(width) + "_batch_" +
+                           std::to_string(batch) + "x" + std::to_string(context),
                        integers({batch, context}, kCharacters), integers({batch * context}, kCharacters), make,
                        flops_of(batch * context, products, 0), 2);
 }
@@ -204,9 +210,10 @@ Benchmark gru_training(int64_t batch, int64_t context, int64_t width) {
     Random random(0);
     return network_of(std::make_shared<CharGru>(kCharacters, width, random));
   };
-  return training_step("gru_step", "hidden_" + std::to_string(width) + "_batch_" + std::to_string(batch) + "x" + std::to_string(context),
-                       integers({batch, context}, kCharacters), integers({batch * context}, kCharacters), make,
-                       flops_of(batch * context, 6 * width * width + kCharacters * width, 0), 2);
+  return training_step(
+      "gru_step", "hidden_" + std::to_string(width) + "_batch_" + std::to_string(batch) + "x" + std::to_string(context),
+      integers({batch, context}, kCharacters), integers({batch * context}, kCharacters), make,
+      flops_of(batch * context, 6 * width * width + kCharacters * width, 0), 2);
 }
 
 }  // namespace

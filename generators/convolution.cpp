@@ -33,7 +33,8 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
     if (!on_gpu()) return copy_runs(down, right);
     const Expr h = r * down + f / right - scalar_of(top), w = c * right + f % right - scalar_of(left);
     const Expr rows = x.extent(2), columns = x.extent(3);
-    const Expr read = x(Value(a), Value(b), Value(Halide::clamp(h, 0, rows - 1)), Value(Halide::clamp(w, 0, columns - 1))).expr();
+    const Expr read =
+        x(Value(a), Value(b), Value(Halide::clamp(h, 0, rows - 1)), Value(Halide::clamp(w, 0, columns - 1))).expr();
     frame(f, a, b, r, c) = Value(
         Halide::select(h < 0 || h >= rows || w < 0 || w >= columns, Halide::Internal::make_zero(read.type()), read));
   }
@@ -52,7 +53,8 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
     Halide::Stage copied = frame.func().update().allow_race_conditions();  // there are none: lanes are columns
     const Expr is_dense = x.axis(3).stride() == 1;
     for (const int step : {1, 2}) {
-      by_planes(copied.specialize(is_dense && scalar_of(stride_h) == step && scalar_of(stride_w) == step), inside.y, inside.x);
+      by_planes(copied.specialize(is_dense && scalar_of(stride_h) == step && scalar_of(stride_w) == step), inside.y,
+                inside.x);
     }
     by_planes(copied, inside.y, inside.x);
   }
@@ -87,7 +89,9 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
               columns = run(x.extent(3), extent(0), right, j, scalar_of(left));
     inside = Halide::RDom(0, Halide::max(0, columns.most), 0, Halide::max(0, rows.most), "inside");
     inside.where((right == 1 || inside.x < columns.count) && (down == 1 || inside.y < rows.count));
-    const auto promised = [](const Expr& at, const Expr& size) { return Halide::unsafe_promise_clamped(at, 0, size - 1); };
+    const auto promised = [](const Expr& at, const Expr& size) {
+      return Halide::unsafe_promise_clamped(at, 0, size - 1);
+    };
     const Expr row = rows.first + inside.y, column = columns.first + inside.x;
     frame(f, a, b, r, c) = Value(0.0f);
     Halide::Func out = frame.func();

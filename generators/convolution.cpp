@@ -13,6 +13,47 @@ namespace {
 
 Expr scalar_of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
 
+// How a GPU computes a product whose right-hand operand is gathered: by tiles with as many rows as there are, or where
+// these are too few for all of it, by small ones whose threads share the terms.
+constexpr int kColumns = 128, kRows = 64;  // of a tile
+constexpr int kNoQuads = 1;                // a stride of batches that keeps operands from being copied by quads
+
+bool on_cuda() { return Descriptor::target.has_feature(Halide::Target::CUDA); }
+
+std::vector<PlanDescription> gathered_plans(const ContractionProblem& p) {
+  const auto tiles = [&](int rows) {
+    return (p.columns + kColumns - 1) / kColumns * ((p.rows + rows - 1) / rows) * p.batches;
+  };
+  const Expr least = on_cuda() ? 96 : 12;
+  const Expr is_few = Halide::select(p.rows <= 16, tiles(16), p.rows <= 32, tiles(32), tiles(kRows)) < least;
+  return {{.name = "shared_terms", .applies = is_few},
+          {.name = "tiles_of_16", .applies = p.rows <= 16},
+          {.name = "tiles_of_32", .applies = p.rows <= 32},
+          {.name = "tiles"}};
+}
+
+ContractionPlan gathered_plan(const ContractionProblem& p, const std::string& name) {
+  const bool is_split = name == "shared_terms";
+  const int rows = name == "tiles_of_16" ? 16 : name == "tiles_of_32" ? 32 : kRows;
+  if (!on_cuda()) {
+    if (is_split) return split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, name);
+    const WorkgroupTile tile{
+        .columns = 64, .rows = rows, .thread_columns = 4, .thread_rows = rows / 8, .depth = 16, .unroll = 4};
+    return tile_plan(p, tile, TileLoads::single, name, {});
+  }
+  PipelinedTile tile{.lane_rows = rows == 16 ? 4 : 8,
+                     .lane_columns = rows == kRows ? 8 : 4,
+                     .lanes_n = 8,
+                     .warps_m = rows == kRows && !is_split ? 2 : 1,
+                     .warps_n = is_split ? 1 : rows == kRows ? 2 : 4,
+                     .warps_k = is_split ? 4 : 1,
+                     .depth = is_split ? 8 : 16,
+                     .stages = 3,
+                     .order = PipelinedOrder::rows,
+                     .lead = 8};
+  return pipelined_plan(p, tile, {}, name, {});
+}
+
 }  // namespace
 
 // frame[f,a,b,r,c] = x[a,b, r·stride + f / stride_w - top, c·stride_w + f % stride_w - left], 0 outside
@@ -160,17 +201,12 @@ class Convolution : public Kernel<Convolution<T>> {
 
   void algorithm() {
     const Expr rows = weight.extent(1), groups = weight.extent(0);
-    const auto y_extent = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
     Expr sum;
     if (!on_gpu()) {
       plans.declare({{.name = "one_row", .applies = rows <= kFewRows}, {.name = "rows"}});
       define_strips();
       sum = strip(p * scalar_of(row_step) + q, o, b);
     } else {
-      const Expr tiles = (y_extent(0) + kTile - 1) / kTile * ((rows + kTile - 1) / kTile) * y_extent(3);
-      plans.declare({{.name = "by_element", .applies = rows <= kFewRows},
-                     {.name = "tiles", .applies = tiles >= kLeastTiles},
-                     {.name = "split"}});
       define_product(groups);
       sum = plan.product(q, o, b);
     }
@@ -221,7 +257,7 @@ class Convolution : public Kernel<Convolution<T>> {
   }
 
  private:
-  static constexpr int kTile = 64, kLeastTiles = 24, kFewRows = 2;
+  static constexpr int kFewRows = 2;
 
   bool is_one_row() const { return plans.chosen() == "one_row"; }
   // As many sums as there are vector registers for: 16, or with AVX-512 32.
@@ -268,20 +304,18 @@ class Convolution : public Kernel<Convolution<T>> {
                                      .rows = weight.extent(1),
                                      .columns = columns,
                                      .inner = weight.extent(2),
-                                     .left = {weight_at, weight.axis(0).stride(), weight.axis(1).stride(),
-                                              weight.axis(2).stride(), weight.dim(3).min()},
-                                     .right = {frame_at, 0, 0, 1, 0},
+                                     .left = {weight_at, kNoQuads, weight.axis(1).stride(), weight.axis(2).stride(), 0},
+                                     .right = {frame_at, kNoQuads, 0, 1, 0},
                                      .result_batch_stride = y.dim(3).stride(),
                                      .result_row_stride = y.dim(2).stride(),
                                      .batch = b,
                                      .row = o,
                                      .column = q};
-    if (plans.chosen() == "tiles") {
-      plan = tile_plan(
-          problem, {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
-          TileLoads::single, "tile", {});
-    } else if (plans.chosen() == "split") {
-      plan = split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
+    std::vector<PlanDescription> all = gathered_plans(problem);
+    all.insert(all.begin(), {.name = "by_element", .applies = weight.extent(1) <= kFewRows});
+    plans.declare(all);
+    if (plans.chosen() != "by_element") {
+      plan = gathered_plan(problem, plans.chosen());
     } else {
       taps = Halide::RDom(0, weight.extent(2), "taps");
       sums(q, o, b) = 0.0f;
@@ -349,14 +383,8 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
                                      .batch = s,
                                      .row = o,
                                      .column = t};
-    const Expr tiles = (offsets.extent(0) + kTile - 1) / kTile * ((dy.extent(1) + kTile - 1) / kTile) * batches;
-    plans.declare({{.name = "tiles", .applies = tiles >= kLeastTiles}, {.name = "split"}});
-    plan = plans.chosen() == "tiles"
-               ? tile_plan(
-                     problem,
-                     {.columns = kTile, .rows = kTile, .thread_columns = 4, .thread_rows = 8, .depth = 16, .unroll = 4},
-                     TileLoads::single, "tile", {})
-               : split_plan(problem, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split");
+    plans.declare(gathered_plans(problem));
+    plan = gathered_plan(problem, plans.chosen());
     part(s, o, t) = Value(plan.product(t, o, s));
   }
 
@@ -391,7 +419,7 @@ class ConvolutionWeight : public Kernel<ConvolutionWeight<T>> {
   }
 
  private:
-  static constexpr int kTile = 64, kLeastTiles = 24, kFewRows = 2;
+  static constexpr int kFewRows = 2;
 
   static int lanes() { return Descriptor::target.natural_vector_size<float>(); }
   bool is_one_row() const { return plans.chosen() == "one_row"; }

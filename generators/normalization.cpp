@@ -3,6 +3,7 @@
 // passes over memory: one for mean and variance and one for the result; backward likewise.
 #include "dsl/operator.h"
 #include "schedules/broadcast.h"
+#include "schedules/elementwise.h"
 #include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
@@ -38,7 +39,7 @@ class MomentsOfParts : public ReductionKernel<MomentsOfParts<T>, T> {
 template <ElementType T>
 class MomentsOfAll : public Kernel<MomentsOfAll<T>> {
  public:
-  In<T, 3> count{"count"}, means{"means"}, squares{"squares"};
+  In<T, 3> count{"count", strided}, means{"means", strided}, squares{"squares", strided};
   Scalar<int32_t> chunk{"chunk"};
   Scalar<float> eps{"eps"}, correction{"correction"};
   ReductionTunables tunables;
@@ -69,12 +70,13 @@ class MomentsOfAll : public Kernel<MomentsOfAll<T>> {
   Var outer{"outer"}, part{"part"}, inner{"inner"};
 };
 
-// {slope, dot}[o,p,i] = Σ_k {dy, dy (x - mean) rstd}[o,k,i] over part p, mean and rstd of [o,·,i]
+// {slope, dot}[o,p,i] = Σ_k {dy, dy (x - mean) rstd}[o,k,i] over part p, mean and rstd of [o mod their number,·,i]
 template <ElementType T>
 class NormSums : public Kernel<NormSums<T>> {
  public:
   In<T, 3> dy{"dy", strided}, x{"x", {dy.size(0), dy.size(1), dy.size(2)}, strided};
-  In<f32, 3> mean{"mean", {dy.size(0), constant(1), dy.size(2)}}, rstd{"rstd", {dy.size(0), constant(1), dy.size(2)}};
+  In<f32, 3> mean{"mean", {any_size, constant(1), dy.size(2)}};
+  In<f32, 3> rstd{"rstd", {mean.size(0), constant(1), dy.size(2)}};
   Scalar<int32_t> chunk{"chunk"};
   ReductionTunables tunables;
   OutTuple<3, f32, f32> y{"y", {{{"slope"}, {"dot"}}}, {dy.size(0), any_size, dy.size(2)}};
@@ -86,7 +88,8 @@ class NormSums : public Kernel<NormSums<T>> {
     axis.emplace(Expr(Value(chunk)), "k");
     axis->where(Value(part) * chunk + *axis < Value(dy.extent(1)));
     const Expr k = Halide::unsafe_promise_clamped(Expr(Value(part) * chunk + *axis), 0, dy.extent(1) - 1);
-    const Value g = dy(outer, k, inner), z = (x(outer, k, inner) - mean(outer, 0, inner)) * rstd(outer, 0, inner);
+    const Expr row = Halide::unsafe_promise_clamped(outer % mean.extent(0), 0, mean.extent(0) - 1);
+    const Value g = dy(outer, k, inner), z = (x(outer, k, inner) - mean(row, 0, inner)) * rstd(row, 0, inner);
     const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0], a[1] + b[1]}; };
     total(outer, part, inner) = reduce(*axis, {g, g * z}, {.init = {0.0f, 0.0f}, .step = plus, .merge = plus});
     const Values state = total(outer, part, inner);
@@ -124,24 +127,49 @@ class NormOfElements : public Kernel<NormOfElements<T>> {
   Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
 };
 
-// dx = rstd (dy weight - slope - z dot), z = (x - mean) rstd, broadcasting; an absent weight is 1
+// running += momentum (the batch's - running), of mean and variance, in place
+template <ElementType T>
+class RunningMoments : public Kernel<RunningMoments<T>> {
+ public:
+  In<T, 1> mean{"mean"}, variance{"variance", shape_of(mean)};
+  In<T, 1> to_mean{"to_mean", shape_of(mean)}, to_variance{"to_variance", shape_of(mean)};
+  Scalar<float> momentum{"momentum"};
+  OutTuple<1, T, T> moved{"moved", {{{"new_mean", "mean"}, {"new_variance", "variance"}}}, shape_of(mean)};
+
+  RunningMoments() { this->formula("running += momentum (batch's - running), of mean and variance").internal(); }
+  void algorithm() {
+    const auto step = [&](const Value& running, const Value& to) { return running + momentum * (to - running); };
+    moved.define({i}, {step(mean(i), to_mean(i)), step(variance(i), to_variance(i))});
+  }
+  void schedule(auto target) { elementwise(target, moved.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
+// dx = rstd (dy weight - share (slope + z dot)), z = (x - mean) rstd, broadcasting; an absent weight is 1. Where slope
+// and dot are sums of dy alone they are taken weight times: all that they add up has one.
 template <ElementType T>
 class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
  public:
   In<T, 4> dy{"dy", strided}, x{"x", strided};
   In<f32, 4> mean{"mean", strided}, rstd{"rstd", strided}, weight{"weight", strided}, slope{"slope", strided},
       dot{"dot", strided};
-  Scalar<int32_t> has_weight{"has_weight"};
+  Scalar<int32_t> has_weight{"has_weight"}, of_dy{"of_dy"};
+  Scalar<float> share{"share"};
   Out<T, 4> dx{"dx", {any_size, any_size, any_size, any_size}};
   BroadcastTunables tunables;
 
   NormGradientOfElements() {
-    this->formula("dx = rstd (dy weight - slope - (x - mean) rstd dot), broadcasting").form(Form::broadcast).internal();
+    this->formula("dx = rstd (dy weight - share (slope + (x - mean) rstd dot)), broadcasting")
+        .form(Form::broadcast)
+        .internal();
   }
   void algorithm() {
     const Value scale = rstd(p, q, r, s), z = (x(p, q, r, s) - mean(p, q, r, s)) * scale;
-    const Value g = dy(p, q, r, s) * select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f);
-    dx(p, q, r, s) = scale * (g - slope(p, q, r, s) - z * dot(p, q, r, s));
+    const Value factor = select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f);
+    const Value sums = (slope(p, q, r, s) + z * dot(p, q, r, s)) * share;
+    dx(p, q, r, s) = scale * (dy(p, q, r, s) * factor - sums * select(Value(of_dy) != 0, factor, 1.0f));
   }
   void schedule(auto target) { broadcast(target, dx.func(), {p, q, r, s}, &tunables); }
 
@@ -151,7 +179,7 @@ class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
 
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
 const std::vector<std::string> kCalls{
-    "moments_of_parts",          "moments_of_all", "norm_of_elements",   "lerp", "average_step", "norm_sums",
+    "moments_of_parts",          "moments_of_all", "norm_of_elements",   "lerp", "running_moments", "norm_sums",
     "norm_gradient_of_elements", "norm_of_groups", "norm_of_groups_grad"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 
@@ -165,6 +193,7 @@ const bool registered = register_kernel<MomentsOfParts, f32>("moments_of_parts")
                         register_kernel<MomentsOfAll, f32>("moments_of_all") &&
                         register_kernel<NormSums, f32>("norm_sums") &&
                         register_kernel<NormOfElements, f32, f16, bf16>("norm_of_elements") &&
+                        register_kernel<RunningMoments, f32>("running_moments") &&
                         register_kernel<NormGradientOfElements, f32>("norm_gradient_of_elements");
 
 const OperatorOption kTraining{"training", FormOption::Kind::boolean, 0};

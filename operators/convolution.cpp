@@ -23,7 +23,8 @@ namespace ashlar {
 namespace {
 
 const KernelKey kF32{.elements = {DType::f32}};
-// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more.
+// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more. A GPU's threads
+// read what a tap reads.
 constexpr int64_t kSlack = 128;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
@@ -31,7 +32,7 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 struct Frame {
   Tensor elements;  ///< all of them, and `slack` more, which are 0
   Pair strides;     ///< of the convolution that reads it
-  int64_t a = 0, b = 0, rows = 0, columns = 0, slack = kSlack;
+  int64_t a = 0, b = 0, rows = 0, columns = 0, slack = 0;
 
   int64_t plane() const { return rows * columns; }
   int64_t phase_step() const { return a * b * plane(); }
@@ -51,10 +52,11 @@ Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool 
     frame.elements = x.reshape({x.numel()});
     return frame;
   }
-  if (reads_beyond || x.device().kind == DeviceKind::cpu) frame.slack += frame.plane();
+  const bool is_cpu = x.device().kind == DeviceKind::cpu;
+  frame.slack = reads_beyond || is_cpu ? kSlack + frame.plane() : 0;
   const int64_t whole = size + frame.slack;
   const Tensor all = Tensor::empty({whole}, DType::f32, x.device());
-  all.slice(0, size, whole).fill_(0);
+  if (frame.slack > 0) all.slice(0, size, whole).fill_(0);
   const Tensor out = all.slice(0, 0, size).reshape({phases, frame.a, frame.b, frame.rows, frame.columns});
   const std::array inputs{x};
   const std::array<Scalar, 4> scalars{window.stride[0], window.stride[1], window.padding[0], window.padding[1]};
@@ -380,11 +382,12 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   const Tensor left = of_dy.elements.slice(0, 0, groups * rows * inner).reshape({groups, rows, inner});
   // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB
   // of partial sums at most); the sizes alone say how many.
-  constexpr int64_t kTile = 64, kTiles = 512, kShare = 1024, kPartialSums = 1 << 22;
+  constexpr int64_t kTile = 64, kTiles = 512, kPartialSums = 1 << 22;
   const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
   const bool is_cpu = dy.device().kind == DeviceKind::cpu;
   const int64_t most = is_cpu ? kPartialSums / (groups * rows * taps) : std::min<int64_t>(kTiles / tiles, 256);
-  const int64_t shares = std::clamp(std::min(most, inner / kShare), int64_t{1}, inner);
+  const int64_t least = is_cpu ? 1024 : 128;  // terms of a share
+  const int64_t shares = std::clamp(std::min(most, inner / least), int64_t{1}, inner);
   const Tensor parts = Tensor::empty({shares * groups, rows, taps}, DType::f32, dy.device());
   const std::array inputs{frame.elements, left, offsets};
   const std::array<Scalar, 2> scalars{channels * inner, shares};

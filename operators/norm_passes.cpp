@@ -39,7 +39,9 @@ Moments moments_of_all(const std::array<Tensor, 3>& states, double eps, double c
 /// Dense [batch, channels, parts] as [outer, reduced, inner] whose middle axis has the batch and the parts.
 Tensor by_channels(const Tensor& x) {
   const int64_t batch = x.size(0), channels = x.size(1), parts = x.size(2);
-  if (parts == 1) return x.reshape({1, batch, channels});
+  // A GPU's threads share what is one row, while a column is one thread's.
+  if (parts == 1 && x.device().kind == DeviceKind::cpu) return x.reshape({1, batch, channels});
+  if (parts == 1) return x.permute({1, 0, 2});
   return x.permute({1, 0, 2}).contiguous().reshape({channels, batch * parts, 1});
 }
 
@@ -69,25 +71,27 @@ GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean
   const int64_t batch = x.size(0), channels = x.size(1), space = x.size(2);
   const bool are_columns = over_batch && space == 1;
   const Shape shape = are_columns ? Shape{1, batch, channels} : Shape{batch * channels, space, 1};
+  // A channel's numbers are found by its row's.
   const auto each = [&](const Tensor& t) {
-    const Shape of_rows = are_columns ? Shape{1, channels} : Shape{batch, channels};
-    return t.broadcast_to(of_rows).contiguous().reshape({shape[0], 1, shape[2]});
+    if (are_columns) return t.contiguous().reshape({1, 1, channels});
+    return t.contiguous().reshape({t.numel(), 1, 1});
   };
   const std::array inputs{dy.reshape(shape), x.reshape(shape), each(mean), each(rstd)};
   const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = (shape[1] + chunk - 1) / chunk;
-  std::array<Tensor, 2> sums;
-  for (Tensor& s : sums) s = Tensor::empty({shape[0], parts, shape[2]}, DType::f32, x.device());
+  // Both in one tensor, whose parts are added up at once.
+  const Tensor both = Tensor::empty({2, shape[0], parts, shape[2]}, DType::f32, x.device());
+  const std::array halves{both.select(0, 0), both.select(0, 1)};
   const Scalar scalar(chunk);
-  launch(kernels::norm_sums, kF32, inputs, std::span(&scalar, 1), sums);
-  for (Tensor& s : sums) {
-    if (are_columns) {
-      s = parts == 1 ? s.reshape({channels}) : sum(s.reshape({parts, channels}), {0});
-    } else {
-      s = s.reshape({batch, channels, parts});
-      s = over_batch ? sum(s, {0, 2}) : parts == 1 ? s.reshape({batch, channels}) : sum(s, {2});
-    }
+  launch(kernels::norm_sums, kF32, inputs, std::span(&scalar, 1), halves);
+  Tensor sums;
+  if (are_columns) {
+    sums = parts == 1 ? both.reshape({2, channels}) : sum(both.reshape({2, parts, channels}), {1});
+  } else if (over_batch) {
+    sums = sum(both.reshape({2, batch, channels, parts}), {1, 3});
+  } else {
+    sums = parts == 1 ? both.reshape({2, batch, channels}) : sum(both.reshape({2, batch, channels, parts}), {3});
   }
-  return {sums[0], sums[1]};
+  return {sums.select(0, 0), sums.select(0, 1)};
 }
 
 Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias) {
@@ -98,10 +102,18 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
 }
 
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                              const Tensor& weight, const Tensor& slope, const Tensor& dot) {
-  const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, slope, dot};
-  const std::array scalars{Scalar(int64_t{weight.defined()})};
+                              const Tensor& weight, const GradientSums& sums, double share, bool of_dy) {
+  const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, sums.slope, sums.dot};
+  const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{of_dy}), Scalar(share)};
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
+}
+
+void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
+                          const Tensor& variance, double momentum) {
+  const std::array running{running_mean, running_var};
+  const Scalar scalar(momentum);
+  launch(kernels::running_moments, kF32, std::array{running_mean, running_var, mean, variance}, std::span(&scalar, 1),
+         running);
 }
 
 Groups::Groups(const Tensor& given, const Tensor& given_weight, const Tensor& given_bias, int64_t groups)

@@ -20,16 +20,21 @@ struct GradientSums {
   Tensor slope, dot;  ///< f32: Σ dy and Σ dy (x - mean) rstd
 };
 
-/// Dense dy and x[batch, channels, space] (f32), mean and rstd that broadcast to [batch, channels]: sums over the space
-/// in [batch, channels], or with `over_batch` over the batch too, in [channels].
+/// Dense dy and x[batch, channels, space] (f32), mean and rstd of [batch, channels] or [1, channels]: sums over the space
+/// in [batch, channels], or with `over_batch`, which needs the latter, over the batch too, in [channels].
 GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, bool over_batch);
 
 /// y = (x - mean) rstd weight + bias, broadcast to x; weight and bias may be undefined. All but x in f32.
 Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias);
 
-/// dx = rstd (dy weight - slope - (x - mean) rstd dot), broadcast to x. All but dy and x in f32.
+/// dx = rstd (dy weight - share (slope + (x - mean) rstd dot)), broadcast to x. The sums are of dy weight, or, where all of
+/// each has one weight, `of_dy` alone. All but dy and x in f32.
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                              const Tensor& weight, const Tensor& slope, const Tensor& dot);
+                              const Tensor& weight, const GradientSums& sums, double share, bool of_dy);
+
+/// running += momentum (the batch's - running), in place: f32 of [channels], dense.
+void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,
+                          const Tensor& variance, double momentum);
 
 /// What shares a mean: x[o,j,r,s] (f32, each line s dense) has one for each o and r.
 struct Groups {

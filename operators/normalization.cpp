@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "ashlar/ops/optimizer.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/ternary.h"
 #include "ashlar/ops/unary.h"
@@ -86,15 +85,12 @@ struct Call {
 /// running += momentum (batch's - running), of both
 void move_running(const Tensor& mean, const Tensor& variance, const Tensor& to_mean, const Tensor& to_variance,
                   double momentum) {
-  Tensor share;
+  const auto moves = [](const Tensor& t) { return t.defined() && t.dtype() == DType::f32 && t.is_contiguous(); };
+  if (moves(mean) && moves(variance)) return move_running_moments(mean, variance, to_mean, to_variance, momentum);
   for (const auto& [running, to] : {std::pair{&mean, &to_mean}, {&variance, &to_variance}}) {
     if (!running->defined()) continue;
-    if (!share.defined()) share = Tensor::full({}, momentum, DType::f32, running->device());
-    if (running->dtype() == DType::f32 && running->is_contiguous()) {
-      average_step(*running, *to, share);
-    } else {
-      running->copy_(lerp(in_f32(*running), *to, share).to(running->dtype()));
-    }
+    const Tensor share = Tensor::full({}, momentum, DType::f32, running->device());
+    running->copy_(lerp(in_f32(*running), *to, share).to(running->dtype()));
   }
 }
 

@@ -237,21 +237,19 @@ std::vector<Tensor> normalised_grad(const Tensor& dy, const Tensor& x, const Ten
   const Shape images{batch, channels, space};
   const GradientSums sums =
       gradient_sums(dys.reshape(images), xs.reshape(images), of_channels(mean), of_channels(rstd), !by_group);
-  Tensor slope, dot;  // Σ g / n and Σ g z / n
+  GradientSums of_mean;  // Σ g and Σ g z of what has one mean
   if (of_constants) {
-    slope = dot = Tensor::zeros({1, 1, 1, 1}, DType::f32, x.device());
+    of_mean.slope = of_mean.dot = Tensor::zeros({1, 1, 1, 1}, DType::f32, x.device());
   } else {
-    const auto n = static_cast<double>(by_group ? in_group * space : batch * space);
-    const auto averaged = [&](const Tensor& t) {
-      const Tensor g = affine(weighted(t), 1 / n, 0);
-      return of_elements(by_group ? sum(g.reshape({batch, groups, in_group}), {2}) : g);
+    const auto of_group = [&](const Tensor& t) {
+      return of_elements(by_group ? sum(weighted(t).reshape({batch, groups, in_group}), {2}) : t);
     };
-    slope = averaged(sums.slope);
-    dot = averaged(sums.dot);
+    of_mean = {of_group(sums.slope), of_group(sums.dot)};
   }
   const Tensor per_channel = scale.defined() ? scale.reshape({1, outer, in_group, 1}) : scale;
+  const double share = 1.0 / static_cast<double>(by_group ? in_group * space : batch * space);
   const Tensor dx = gradient_of_normalised(dys.reshape(shape), xs.reshape(shape), of_elements(mean), of_elements(rstd),
-                                           per_channel, slope, dot);
+                                           per_channel, of_mean, share, !by_group);
   const auto over_batch = [&](const Tensor& t) { return (by_group ? sum(t, {0}) : t).to(x.dtype()); };
   return {dx.reshape(x.shape()).to(x.dtype()), over_batch(sums.dot), over_batch(sums.slope)};
 }

@@ -6,6 +6,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "ashlar/splitting.h"
 #include "ashlar/var_arithmetic.h"
 #include "runtime/support/error.h"
 
@@ -95,10 +96,10 @@ Var MultiheadAttention::projected(const Var& x, Part part) const {
   return ad::matmul(x, weight, {.transpose_b = true}, own(in_proj_bias_));
 }
 
-/// [steps, batch, embed] as [batch, heads, steps, width], where it lies.
+/// [steps, batch, embed] or [steps, batch, heads, width] as [batch, heads, steps, width], where it lies.
 Var MultiheadAttention::heads_of(const Var& x) const {
-  const Var split = x.reshape({x.size(0), x.size(1), heads_, embed_ / heads_});
-  return split.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{1, 2, 0, 3});
+  const Var heads = x.rank() == 4 ? x : x.reshape({x.size(0), x.size(1), heads_, embed_ / heads_});
+  return heads.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{1, 2, 0, 3});
 }
 
 /// The mask with its key_mask in attn_mask.
@@ -144,7 +145,8 @@ Var MultiheadAttention::attended(const Var& q, const Var& k, const Var& v, const
   } else {
     y = ad::scaled_dot_product_attention(query, key, value, mask.attn_mask, mask.is_causal).y;
   }
-  return out_proj_(y.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3}).reshape(q.shape()));
+  const Var as_given = y.permute(batch_first_ ? Shape{0, 2, 1, 3} : Shape{2, 0, 1, 3});
+  return out_proj_(as_given.reshape({q.size(0), q.size(1), embed_}));
 }
 
 Var MultiheadAttention::weights(const Var& query, const Var& key, const AttentionMask& mask) const {
@@ -165,8 +167,10 @@ Var MultiheadAttention::forward(const Var& x, const AttentionMask& mask) const {
   if (!in_proj_weight_.defined()) return forward(x, x, x, mask);
   check(x, embed_);
   const Var all = ad::matmul(x, in_proj_weight_, {.transpose_b = true}, in_proj_bias_);
-  const auto part = [&](int64_t i) { return all.slice(2, i * embed_, (i + 1) * embed_); };
-  return attended(part(0), part(1), part(2), mask);
+  // Cut as heads, so that gradients of these are put together as they lie.
+  const Var heads = all.reshape({all.size(0), all.size(1), 3 * heads_, embed_ / heads_});
+  const std::vector<Var> parts = split(heads, heads_, 2);
+  return attended(parts[kQuery], parts[kKey], parts[kValue], mask);
 }
 
 }  // namespace ashlar::nn

@@ -78,6 +78,24 @@ TEST_P(VarArithmetic, Members) {
   EXPECT_EQ(x.grad().to_vector<float>(), (Floats{1 + 3, 4 + 6, 2, 5}));
 }
 
+TEST_P(VarArithmetic, Splits) {
+  const Var x(Tensor::from({1.F, 2.F, 3.F, 4.F, 5.F, 6.F}, {2, 3}, device()), true);
+  const std::vector<Var> parts = split(x, Shape{2, 1}, -1);
+  EXPECT_EQ(parts[0].value().storage(), x.value().storage());
+  ((parts[0] * parts[0]).sum() + (parts[1] * 10).sum()).backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (Floats{2, 4, 10, 8, 10, 10}));
+  x.clear_grad();
+  (split(x, 1, 1)[1] * 3).sum().backward();  // the other parts get nothing back
+  EXPECT_EQ(x.grad().to_vector<float>(), (Floats{0, 3, 0, 0, 3, 0}));
+  // Twice, and more parts than one operation has outputs.
+  const Var cubes = chunk(x, 3, 1)[2];
+  const Var slope = grad({(cubes * cubes * cubes).sum()}, {x}, {}, {.create_graph = true})[0];
+  EXPECT_EQ(grad({slope.sum()}, {x})[0].value().to_vector<float>(), (Floats{0, 0, 18, 0, 0, 36}));
+  const Var many(Tensor::arange(65, DType::f32, device()), true);
+  split(many, 1)[64].sum().backward();
+  EXPECT_EQ(many.grad().to_vector<float>().back(), 1);
+}
+
 TEST_P(VarArithmetic, InPlace) {
   const Var x = leaf({1, 2});
   Var y = x * 1;

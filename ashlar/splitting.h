@@ -1,5 +1,5 @@
-// A tensor in parts along an axis: views that share its storage. What cat() puts together; of a Var they are recorded, and
-// their gradients are put together by it.
+// A tensor in parts along an axis: views that share its storage. What cat() puts together; of a Var they are recorded,
+// and their gradients are put together by it.
 #pragma once
 
 #include <algorithm>

@@ -14,9 +14,11 @@ namespace {
 Expr scalar_of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
 
 // How a GPU computes a product whose right-hand operand is gathered: by tiles with as many rows as there are, or where
-// these are too few for all of it, by small ones whose threads share the terms.
+// these are too few for all of it, by small ones whose threads share the terms. Of few terms most of the work is to
+// store results.
 constexpr int kColumns = 128, kRows = 64;  // of a tile
-constexpr int kNoQuads = 1;                // a stride of batches that keeps operands from being copied by quads
+constexpr int kFewTerms = 16;
+constexpr int kNoQuads = 1;  // a stride of batches that keeps operands from being copied by quads
 
 bool on_cuda() { return Descriptor::target.has_feature(Halide::Target::CUDA); }
 
@@ -35,22 +37,24 @@ std::vector<PlanDescription> gathered_plans(const ContractionProblem& p) {
 ContractionPlan gathered_plan(const ContractionProblem& p, const std::string& name) {
   const bool is_split = name == "shared_terms";
   const int rows = name == "tiles_of_16" ? 16 : name == "tiles_of_32" ? 32 : kRows;
-  if (!on_cuda()) {
-    if (is_split) return split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, name);
+  if (is_split && !on_cuda()) return split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, name);
+  if (name == "few_terms" || !on_cuda()) {
     const WorkgroupTile tile{
-        .columns = 64, .rows = rows, .thread_columns = 4, .thread_rows = rows / 8, .depth = 16, .unroll = 4};
+        .columns = 64, .rows = rows, .thread_columns = 4, .thread_rows = rows / 8, .depth = kFewTerms, .unroll = 4};
     return tile_plan(p, tile, TileLoads::single, name, {});
   }
-  PipelinedTile tile{.lane_rows = rows == 16 ? 4 : 8,
-                     .lane_columns = rows == kRows ? 8 : 4,
-                     .lanes_n = 8,
-                     .warps_m = rows == kRows && !is_split ? 2 : 1,
-                     .warps_n = is_split ? 1 : rows == kRows ? 2 : 4,
-                     .warps_k = is_split ? 4 : 1,
-                     .depth = is_split ? 8 : 16,
-                     .stages = 3,
-                     .order = PipelinedOrder::rows,
-                     .lead = 8};
+  // Of few rows a warp has little to do between its copies: two of them share a tile's terms.
+  const bool is_wide = rows == kRows && !is_split;
+  const PipelinedTile tile{.lane_rows = rows == 16 ? 4 : 8,
+                           .lane_columns = rows == kRows ? 8 : 4,
+                           .lanes_n = 8,
+                           .warps_m = is_wide ? 2 : 1,
+                           .warps_n = is_wide ? 2 : is_split ? 1 : 4,
+                           .warps_k = is_wide ? 1 : is_split ? 4 : 2,
+                           .depth = is_wide ? 16 : 8,
+                           .stages = 3,
+                           .order = PipelinedOrder::rows,
+                           .lead = 8};
   return pipelined_plan(p, tile, {}, name, {});
 }
 
@@ -101,13 +105,19 @@ class ConvolutionFrame : public Kernel<ConvolutionFrame<T>> {
   }
   void schedule(auto) {
     index_arithmetic();
-    Var all("all"), thread("thread");
+    constexpr int kEach = 4;  // of a thread: what one place is, is worked out once for them
+    Var all("all"), each("each"), block("block"), thread("thread");
     frame.func()
+        .split(b, b, each, kEach, Halide::TailStrategy::GuardWithIf)
+        .reorder(each, c, r, b, a, f)
         .fuse(c, r, all)
         .fuse(all, b, all)
         .fuse(all, a, all)
         .fuse(all, f, all)
-        .gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+        .split(all, block, thread, 256, Halide::TailStrategy::GuardWithIf)
+        .gpu_blocks(block)
+        .gpu_threads(thread)
+        .unroll(each);
   }
 
  private:
@@ -313,6 +323,7 @@ class Convolution : public Kernel<Convolution<T>> {
                                      .column = q};
     std::vector<PlanDescription> all = gathered_plans(problem);
     all.insert(all.begin(), {.name = "by_element", .applies = weight.extent(1) <= kFewRows});
+    if (on_cuda()) all.insert(all.end() - 1, {.name = "few_terms", .applies = weight.extent(2) <= kFewTerms});
     plans.declare(all);
     if (plans.chosen() != "by_element") {
       plan = gathered_plan(problem, plans.chosen());

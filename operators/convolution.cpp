@@ -23,8 +23,8 @@ namespace ashlar {
 namespace {
 
 const KernelKey kF32{.elements = {DType::f32}};
-// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more. A GPU's threads
-// read what a tap reads.
+// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more. A GPU's
+// threads read what a tap reads.
 constexpr int64_t kSlack = 128;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 

@@ -20,15 +20,15 @@ struct GradientSums {
   Tensor slope, dot;  ///< f32: Σ dy and Σ dy (x - mean) rstd
 };
 
-/// Dense dy and x[batch, channels, space] (f32), mean and rstd of [batch, channels] or [1, channels]: sums over the space
-/// in [batch, channels], or with `over_batch`, which needs the latter, over the batch too, in [channels].
+/// Dense dy and x[batch, channels, space] (f32), mean and rstd of [batch, channels] or [1, channels]: sums over the
+/// space in [batch, channels], or with `over_batch`, which needs the latter, over the batch too, in [channels].
 GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd, bool over_batch);
 
 /// y = (x - mean) rstd weight + bias, broadcast to x; weight and bias may be undefined. All but x in f32.
 Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const Tensor& weight, const Tensor& bias);
 
-/// dx = rstd (dy weight - share (slope + (x - mean) rstd dot)), broadcast to x. The sums are of dy weight, or, where all of
-/// each has one weight, `of_dy` alone. All but dy and x in f32.
+/// dx = rstd (dy weight - share (slope + (x - mean) rstd dot)), broadcast to x. The sums are of dy weight, or, where
+/// all of each has one weight, `of_dy` alone. All but dy and x in f32.
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                               const Tensor& weight, const GradientSums& sums, double share, bool of_dy);
 

@@ -344,6 +344,12 @@ void add_convolution_cases() {
   add_layer({"transposed", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::transposed});
   add_layer({"flipped", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::flipped});
   add_layer({"tiles", {3, 19, 26, 25}, {66, 19, 3, 3}, {.padding = one}, true, true});
+  // On a GPU enough images for tiles of as many rows as there are, and of few terms.
+  const Shape many{52, 3, 13, 14};
+  add_layer({"many_images", many, {40, 3, 3, 3}, {.padding = one}, true, true});
+  add_layer({"many_images_few_terms", many, {40, 3, 1, 1}, {}, true});
+  add_layer({"many_images_32_rows", many, {20, 3, 3, 3}, {.padding = one}, true});
+  add_layer({"many_images_16_rows", many, {9, 3, 3, 2}, {.stride = {1, 2}, .padding = one}});
   add_layer({"large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one}, true, true});
   add_layer({"no_images", {0, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, true});
   add_layer({"no_filters", {2, 3, 6, 8}, {0, 3, 3, 3}});
@@ -361,8 +367,9 @@ void add_convolution_cases() {
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {3, 2}, .groups = 4});
   // A GPU sums the weight's gradient in shares of the images' rows.
   add_gradients("depthwise_large", {3, 7, 61, 43}, {7, 1, 5, 5}, {.stride = two, .padding = {2, 2}, .groups = 7});
-  add_gradients("tiles", {2, 35, 20, 21}, {67, 35, 3, 3}, {.padding = one});
-  // A GPU sums the weight's gradient in shares of 1024 places, of which there are enough for tiles.
+  // A GPU sums the weight's gradient in shares of 128 places, of which there are enough for tiles.
+  add_gradients("tiles", {8, 35, 20, 21}, {67, 35, 3, 3}, {.padding = one});
+  add_gradients("tiles_32_rows", {12, 35, 20, 21}, {20, 35, 3, 3}, {.padding = one});
   add_gradients("large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one});
   add_gradients("many_channels", {1, 192, 5, 5}, {5, 192, 3, 3}, {.padding = one});
 

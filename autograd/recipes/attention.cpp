@@ -84,7 +84,11 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
   if constexpr (std::same_as<T, Tensor>) {
     std::vector<Tensor> gradients(4);
     const auto delta = [&] { return sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}); };
-    if (query.device().kind == DeviceKind::cpu && needs(0) + needs(1) + needs(2) > 1) {
+    const bool is_on_cpu = query.device().kind == DeviceKind::cpu;
+    if (needs(0) + needs(1) + needs(2) > 1 && !is_on_cpu) {
+      gradients = attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale);
+      gradients.resize(4);
+    } else if (needs(0) + needs(1) + needs(2) > 1) {
       gradients = forms::Attention::call(kernels::attention_grads,
                                          {.inputs = std::array{dy, query, key, value, logsumexp, delta(), attn_mask},
                                           .scalars = std::array<Scalar, 1>{scale},

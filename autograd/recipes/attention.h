@@ -1,6 +1,7 @@
 // Gradients of scaled_dot_product_attention.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "autograd/node.h"
@@ -16,7 +17,13 @@ template <class T>
 std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, const T& y,
                               const T& logsumexp, bool is_causal, double scale, Needs needs);
 
-/// The same of weights that were dropped with probability p by the stream of `state`.
+/// Those by query, key and value of {dy, query, key, value, logsumexp, delta, attn_mask or nothing} on a GPU, which
+/// keeps weights and their slopes in memory. A call of more than `most_bytes` of these is cut: into some batches, some
+/// heads of one, or some queries of the heads that share their keys, 64 at least.
+std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operands, bool is_causal, double scale,
+                                            int64_t most_bytes = int64_t{1} << 30);
+
+/// As attention_grad() of weights that were dropped with probability p by the stream of `state`.
 template <class T>
 std::vector<T> attention_dropout_grad(const T& dy, const T& query, const T& key, const T& value, const Tensor& state,
                                       const T& attn_mask, const T& y, const T& logsumexp, bool is_causal, double p,

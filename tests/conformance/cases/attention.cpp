@@ -1,10 +1,12 @@
 // scaled_dot_product_attention and the kernels of its gradients.
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/recipes/attention.h"
 #include "runtime/forms/attention.h"
 #include "runtime/support/error.h"
 #include "runtime/tensor/random.h"
@@ -180,6 +182,20 @@ Case example(std::string name, const Problem& p) {
   return item;
 }
 
+/// With all weights in memory, whatever the sizes.
+Case example_by_pairs(std::string name, Problem p) {
+  p.is_differentiated = false;
+  Case item = example(std::move(name), p);
+  item.kernel = "attention_by_pairs";
+  item.call = [options = p.options, has_mask = p.mask.has_value()](Tensors in) {
+    return forms::Attention::call(ashlar::kernels::attention_by_pairs,
+                                  {.inputs = std::array{in[0], in[1], in[2], has_mask ? in[3] : Tensor()},
+                                   .scalars = std::array<Scalar, 1>{options.scale},
+                                   .options = std::array<OptionValue, 1>{int64_t{options.is_causal}}});
+  };
+  return item;
+}
+
 const Input kState{.shape = {2}, .values = {Pattern::integers, -0x1p40, 0x1p40}, .dtype = DType::i64};
 
 /// With dropout: the state stands behind the value.
@@ -339,27 +355,43 @@ void add_gradient_examples(const std::string& name, const Problem& p) {
   }
   const Options options = p.options;
   const bool has_mask = p.mask.has_value();
-  add_case({.kernel = "attention_grads",
-            .name = name,
-            .inputs = inputs,
-            .call =
-                [options, has_mask](Tensors in) {
-                  return forms::Attention::call(
-                      ashlar::kernels::attention_grads,
-                      {.inputs = std::array{in[0], in[1], in[2], in[3], in[4], in[5], has_mask ? in[6] : Tensor()},
-                       .scalars = std::array<Scalar, 1>{options.scale},
-                       .options = std::array<OptionValue, 1>{int64_t{options.is_causal}}});
-                },
-            .reference =
-                [options, has_mask](HostTensors in) {
-                  std::vector<Expected> all;
-                  for (const Wanted wanted : {Wanted::query, Wanted::key, Wanted::value}) {
-                    all.push_back(gradient_of(in, has_mask ? &in[6] : nullptr, options, wanted));
-                  }
-                  return all;
-                },
-            .tolerance = terms(),
-            .fixed_shapes = p.query.rank() > 3 && p.query[1] != p.key[1]});
+  // All three at once; by pairs also in pieces of the fewest queries.
+  const auto by_kernel = [&options](const KernelInfo& kernel) {
+    return [&kernel, options](const std::array<Tensor, 7>& in) {
+      return forms::Attention::call(kernel, {.inputs = in,
+                                             .scalars = std::array<Scalar, 1>{options.scale},
+                                             .options = std::array<OptionValue, 1>{int64_t{options.is_causal}}});
+    };
+  };
+  const struct {
+    const char* kernel;
+    std::string name;
+    std::function<std::vector<Tensor>(const std::array<Tensor, 7>&)> call;
+  } all_at_once[] = {{"attention_grads", name, by_kernel(ashlar::kernels::attention_grads)},
+                     {"attention_pair_grads", name, by_kernel(ashlar::kernels::attention_pair_grads)},
+                     {"attention_pair_grads", name + ", in pieces", [options](const std::array<Tensor, 7>& in) {
+                        constexpr int64_t kMostBytes = 1;
+                        return recipes::attention_grad_by_pairs(in, options.is_causal, options.scale, kMostBytes);
+                      }}};
+  for (const auto& [kernel, of, call] : all_at_once) {
+    add_case({.kernel = kernel,
+              .name = of,
+              .inputs = inputs,
+              .call =
+                  [has_mask, call](Tensors in) {
+                    return call({in[0], in[1], in[2], in[3], in[4], in[5], has_mask ? in[6] : Tensor()});
+                  },
+              .reference =
+                  [options, has_mask](HostTensors in) {
+                    std::vector<Expected> all;
+                    for (const Wanted wanted : {Wanted::query, Wanted::key, Wanted::value}) {
+                      all.push_back(gradient_of(in, has_mask ? &in[6] : nullptr, options, wanted));
+                    }
+                    return all;
+                  },
+              .tolerance = terms(),
+              .fixed_shapes = p.query.rank() > 3 && p.query[1] != p.key[1]});
+  }
 }
 
 }  // namespace
@@ -394,6 +426,7 @@ void add_attention_cases() {
   };
   for (const auto& [name, problem] : problems) {
     add_case(example(name, problem));
+    add_case(example_by_pairs(name, problem));
     add_gradient_examples(name, problem);
     Problem dropped = problem;
     dropped.options.dropped = 0.3;
@@ -436,10 +469,20 @@ void add_attention_cases() {
                                                .is_differentiated = false});
   many.dtypes = {DType::f32};
   add_case(many);
+  // More pairs than some devices have in memory at once.
+  Case in_pieces = example("in pieces", {.query = {1, 16, 70, 17},
+                                         .key = {1, 2, 16384, 17},
+                                         .value = {1, 2, 16384, 17},
+                                         .options = {.is_causal = true},
+                                         .is_differentiated = false});
+  in_pieces.dtypes = {DType::f32};
+  in_pieces.is_drawn = false;
+  add_case(in_pieces);
   // Rows of which nothing is seen.
   Problem none{{1, 1, 40, 8}, {1, 1, 33, 8}, {1, 1, 33, 8}, {}, added({40, 33}, Pattern::masked)};
   none.is_differentiated = false;
   add_case(example("rows that see nothing", none));
+  add_case(example_by_pairs("rows that see nothing", none));
   add_gradient_examples("rows that see nothing", none);
   none.options.dropped = 0.5;
   add_case(dropped_example("rows that see nothing", none));

@@ -42,7 +42,7 @@ template <class State, class Weight>
 void define_forward(StepProduct& product, int gates, int first, const State& state, const Weight& weight) {
   const Expr n = state.extent(3);
   product.define(
-      {gates, n, state.extent(2), n, state.extent(0)},
+      {gates, 1, n, state.extent(2), n, state.extent(0)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return state(Value(t), Value(m), Value(b), Value(k));
       },
@@ -50,12 +50,13 @@ void define_forward(StepProduct& product, int gates, int first, const State& sta
         return weight(Value(m), Value(k), Value((g + first) * n + c));
       });
 }
-/// slopes weight, over `terms` of the slopes' columns and the weight's rows from `first` on; weight[m,k,c]
+/// slopes weight of `gates` gates, over `terms` of the slopes' columns and the weight's rows from `first` on;
+/// weight[m,k,c]
 template <class Slopes, class Weight>
-void define_backward(StepProduct& product, const Slopes& slopes, const Weight& weight, const Expr& terms,
+void define_backward(StepProduct& product, int gates, const Slopes& slopes, const Weight& weight, const Expr& terms,
                      const Expr& first = 0) {
   product.define(
-      {1, terms, slopes.extent(2), weight.extent(2), slopes.extent(0)},
+      {1, gates, terms, slopes.extent(2), weight.extent(2), slopes.extent(0)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return slopes(Value(t), Value(m), Value(b), Value(k));
       },
@@ -100,8 +101,9 @@ class RnnStep : public Kernel<RnnStep<T>> {
   void algorithm() {
     const auto& [t, m, b, c] = at;
     define_forward(product, 1, 0, h, weight);
-    const Value a = x(t, m, b, c) + bias(m, c) + product.sum(at, 0);
-    y(t, m, b, c) = select(of.has(lengths, at), select(Value(is_relu) != 0, relu(a), gate_tanh(a)), h(t, m, b, c));
+    const Values known = product.ahead(at, {x(t, m, b, c) + bias(m, c), h(t, m, b, c)});
+    const Value a = known[0] + product.sum(at, 0);
+    y(t, m, b, c) = select(of.has(lengths, at), select(Value(is_relu) != 0, relu(a), gate_tanh(a)), known[1]);
   }
   void schedule(auto target) { product.schedule(target, y.func(), at, {}, lie_of(weight)); }
 
@@ -127,8 +129,9 @@ class RnnStepGradient : public Kernel<RnnStepGradient<T>> {
   RnnStepGradient() { this->formula("dx = dh (1 - y²), or dh where y > 0").internal(); }
   void algorithm() {
     const auto& [t, m, b, c] = at;
-    define_backward(product, da, weight, da.extent(3));
-    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), out = y(t, m, b, c);
+    define_backward(product, 1, da, weight, da.extent(3));
+    const Values known = product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), y(t, m, b, c)});
+    const Value dh = known[0] + product.sum(at, 0), out = known[1];
     const Value is_there = of.has(lengths, at);
     const Value slope = select(Value(is_relu) != 0, select(out > 0.0, dh, 0.0), dh * (1.0 - out * out));
     gradients.define({t, m, b, c}, {select(is_there, slope, 0.0), select(is_there, 0.0, dh)});
@@ -162,9 +165,11 @@ class GruStep : public Kernel<GruStep<T>> {
     define_forward(product, 3, 0, h, weight);
     const auto x_of = gate_of(x, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
-    const auto a_of = [&](int g) { return product.sum(at, g) + bias_of(g); };
-    const Value reset = gate_sigmoid(x_of(0) + a_of(0)), update = gate_sigmoid(x_of(1) + a_of(1));
-    const Value candidate = gate_tanh(x_of(2) + reset * a_of(2)), old = h(t, m, b, c);
+    const Values known =
+        product.ahead(at, {x_of(0) + bias_of(0), x_of(1) + bias_of(1), x_of(2), bias_of(2), h(t, m, b, c)});
+    const Value reset = gate_sigmoid(known[0] + product.sum(at, 0)),
+                update = gate_sigmoid(known[1] + product.sum(at, 1)), old = known[4];
+    const Value candidate = gate_tanh(known[2] + reset * (product.sum(at, 2) + known[3]));
     y(t, m, b, c) = select(of.has(lengths, at), candidate + update * (old - candidate), old);
   }
   void schedule(auto target) { product.schedule(target, y.func(), at, {}, lie_of(weight)); }
@@ -197,16 +202,19 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
   }
   void algorithm() {
     const auto& [t, m, b, c] = at;
-    define_backward(product, next, weight, next.extent(3));
+    define_backward(product, 3, next, weight, next.extent(3));
     const auto x_of = gate_of(x, h.extent(3), at), product_of = gate_of(a, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
     const auto a_of = [&](int of_gate) { return product_of(of_gate) + bias_of(of_gate); };
     const Value r = gate_sigmoid(x_of(0) + a_of(0)), z = gate_sigmoid(x_of(1) + a_of(1)),
                 n = gate_tanh(x_of(2) + r * a_of(2));
-    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
-    const Value dn = dh * (1.0 - z) * (1.0 - n * n);
-    const Value dz = dh * (h(t, m, b, c) - n) * z * (1.0 - z), dr = dn * a_of(2) * r * (1.0 - r);
-    const Values of_unit = product.held(at, {dr, dz, dn, dn * r, dh * z, dh});
+    // dh, but for the product, and by it the gates' gradients
+    const Values known =
+        product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), (1.0 - z) * (1.0 - n * n),
+                           (h(t, m, b, c) - n) * z * (1.0 - z), a_of(2) * r * (1.0 - r), r, z});
+    const Value dh = known[0] + product.sum(at, 0), is_there = of.has(lengths, at);
+    const Value dn = dh * known[1], dz = dh * known[2], dr = dn * known[3];
+    const Values of_unit = product.held(at, {dr, dz, dn, dn * known[4], dh * known[5], dh});
     const auto gate = [&](const Value& of_n) {
       return select(is_there, select(Value(g) == 0, of_unit[0], select(Value(g) == 1, of_unit[1], of_n)), 0.0);
     };
@@ -294,7 +302,7 @@ class GruCandidateGradient : public Kernel<GruCandidateGradient<T>> {
   GruCandidateGradient() { this->formula("dx_n = dh (1 - z) (1 - n²), dx_z = dh (h - n) z (1 - z), dh z").internal(); }
   void algorithm() {
     const auto& [t, m, b, c] = at;
-    define_backward(product, next, weight, 2 * z.extent(3));
+    define_backward(product, 2, next, weight, 2 * z.extent(3));
     const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0), is_there = of.has(lengths, at);
     const Value update = z(t, m, b, c), candidate = n(t, m, b, c);
     const Value dn = dh * (1.0 - update) * (1.0 - candidate * candidate);
@@ -322,7 +330,7 @@ class GruGatesGradient : public Kernel<GruGatesGradient<T>> {
   GruGatesGradient() { this->formula("d = dx_n weight_n, dx_r = d h r (1 - r), direct + d r").internal(); }
   void algorithm() {
     const auto& [t, m, b, c] = at;
-    define_backward(product, dn, weight, r.extent(3), 2 * r.extent(3));
+    define_backward(product, 1, dn, weight, r.extent(3), 2 * r.extent(3));
     const Value d = product.sum(at, 0), reset = r(t, m, b, c);
     const Value dr = d * h(t, m, b, c) * reset * (1.0 - reset);
     gradients.define({t, m, b, g, c}, {select(Value(g) == 0, dr, select(Value(g) == 1, dz(t, m, b, c), dn(t, m, b, c))),
@@ -361,11 +369,14 @@ class LstmStep : public Kernel<LstmStep<T>> {
     define_forward(product, 4, 0, h, weight);
     const auto x_of = gate_of(x, h.extent(3), at);
     const auto bias_of = bias_of_gate(bias, h.extent(3), at);
-    const auto sum = [&](int g) { return x_of(g) + bias_of(g) + product.sum(at, g); };
-    const Value old = cell(t, m, b, c), is_there = of.has(lengths, at);
+    const auto before = [&](int g) { return x_of(g) + bias_of(g); };
+    const Values known =
+        product.ahead(at, {before(0), before(1), before(2), before(3), cell(t, m, b, c), h(t, m, b, c)});
+    const auto sum = [&](int g) { return known[static_cast<size_t>(g)] + product.sum(at, g); };
+    const Value old = known[4], is_there = of.has(lengths, at);
     const Value now = gate_sigmoid(sum(1)) * old + gate_sigmoid(sum(0)) * gate_tanh(sum(2));
     states.define({t, m, b, c},
-                  {select(is_there, gate_sigmoid(sum(3)) * gate_tanh(now), h(t, m, b, c)), select(is_there, now, old)});
+                  {select(is_there, gate_sigmoid(sum(3)) * gate_tanh(now), known[5]), select(is_there, now, old)});
   }
   void schedule(auto target) { product.schedule(target, states.func(), at, {}, lie_of(weight)); }
 
@@ -398,17 +409,21 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
   }
   void algorithm() {
     const auto& [t, m, b, c] = at;
-    define_backward(product, next, weight, next.extent(3));
+    define_backward(product, 4, next, weight, next.extent(3));
     const auto x_of = gate_of(x, cell.extent(3), at), a_of = gate_of(a, cell.extent(3), at);
     const auto bias_of = bias_of_gate(bias, cell.extent(3), at);
     const auto sum = [&](int of_gate) { return x_of(of_gate) + a_of(of_gate) + bias_of(of_gate); };
     const Value i = gate_sigmoid(sum(0)), f = gate_sigmoid(sum(1)), n = gate_tanh(sum(2)), o = gate_sigmoid(sum(3)),
                 old = cell(t, m, b, c);
     const Value squashed = gate_tanh(f * old + i * n), is_there = of.has(lengths, at);
-    const Value dh = dy(t, m, b, c) + direct(t, m, b, c) + product.sum(at, 0);
-    const Value reaching = dnew(t, m, b, c) + carried(t, m, b, c), dc = dh * o * (1.0 - squashed * squashed) + reaching;
-    const Value di = dc * n * i * (1.0 - i), df = dc * old * f * (1.0 - f), dn = dc * i * (1.0 - n * n);
-    const Values of_unit = product.held(at, {di, df, dn, dh * squashed * o * (1.0 - o), dc * f, reaching, dh});
+    // dh, but for the product, what reaches dc beside it, dc by dh, and by dc and dh the gates' gradients
+    const Values known =
+        product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), dnew(t, m, b, c) + carried(t, m, b, c),
+                           o * (1.0 - squashed * squashed), n * i * (1.0 - i), old * f * (1.0 - f), i * (1.0 - n * n),
+                           squashed * o * (1.0 - o), f});
+    const Value dh = known[0] + product.sum(at, 0), reaching = known[1], dc = dh * known[2] + reaching;
+    const Values of_unit = product.held(
+        at, {dc * known[3], dc * known[4], dc * known[5], dh * known[6], dc * known[7], reaching, dh});
     const Value of_gate = select(Value(g) < 2, select(Value(g) == 0, of_unit[0], of_unit[1]),
                                  select(Value(g) == 2, of_unit[2], of_unit[3]));
     gradients.define({t, m, b, g, c}, {select(is_there, of_gate, 0.0), select(is_there, of_unit[4], of_unit[5]),

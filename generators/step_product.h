@@ -7,6 +7,9 @@
 
 #include <array>
 #include <functional>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "dsl/kernel.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -31,7 +34,7 @@ struct LieOfRight {
 class StepProduct {
  public:
   struct Sizes {
-    int gates;
+    int gates, spans;                  ///< gates, and how many times as many terms as columns there are at most
     Expr terms, rows, columns, steps;  ///< how many k, b, c and t there are
   };
   using Left = std::function<Value(const Expr& t, const Expr& m, const Expr& b, const Expr& k)>;
@@ -56,27 +59,25 @@ class StepProduct {
       }
       return;
     }
-    // Slice s of k is what thread s of a column adds up: terms s, s + kSlices, …, rounds of kUnrolled of them. Rows and
-    // columns beyond the last repeat it; nobody reads their sums.
+    if (tile_.is_whole) {
+      define_held(left, right);
+      return;
+    }
+    // Slice s of k is what thread s of a column adds up: terms s, s + slices, …, rounds of so many of them that are
+    // loaded at once, the last one guarded. Rows and columns beyond the last repeat it; nobody reads their sums.
     const Expr row = Halide::min(b, sizes.rows - 1), column = Halide::min(c, sizes.columns - 1);
     const auto inside = [&](const Expr& term) { return Halide::unsafe_promise_clamped(term, 0, sizes.terms - 1); };
     const auto guarded = [&](const Expr& term) {
       return Halide::select(term < sizes.terms, product(inside(Halide::min(term, sizes.terms - 1)), row, column), 0.0f);
     };
-    // Many terms leave a rest to a loop of its own, few are one round.
-    constexpr int kRound = kSlices * kUnrolled;
-    const Expr rounds = tile_.is_whole ? (sizes.terms + kRound - 1) / kRound : sizes.terms / kRound;
-    k = Halide::RDom(0, kUnrolled, 0, rounds, "k");
-    const Expr term = (k.y * kUnrolled + k.x) * kSlices + s;
+    const int of_round = tile_.slices * tile_.unrolled;
+    const Expr rounds = sizes.terms / of_round, all_rounds = (sizes.terms + of_round - 1) / of_round;
+    const auto term = [&](const Halide::RDom& of) { return (of.y * tile_.unrolled + of.x) * tile_.slices + s; };
+    k = Halide::RDom(0, tile_.unrolled, 0, rounds, "k");
+    rest = Halide::RDom(0, tile_.unrolled, rounds, all_rounds - rounds, "rest");
     sums(c, g, b, s, m, t) = 0.0f;
-    if (tile_.is_whole) {
-      sums(c, g, b, s, m, t) += guarded(term);
-    } else {
-      const Expr done = rounds * kRound;
-      rest = Halide::RDom(0, (sizes.terms - done + kSlices - 1) / kSlices, "rest");
-      sums(c, g, b, s, m, t) += product(inside(term), row, column);
-      sums(c, g, b, s, m, t) += guarded(done + rest.x * kSlices + s);
-    }
+    sums(c, g, b, s, m, t) += product(inside(term(k)), row, column);
+    sums(c, g, b, s, m, t) += guarded(term(rest));
     slices(c, g, b, s, m, t) = sums(c, g, b, s, m, t);
   }
 
@@ -84,7 +85,7 @@ class StepProduct {
   Value sum(const StepIndex& at, int gate) const {
     if (!on_gpu()) return Value(Expr(sums(at.c, gate, at.b, at.m, at.t)));
     std::vector<Expr> parts;
-    for (int slice = 0; slice < kSlices; slice++) parts.push_back(slices(at.c, gate, at.b, slice, at.m, at.t));
+    for (int slice = 0; slice < tile_.slices; slice++) parts.push_back(slices(at.c, gate, at.b, slice, at.m, at.t));
     for (; parts.size() > 1; parts.resize(parts.size() / 2)) {
       for (size_t i = 0; i < parts.size() / 2; i++) parts[i] = parts[i] + parts[i + parts.size() / 2];
     }
@@ -100,6 +101,23 @@ class StepProduct {
     of_unit(at.c, at.b, at.m, at.t) = Halide::Tuple(all);
     Values results;
     for (size_t i = 0; i < all.size(); i++) results.emplace_back(of_unit(at.c, at.b, at.m, at.t)[static_cast<int>(i)]);
+    return results;
+  }
+
+  /// What doesn't wait for the product: worked out before it where a step's time is the way from state to state.
+  Values ahead(const StepIndex& at, const Values& values) {
+    if (!tile_.is_whole) return values;
+    const std::map<std::string, Expr> inside{{at.b.name(), Halide::min(at.b, sizes_.rows - 1)},
+                                             {at.c.name(), Halide::min(at.c, sizes_.columns - 1)}};
+    ahead_count_ = static_cast<int>(values.size());
+    Expr all = 0.0f;
+    for (int i = 0; i < ahead_count_; i++) {
+      const Value& value = values[static_cast<size_t>(i)];
+      all = Halide::select(of_ahead == i, Halide::Internal::substitute(inside, value.expr()), all);
+    }
+    aheads(of_ahead, at.c, at.b, at.m, at.t) = all;
+    Values results;
+    for (int i = 0; i < ahead_count_; i++) results.emplace_back(Expr(aheads(i, at.c, at.b, at.m, at.t)));
     return results;
   }
 
@@ -135,12 +153,17 @@ class StepProduct {
   void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight&) {
     Var strip("strip"), column("column"), tile("tile"), row("row"), block("block");
     plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
-      stage.split(at.c, strip, column, tile_.columns, Halide::TailStrategy::GuardWithIf)
-          .split(at.b, tile, row, tile_.rows, Halide::TailStrategy::GuardWithIf);
+      stage.split(at.c, strip, column, tile_.columns, Halide::TailStrategy::GuardWithIf);
+      if (!tile_.is_whole) stage.split(at.b, tile, row, tile_.rows, Halide::TailStrategy::GuardWithIf);
       std::vector<Halide::VarOrRVar> order(inner.begin(), inner.end());
-      for (const Var& v : {column, row, at.t, strip, tile, at.m}) order.emplace_back(v);
-      stage.reorder(order).fuse(strip, tile, block).fuse(block, at.m, block);
-      stage.gpu_blocks(block).gpu_threads(column, row);
+      if (tile_.is_whole) {
+        for (const Var& v : {column, at.t, strip, at.b, at.m}) order.emplace_back(v);
+        stage.reorder(order).fuse(at.b, at.m, block).gpu_blocks(block, strip).gpu_threads(column);
+      } else {
+        for (const Var& v : {column, row, at.t, strip, tile, at.m}) order.emplace_back(v);
+        stage.reorder(order).fuse(strip, tile, block).fuse(block, at.m, block);
+        stage.gpu_blocks(block).gpu_threads(column, row);
+      }
       for (const Var& v : inner) stage.unroll(v);
     });
     slices.compute_at(out, at.t)
@@ -148,7 +171,7 @@ class StepProduct {
         .bound_extent(c, tile_.columns)
         .bound_extent(b, tile_.rows)
         .bound_extent(g, sizes_.gates)
-        .bound_extent(s, kSlices)
+        .bound_extent(s, tile_.slices)
         .bound_extent(m, 1)
         .bound_extent(t, 1)
         .reorder(g, b, c, s, m, t)
@@ -156,19 +179,18 @@ class StepProduct {
         .unroll(b)
         .gpu_threads(c, s);
     sums.compute_at(slices, c).store_in(Halide::MemoryType::Register).unroll(g).unroll(b);
-    sums.update(0).reorder(g, b, c, s, m, t, k.x, k.y).unroll(g).unroll(b).unroll(k.x);
-    if (!tile_.is_whole) sums.update(1).reorder(g, b, c, s, m, t, rest.x).unroll(g).unroll(b);
+    if (tile_.is_whole) {
+      schedule_held(out, at, strip);
+    } else {
+      sums.update(0).reorder(g, b, c, s, m, t, k.x, k.y).unroll(g).unroll(b).unroll(k.x);
+      sums.update(1).reorder(g, b, c, s, m, t, rest.x, rest.y).unroll(g).unroll(b).unroll(rest.x);
+    }
     index_arithmetic();
-    if (!tile_.is_whole) return;
-    constexpr int kRegisters = 65536;  // of a multiprocessor
-    limit_registers(slices, std::min(255, kRegisters / (tile_.columns * kSlices)));
-    loads_see_stores();
   }
 
  private:
-  static constexpr int kSlices = 8, kUnrolled = 4;
   struct Tile {
-    int columns = 32, rows = 4;
+    int columns = 32, rows = 4, slices = 8, unrolled = 4;
     bool is_whole = false;  ///< it has all columns of its rows
   };
 
@@ -268,6 +290,94 @@ class StepProduct {
     sums.compute_at(out, tile);
   }
 
+  // ---- CUDA, many steps
+  // A thread holds its part of the right operand in registers through all steps: fours of terms, as many as there is
+  // place for, the rest in shared memory. A step's rows of the left operand are staged in shared memory. Both have
+  // zeros behind the last term.
+  static constexpr int kFour = 4, kRegisters = 65536;  // of a multiprocessor
+  int threads() const { return tile_.columns * tile_.slices; }
+  int registers() const { return std::min(255, kRegisters / threads() / 8 * 8); }
+  int fours() const { return sizes_.spans * tile_.columns / (tile_.slices * kFour); }
+  int fours_held() const {
+    constexpr int kOthers = 48;
+    return std::min(fours(), (registers() - kOthers) / (kFour * sizes_.gates));
+  }
+  void define_held(const Left& left, const Right& right) {
+    const Expr row = Halide::min(b, sizes_.rows - 1), column = Halide::min(c, sizes_.columns - 1);
+    const auto with_zeros = [&](const Expr& term, const auto& value) {
+      const Expr inside = Halide::min(term, sizes_.terms - 1);
+      return Halide::select(term < sizes_.terms,
+                            value(Halide::unsafe_promise_clamped(inside, 0, sizes_.terms - 1)).expr(), 0.0f);
+    };
+    const auto term = [&](const Expr& in_four, const Expr& four) {
+      return (four * tile_.slices + s) * kFour + in_four;
+    };
+    const auto right_at = [&](const Expr& in_four, const Expr& four) {
+      return with_zeros(term(in_four, four), [&](const Expr& at) { return right(m, at, g, column); });
+    };
+    staged(i, b, m, t) = with_zeros(i, [&](const Expr& at) { return left(t, m, row, at); });
+    read(i, f, b, s, m, t) = staged(term(i, f), b, m, t);
+    in_registers(c, i, f, g, s, m) = right_at(i, f);
+    in_shared(c, i, f, g, s, m) = right_at(i, f);
+    k = Halide::RDom(0, kFour, 0, fours_held(), "k");
+    sums(c, g, b, s, m, t) = 0.0f;
+    sums(c, g, b, s, m, t) += read(k.x, k.y, b, s, m, t) * in_registers(c, k.x, k.y, g, s, m);
+    if (fours_held() < fours()) {
+      rest = Halide::RDom(0, kFour, fours_held(), fours() - fours_held(), "rest");
+      sums(c, g, b, s, m, t) += read(rest.x, rest.y, b, s, m, t) * in_shared(c, rest.x, rest.y, g, s, m);
+    }
+    slices(c, g, b, s, m, t) = sums(c, g, b, s, m, t);
+  }
+  void schedule_held(Halide::Func out, const StepIndex& at, const Var& strip) {
+    Var span("span"), term("term");
+    for (Halide::Func part : {in_registers, in_shared}) {
+      const bool is_rest = part.name() == in_shared.name();
+      if (is_rest && fours_held() == fours()) continue;
+      part.compute_at(out, strip)
+          .bound_extent(c, tile_.columns)
+          .bound_extent(i, kFour)
+          .bound_extent(f, is_rest ? fours() - fours_held() : fours_held())
+          .bound_extent(g, sizes_.gates)
+          .bound_extent(s, tile_.slices)
+          .bound_extent(m, 1)
+          .reorder(i, f, g, c, s, m)
+          .unroll(i)
+          .unroll(f)
+          .unroll(g)
+          .gpu_threads(c, s);
+    }
+    per_thread(in_registers);
+    in_shared.store_in(Halide::MemoryType::GPUShared);
+    staged.compute_at(out, at.t)
+        .store_in(Halide::MemoryType::GPUShared)
+        .bound_extent(i, sizes_.spans * tile_.columns)
+        .bound_extent(b, tile_.rows)
+        .bound_extent(m, 1)
+        .bound_extent(t, 1)
+        .split(i, span, term, tile_.columns)
+        .reorder(b, term, span, m, t)
+        .unroll(b)
+        .gpu_threads(term, span);
+    read.compute_at(slices, c).store_in(Halide::MemoryType::Register).bound_extent(i, kFour).bound_extent(f, fours());
+    read.reorder(i, f, b, s, m, t).vectorize(i).unroll(f).unroll(b);
+    sums.update(0).reorder(g, b, k.x, k.y, c, s, m, t).unroll(g).unroll(b).unroll(k.x).unroll(k.y);
+    if (fours_held() < fours()) {
+      sums.update(1).reorder(g, b, rest.x, rest.y, c, s, m, t).unroll(g).unroll(b).unroll(rest.x).unroll(rest.y);
+    }
+    aheads.compute_at(out, at.t)
+        .bound_extent(of_ahead, ahead_count_)
+        .bound_extent(at.c, tile_.columns)
+        .bound_extent(at.b, tile_.rows)
+        .bound_extent(at.m, 1)
+        .bound_extent(at.t, 1)
+        .reorder(of_ahead, at.c, at.b, at.m, at.t)
+        .unroll(of_ahead)
+        .gpu_threads(at.c);
+    per_thread(aheads);
+    limit_registers(slices, registers());
+    loads_see_stores();
+  }
+
   // CUDA goes through several steps at once where a group of threads has all columns: it alone reads what it wrote.
   // Calls of several steps with more columns than that aren't made (operators/recurrent.cpp).
   void declare_plans() {
@@ -285,27 +395,33 @@ class StepProduct {
       tile_.rows = heights[plans.chosen_index()];
       return;
     }
-    if (steps_ == Steps::one || !Descriptor::target.has_feature(Halide::Target::CUDA)) {
+    const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+    if (is_cuda) tile_ = {.slices = 16, .unrolled = 8};
+    if (steps_ == Steps::one || !is_cuda) {
       plans.declare({{.name = "step"}});
       return;
     }
     plans.declare({{.name = "step", .applies = sizes_.steps <= 1},
                    {.name = "steps_of_32", .applies = sizes_.columns <= 32},
                    {.name = "steps_of_64", .applies = sizes_.columns <= 64},
+                   {.name = "steps_of_96", .applies = sizes_.columns <= 96},
                    {.name = "steps_of_128"}});
-    if (plans.chosen_index() > 0) tile_ = {.columns = 16 << plans.chosen_index(), .rows = 2, .is_whole = true};
+    if (plans.chosen_index() == 0) return;
+    tile_ = {.columns = 32 * static_cast<int>(plans.chosen_index()), .rows = 1, .slices = 4, .is_whole = true};
   }
 
   Plans plans;
   Steps steps_;
   Tile tile_;
   Sizes sizes_{};
+  int ahead_count_ = 0;
   Halide::Func sums{"sums"}, slices{"slices"}, panels{"panels"}, of_unit{"of_unit"};
+  Halide::Func aheads{"aheads"}, in_registers{"in_registers"}, in_shared{"in_shared"}, staged{"staged"}, read{"read"};
   struct {
     Var lane{"lane_of_panel"}, vector{"vector_of_panel"}, term{"term"}, strip{"strip"}, tile{"tile"}, row{"row"};
   } of_cpu;
   Halide::RDom k, rest;
-  Var t{"t"}, m{"m"}, b{"b"}, g{"g"}, c{"c"}, s{"s"};
+  Var t{"t"}, m{"m"}, b{"b"}, g{"g"}, c{"c"}, s{"s"}, i{"i"}, f{"f"}, of_ahead{"of_ahead"};
 };
 
 }  // namespace ashlar::dsl

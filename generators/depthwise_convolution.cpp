@@ -39,11 +39,7 @@ class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
     const Expr channel = a % Halide::max(weight.extent(0), 1), tap = weight(Value(channel), Value(r.y), Value(r.x));
     total(q, p, a) = 0.0f;
     if (on_gpu()) {
-      const Expr term =
-          x(Value(plane(a)), Value(rows.inside(rows.place(p, r.y))), Value(columns.inside(columns.place(q, r.x))))
-              .expr() *
-          tap;
-      total(q, p, a) += Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), term, 0.0f);
+      total(q, p, a) += in_image(x, rows, p, r.y, columns, q, r.x, plane(a), 0.0f) * tap;
     } else {
       define_rows(frame, x, plane(frame.a), rows, columns, 0.0f);
       total(q, p, a) += in_frame(frame, rows, p, r.y, columns, q, r.x, a) * tap;
@@ -59,7 +55,7 @@ class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
   }
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, width(), WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w),
-               {total});
+               {total}, {}, window.taps_of({3, 5}));
   }
 
  private:
@@ -96,11 +92,10 @@ class DepthwiseInput : public Kernel<DepthwiseInput<T>> {
     const auto tap = [](const WindowAxis& axis, const Expr& at, const Expr& out) {
       return Halide::unsafe_promise_clamped(Halide::clamp(axis.tap(at, out), 0, axis.taps - 1), 0, axis.taps - 1);
     };
-    const Expr plane = Halide::unsafe_promise_clamped(a * of_one + r.z, 0, dy.extent(0) - 1);
-    const Expr term =
-        dy(Value(plane), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr() *
-        weight(Value(plane % Halide::max(weight.extent(0), 1)), Value(tap(rows, h, p)), Value(tap(columns, w, q)))
-            .expr();
+    const Expr of_both = a * Halide::max(of_one, 1) + r.z, channel = of_both % Halide::max(weight.extent(0), 1);
+    const Expr plane = Halide::unsafe_promise_clamped(of_both, 0, dy.extent(0) - 1);
+    const Expr term = dy(Value(plane), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr() *
+                      weight(Value(channel), Value(tap(rows, h, p)), Value(tap(columns, w, q))).expr();
     total(w, h, a) = 0.0f;
     total(w, h, a) += Halide::select(rows.reads(h, p) && columns.reads(w, q), term, 0.0f);
     dx(a, h, w) = Value(total(w, h, a));
@@ -115,9 +110,11 @@ class DepthwiseInput : public Kernel<DepthwiseInput<T>> {
     frame.compute_at({dx.func(), strip_of_outputs()});
   }
   void schedule(auto target) {
-    by_element(target, dx.func(), w, h, a, width(),
-               WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w) * WindowScalars::of(multiplier),
-               {total});
+    const Expr down = WindowScalars::of(candidates_h), across = WindowScalars::of(candidates_w);
+    const Expr of_one = WindowScalars::of(multiplier);
+    std::vector<Expr> usual;
+    for (const int n : {2, 3}) usual.push_back(of_one == 1 && down == n && across == n);
+    by_element(target, dx.func(), w, h, a, width(), down * across * of_one, {total}, {}, usual);
   }
 
  private:
@@ -150,8 +147,8 @@ class DepthwiseInput : public Kernel<DepthwiseInput<T>> {
   Var a{"a"}, h{"h"}, w{"w"};
 };
 
-// part[s,o,t] = Σ_pq dy[n channels + o, p, q] x[(n channels + o) / multiplier, p stride - padding + i dilation, …], tap
-// t = (i, j), over the s-th share of the rows (n, p) of all images
+// part[s,o,i,j] = Σ_pq dy[n channels + o, p, q] x[(n channels + o) / multiplier, p stride - padding + i dilation, …],
+// over the s-th share of the rows (n, p) of all images
 template <ElementType T>
 class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
  public:
@@ -159,38 +156,30 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
   In<T, 3> x{"x", strided};
   WindowScalars window;
   Scalar<int32_t> multiplier{"multiplier"}, rows_of_share{"rows_of_share"};
-  Out<T, 3> part{"part", {any_size, any_size, any_size}};
+  Out<T, 4> part{"part", {any_size, any_size, any_size, any_size}};
 
   DepthwiseWeight() {
     this->formula(
-            "part[s,o,t] = Σ_pq dy[n channels + o, p, q] x[(n channels + o) / multiplier, p stride - padding + i "
+            "part[s,o,i,j] = Σ_pq dy[n channels + o, p, q] x[(n channels + o) / multiplier, p stride - padding + i "
             "dilation, q stride - padding + j dilation], (n, p) in the s-th share of the images' rows")
         .internal();
-    this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[2][2])");
+    this->flops("2.0 * static_cast<double>(shapes[0].numel()) * static_cast<double>(shapes[2][2] * shapes[2][3])");
   }
   void algorithm() {
     const WindowAxis rows = window.rows(Windows::sliding, x.extent(1), dy.extent(1));
     const WindowAxis columns = window.columns(Windows::sliding, x.extent(2), dy.extent(2));
-    const Expr channels = extent_of(part.func(), 1), high = Halide::max(dy.extent(1), 1);
+    const Expr channels = extent_of(part.func(), 2), high = Halide::max(dy.extent(1), 1);
     const Expr all = dy.extent(0) / Halide::max(channels, 1) * high, length = WindowScalars::of(rows_of_share);
-    if (!on_gpu()) return by_vectors_of_rows(rows, columns, channels, all, length);
-    r = Halide::RDom(0, dy.extent(2), 0, length, "r");
-    const Expr row = s * length + r.y, there = Halide::min(row, all - 1);
-    const Expr p = there % high;
-    const Expr plane = Halide::unsafe_promise_clamped(there / high * channels + o, 0, dy.extent(0) - 1);
-    const Expr from =
-        Halide::unsafe_promise_clamped(plane / Halide::max(WindowScalars::of(multiplier), 1), 0, x.extent(0) - 1);
-    const Expr i = t / Halide::max(columns.taps, 1), j = t % Halide::max(columns.taps, 1);
-    const Expr term =
-        dy(Value(plane), Value(rows.inside_outputs(p)), Value(r.x)).expr() *
-        x(Value(from), Value(rows.inside(rows.place(p, i))), Value(columns.inside(columns.place(r.x, j)))).expr();
-    total(t, o, s) = 0.0f;
-    total(t, o, s) += Halide::select(row < all && rows.is_inside(p, i) && columns.is_inside(r.x, j), term, 0.0f);
-    part(s, o, t) = Value(total(t, o, s));
+    if (on_gpu()) {
+      by_threads_of_terms(rows, columns, channels, all, length);
+    } else {
+      by_vectors_of_rows(rows, columns, channels, all, length);
+    }
   }
   void schedule(Cpu) {
     Var task("task"), member("member");
-    const Expr terms = Halide::max(1, dy.extent(2) * WindowScalars::of(rows_of_share) * extent_of(part.func(), 0));
+    const Expr taps = extent_of(part.func(), 0) * extent_of(part.func(), 1);
+    const Expr terms = Halide::max(1, dy.extent(2) * WindowScalars::of(rows_of_share) * taps);
     constexpr int kTermsOfTask = 1 << 15;
     part.func()
         .fuse(o, s, task)
@@ -202,15 +191,65 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
     for (const Expr& condition : window.taps_of({3, 5})) nest(sums.update().specialize(condition)).unroll(j).unroll(i);
     nest(sums.update());
     for (Frame* frame : {&of_dy, &of_x}) frame->compute_at({sums, r.y});
-    total.compute_at(part.func(), t).store_in(Halide::MemoryType::Stack);
+    total.compute_at(part.func(), j).store_in(Halide::MemoryType::Stack);
     total.update().unroll(total.rvars()[0]);
   }
-  void schedule(auto target) {
-    by_element(target, part.func(), t, o, s, extent_of(part.func(), 0), dy.extent(2) * WindowScalars::of(rows_of_share),
-               {total});
+  // A block has kTaps taps of a row of the window for a channel and a share. Its threads lie along the terms; what they
+  // have is added up in two steps.
+  void schedule(auto) {
+    leave_out_certain_checks();
+    index_arithmetic();
+    Var within("within"), tiles("tiles"), block("block"), thread("thread");
+    part.func()
+        .split(j, tile, within, kTaps, Halide::TailStrategy::GuardWithIf)
+        .fuse(tile, i, tiles)
+        .fuse(o, s, block)
+        .reorder(within, block, tiles)
+        .gpu_blocks(block, tiles)
+        .gpu_threads(within);
+    for (Halide::Func stage : {of_thread, of_some}) {
+      stage.compute_at(part.func(), block)
+          .store_in(Halide::MemoryType::GPUShared)
+          .bound(u, 0, kTaps)
+          .bound_storage(tile, 1);
+    }
+    of_thread.bound(lane, 0, kThreads).reorder(u, lane).unroll(u).gpu_threads(lane);
+    of_some.bound(lane, 0, kSome).fuse(lane, u, thread).gpu_threads(thread);
+    sums.compute_at(of_thread, lane).store_in(Halide::MemoryType::Register).unroll(u);
+    sums.update().reorder(u, r.x).unroll(u);
   }
 
  private:
+  void by_threads_of_terms(const WindowAxis& rows, const WindowAxis& columns, const Expr& channels, const Expr& all,
+                           const Expr& given_length) {
+    const Expr length = Halide::max(given_length, 1), wide = Halide::max(dy.extent(2), 1), terms = length * wide;
+    const Expr high = Halide::max(dy.extent(1), 1), of_one = Halide::max(WindowScalars::of(multiplier), 1);
+    r = Halide::RDom(0, (terms + kThreads - 1) / kThreads, "r");
+    // Term k of the share is column k mod wide of row k / wide, which is a row of some image.
+    const Expr first = s * length, k = r.x * kThreads + lane, row = small_quotient(k, wide), q = k - row * wide;
+    const Expr of_first = first % high + row, beyond = small_quotient(of_first, high), p = of_first - beyond * high;
+    const auto inside = [](const Expr& at, const Expr& size) {
+      return Halide::unsafe_promise_clamped(at, 0, size - 1);
+    };
+    const Expr is_term = k < terms && first + row < all;
+    const Expr image = Halide::select(is_term, first / high + beyond, 0);
+    const Expr plane = inside(image * channels + o, dy.extent(0));
+    const Expr of_dy = dy(Value(plane), Value(inside(p, high)), Value(inside(q, wide)));
+    const Expr of_x = in_image(x, rows, p, i, columns, q, tile * kTaps + u,
+                               inside(image * (channels / of_one) + o / of_one, x.extent(0)), 0.0f, is_term);
+    sums(lane, u, tile, i, o, s) = 0.0f;
+    sums(lane, u, tile, i, o, s) += Halide::select(is_term, of_dy, 0.0f) * of_x;
+    of_thread(lane, u, tile, i, o, s) = sums(lane, u, tile, i, o, s);
+    const auto added = [&](const Halide::Func& func, const Expr& first, int count, int step, const Expr& at_u,
+                           const Expr& at_tile) {
+      Expr sum = func(first, at_u, at_tile, i, o, s);
+      for (int n = 1; n < count; n++) sum += func(first + n * step, at_u, at_tile, i, o, s);
+      return sum;
+    };
+    of_some(lane, u, tile, i, o, s) = added(of_thread, lane, kThreads / kSome, kSome, u, tile);
+    part(s, o, i, j) = Value(added(of_some, 0, kSome, 1, j % kTaps, j / kTaps));
+  }
+
   // Vectors along a row of dy times the same of x for each tap, a lane's products added up by themselves. A frame's
   // plane is row · channels + o of all images' rows; of x it has a row for each i.
   void by_vectors_of_rows(const WindowAxis& rows, const WindowAxis& columns, const Expr& channels, const Expr& all,
@@ -238,18 +277,18 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
     sums(lane, j, i, o, s) = 0.0f;
     sums(lane, j, i, o, s) += Halide::select(Halide::likely(q < dy.extent(2)), product, 0.0f);
     const Halide::RDom lanes(0, kLanes, "lanes");
-    const Expr wide = Halide::max(columns.taps, 1);
-    total(t, o, s) = 0.0f;
-    total(t, o, s) += sums(lanes, t % wide, t / wide, o, s);
-    part(s, o, t) = Value(total(t, o, s));
+    total(j, i, o, s) = 0.0f;
+    total(j, i, o, s) += sums(lanes, j, i, o, s);
+    part(s, o, i, j) = Value(total(j, i, o, s));
   }
 
-  static constexpr int kLanes = 8;
-  Halide::Func total{"total"}, sums{"sums"};
+  static constexpr int kLanes = 8;                            // of the CPU's vectors
+  static constexpr int kThreads = 128, kSome = 8, kTaps = 4;  // of a GPU's blocks
+  Halide::Func total{"total"}, sums{"sums"}, of_thread{"of_thread"}, of_some{"of_some"};
   Frame of_dy, of_x;
   Halide::RDom r;
-  Var lane{"lane"}, i{"i"}, j{"j"};
-  Var s{"share"}, o{"o"}, t{"t"};
+  Var lane{"lane"}, i{"i"}, j{"j"}, tile{"tile"}, u{"u"};
+  Var s{"share"}, o{"o"};
 };
 
 const bool registered = register_kernel<DepthwiseConvolution, f32>("depthwise_convolution") &&

@@ -1,5 +1,5 @@
-// Images in other sizes, and the gradient of that, on the CPU: sums of a few neighbours along each axis by itself,
-// which the caller's tables name (nn/modules/upsample.cpp).
+// Images in other sizes, and the gradient of that: sums of a few neighbours along each axis by itself. On the CPU the
+// caller's tables name them (nn/modules/upsample.cpp); a GPU, and a captured step, works them out.
 #include "generators/frame.h"
 
 namespace ashlar::dsl {
@@ -75,7 +75,141 @@ class DoublePlanes : public Kernel<DoublePlanes<T>> {
   Var a{"a"}, p{"p"}, c{"c"};
 };
 
+enum class Neighbours : uint8_t { nearest, linear };
+
+/// Where outputs of an axis of `size` elements lie on it.
+struct ResizedAxis {
+  Neighbours mode;
+  Expr size, step, begin, scale, offset;
+
+  /// nearest: floor((p + offset) scale), rounded as PyTorch rounds it; linear: the element before p's place.
+  Expr before(const Expr& p) const {
+    if (mode == Neighbours::linear) return Halide::cast<int32_t>(place(p) >> 32);
+    const Expr at = Halide::cast<int32_t>(Halide::floor((Halide::cast<float>(p) + offset) * scale));
+    return inside(Halide::min(at, size - 1), size);
+  }
+  Expr behind(const Expr& p) const { return inside(Halide::min(before(p) + 1, size - 1), size); }
+  /// Of the element behind.
+  Expr weight(const Expr& p) const {
+    return Halide::cast<float>(Halide::cast<uint32_t>(place(p) & Expr(uint64_t{0xffffffff}))) * 0x1p-32f;
+  }
+  /// What element h gives to output p.
+  Expr share(const Expr& h, const Expr& p) const {
+    if (mode == Neighbours::nearest) return Halide::select(before(p) == h, 1.0f, 0.0f);
+    return Halide::select(before(p) == h, 1.0f - weight(p), before(p) + 1 == h, weight(p), 0.0f);
+  }
+
+  static Expr inside(const Expr& at, const Expr& size) { return Halide::unsafe_promise_clamped(at, 0, size - 1); }
+
+ private:
+  // In units of 2^-32: a float would lose digits of the weight as places grow.
+  Expr place(const Expr& p) const {
+    const Expr at = Halide::cast<int64_t>(p) * step + begin, last = Halide::cast<int64_t>(size - 1) << 32;
+    return Halide::cast<uint64_t>(Halide::clamp(at, Halide::cast<int64_t>(0), last));
+  }
+};
+
+/// The scalars of both kernels below.
+struct ResizeScalars {
+  Scalar<int64_t> step_h{"step_h"}, step_w{"step_w"}, begin_h{"begin_h"}, begin_w{"begin_w"};
+  Scalar<float> scale_h{"scale_h"}, scale_w{"scale_w"}, offset_h{"offset_h"}, offset_w{"offset_w"};
+
+  ResizedAxis rows(Neighbours mode, const Expr& size) const {
+    return {mode, size, of(step_h), of(begin_h), of(scale_h), of(offset_h)};
+  }
+  ResizedAxis columns(Neighbours mode, const Expr& size) const {
+    return {mode, size, of(step_w), of(begin_w), of(scale_w), of(offset_w)};
+  }
+  static Expr of(const auto& scalar) { return Value(scalar).expr(); }
+};
+
+// y[a,p,q] = x[a, nearest to p, nearest to q], or between the two before and behind each of them
+template <ElementType T>
+class ResizePlanes : public Kernel<ResizePlanes<T>> {
+ public:
+  In<T, 3> x{"x", strided};
+  ResizeScalars places;
+  Comptime<Neighbours> mode{"mode", {{"nearest", Neighbours::nearest}, {"linear", Neighbours::linear}}};
+  Out<T, 3> y{"y", {x.size(0), any_size, any_size}};
+
+  ResizePlanes() {
+    this->formula("y[a,p,q] = x[a, nearest to p, nearest to q], or between the two before and behind").internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    const ResizedAxis rows = places.rows(mode.value(), x.extent(1)),
+                      columns = places.columns(mode.value(), x.extent(2));
+    const auto at = [&](const Expr& h, const Expr& w) -> Expr { return x(Value(a), Value(h), Value(w)); };
+    const Expr h = ResizedAxis::inside(rows.before(p), rows.size);
+    const Expr w = ResizedAxis::inside(columns.before(q), columns.size);
+    const Expr across = columns.weight(q), down = rows.weight(p);
+    const auto of_row = [&](const Expr& row) {
+      return (1.0f - across) * at(row, w) + across * at(row, columns.behind(q));
+    };
+    found(q, p, a) =
+        mode.value() == Neighbours::nearest ? at(h, w) : (1.0f - down) * of_row(h) + down * of_row(rows.behind(p));
+    y(a, p, q) = Value(found(q, p, a));
+  }
+  void schedule(auto target) {
+    by_element(target, y.func(), q, p, a, y.func().output_buffer().dim(0).extent(), 4, {found});
+  }
+
+ private:
+  Halide::Func found{"found"};
+  Var a{"a"}, p{"p"}, q{"q"};
+};
+
+// dx[a,h,w] = Σ_p,q (what (h, w) gives to y[a,p,q]) dy[a,p,q], over `terms` outputs from the first that may read h
+template <ElementType T>
+class ResizePlanesGrad : public Kernel<ResizePlanesGrad<T>> {
+ public:
+  In<T, 3> dy{"dy", strided};
+  ResizeScalars places;
+  // The first output that reads h, or the one before it: floor(h inverse + shift).
+  Scalar<float> inverse_h{"inverse_h"}, inverse_w{"inverse_w"}, shift_h{"shift_h"}, shift_w{"shift_w"};
+  Scalar<int32_t> terms_h{"terms_h"}, terms_w{"terms_w"};
+  Comptime<Neighbours> mode{"mode", {{"nearest", Neighbours::nearest}, {"linear", Neighbours::linear}}};
+  Out<T, 3> dx{"dx", {dy.size(0), any_size, any_size}};
+
+  ResizePlanesGrad() {
+    this->formula("dx[a,h,w] = Σ_p,q (what (h, w) gives to y[a,p,q]) dy[a,p,q]").internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    const auto size = [this](int innermost) { return dx.func().output_buffer().dim(innermost).extent(); };
+    const ResizedAxis rows = places.rows(mode.value(), size(1)), columns = places.columns(mode.value(), size(0));
+    const auto of = [](const auto& scalar) { return ResizeScalars::of(scalar); };
+    const auto first = [](const Expr& h, const Expr& inverse, const Expr& shift) {
+      return Halide::max(Halide::cast<int32_t>(Halide::floor(Halide::cast<float>(h) * inverse + shift)), 0);
+    };
+    r = Halide::RDom(0, of(terms_w), 0, of(terms_h), "r");
+    const Expr p = first(h, of(inverse_h), of(shift_h)) + r.y, q = first(w, of(inverse_w), of(shift_w)) + r.x;
+    const Expr outputs_h = dy.extent(1), outputs_w = dy.extent(2);
+    const auto inside = [](const Expr& at, const Expr& size) {
+      return Halide::unsafe_promise_clamped(Halide::min(at, size - 1), 0, size - 1);
+    };
+    const Expr down = Halide::select(p < outputs_h, rows.share(h, p), 0.0f);
+    const Expr across = Halide::select(q < outputs_w, columns.share(w, q), 0.0f);
+    const Expr read = dy(Value(a), Value(inside(p, outputs_h)), Value(inside(q, outputs_w)));
+    total(w, h, a) = 0.0f;
+    total(w, h, a) += Halide::select(down != 0.0f && across != 0.0f, down * across * read, 0.0f);
+    dx(a, h, w) = Value(total(w, h, a));
+  }
+  void schedule(auto target) {
+    const auto terms = [this](int n) { return ResizeScalars::of(terms_h) == n && ResizeScalars::of(terms_w) == n; };
+    by_element(target, dx.func(), w, h, a, dx.func().output_buffer().dim(0).extent(),
+               ResizeScalars::of(terms_h) * ResizeScalars::of(terms_w), {total}, {},
+               {mode.value() == Neighbours::nearest ? terms(2) : terms(4)});
+  }
+
+ private:
+  Halide::Func total{"total"};
+  Halide::RDom r;
+  Var a{"a"}, h{"h"}, w{"w"};
+};
+
 const bool registered =
-    register_kernel<ResamplePlanes, f32>("resample_planes") && register_kernel<DoublePlanes, i64>("double_planes");
+    register_kernel<ResamplePlanes, f32>("resample_planes") && register_kernel<DoublePlanes, i64>("double_planes") &&
+    register_kernel<ResizePlanes, f32>("resize_planes") && register_kernel<ResizePlanesGrad, f32>("resize_planes_grad");
 
 }  // namespace ashlar::dsl

@@ -26,7 +26,8 @@ class MaxPool : public Kernel<MaxPool<T>> {
     const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(pooled, 1));
     const WindowAxis columns = window.columns(windows.value(), x.extent(2), width());
     r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
-    if (is_framed()) return of_frames(rows, columns);
+    if (is_framed()) define_rows(frame, x, frame.a, rows, columns, Halide::Float(32).min());
+    if (is_framed() || on_gpu()) return by_places(rows, columns);
     const Expr h = rows.place(p, r.y), w = columns.place(q, r.x);
     const Expr read = x(Value(a), Value(rows.inside(h)), Value(columns.inside(w))).expr();
     // The largest key has the largest value, and of equal values the first place: no value is 0 in its upper half and
@@ -51,34 +52,39 @@ class MaxPool : public Kernel<MaxPool<T>> {
   }
   void schedule(auto target) {
     by_element(target, pooled.func(), q, p, a, width(),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {best});
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {first}, {},
+               window.usual_taps(windows.value()));
   }
 
  private:
   bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
   // A value and its place in two registers: one is taken where it is larger, or NaN, beginning with -Inf at the first
   // place inside. Borders are -Inf, so never taken.
-  void of_frames(const WindowAxis& rows, const WindowAxis& columns) {
-    const auto inside_first = [this](Halide::Func f, const WindowAxis& axis) {
-      f(o) = small_quotient(Halide::max(axis.padding - o * axis.stride, 0) + axis.dilation - 1, axis.dilation);
+  void by_places(const WindowAxis& rows, const WindowAxis& columns) {
+    const auto inside_first = [&](Halide::Func f, const WindowAxis& axis) {
+      f(o) = axis.windows == Windows::adaptive
+                 ? Expr(0)
+                 : small_quotient(Halide::max(axis.padding - o * axis.stride, 0) + axis.dilation - 1, axis.dilation);
     };
     inside_first(first_down, rows);
     inside_first(first_across, columns);
     const Expr lowest = Halide::Float(32).min();
-    define_rows(frame, x, frame.a, rows, columns, lowest);
     // From the place of tap (0, 0).
     const auto offset = [&](const Expr& i, const Expr& j) {
       return i * rows.dilation * x.extent(2) + j * columns.dilation;
     };
+    // The place first: Halide may store it before it works the value out, which doesn't read it.
     const std::vector<Expr> at{q, p, a};
-    define(first, {q, p, a}, {lowest, offset(first_down(p), first_across(q))});
-    const Value value = in_frame(frame, rows, p, r.y, columns, q, r.x, a), old = value_at(first, at, 0);
+    define(first, {q, p, a}, {offset(first_down(p), first_across(q)), lowest});
+    const Value value = on_gpu() ? in_image(x, rows, p, r.y, columns, q, r.x, a, lowest)
+                                 : in_frame(frame, rows, p, r.y, columns, q, r.x, a);
+    const Value old = value_at(first, at, 1);
     const Expr is_taken = (old < value).expr() || !(value == value).expr();
     update_at_once(
         first, at,
-        {Halide::select(is_taken, value, old), Halide::select(is_taken, offset(r.y, r.x), value_at(first, at, 1))});
-    const Expr place = rows.start(p) * x.extent(2) + columns.start(q) + value_at(first, at, 1);
-    pooled.define({a, p, q}, {Value(value_at(first, at, 0)), Value(Halide::cast<int64_t>(place))});
+        {Halide::select(is_taken, offset(r.y, r.x), value_at(first, at, 0)), Halide::select(is_taken, value, old)});
+    const Expr place = rows.start(p) * x.extent(2) + columns.start(q) + value_at(first, at, 0);
+    pooled.define({a, p, q}, {Value(value_at(first, at, 1)), Value(Halide::cast<int64_t>(place))});
   }
 
   Expr width() const { return extent_of(pooled, 0); }
@@ -125,6 +131,12 @@ class MaxPoolGrad : public Kernel<MaxPoolGrad<T>> {
   Var a{"a"}, h{"h"}, w{"w"};
 };
 
+/// An axis of averages, whose windows have no gaps.
+inline WindowAxis dense(WindowAxis axis) {
+  axis.dilation = 1;
+  return axis;
+}
+
 /// How many elements the average of output p divides by along an axis: those inside, or with the padding.
 inline Expr counted(const WindowAxis& axis, const Expr& p, const Expr& with_padding) {
   if (axis.windows == Windows::adaptive) return axis.end(p) - axis.start(p);
@@ -152,14 +164,12 @@ class AvgPool : public Kernel<AvgPool<T>> {
 
   AvgPool() { this->formula("y[a,p,q] = Σ x[a,h,w] over a window / its count").internal(); }
   void algorithm() {
-    const WindowAxis rows = window.rows(windows.value(), x.extent(1), extent_of(y, 1));
-    const WindowAxis columns = window.columns(windows.value(), x.extent(2), extent_of(y, 0));
+    const WindowAxis rows = dense(window.rows(windows.value(), x.extent(1), extent_of(y, 1)));
+    const WindowAxis columns = dense(window.columns(windows.value(), x.extent(2), extent_of(y, 0)));
     r = Halide::RDom(0, columns.taps, 0, rows.taps, "r");
     total(q, p, a) = 0.0f;
     if (on_gpu()) {
-      const Expr read =
-          x(Value(a), Value(rows.inside(rows.place(p, r.y))), Value(columns.inside(columns.place(q, r.x)))).expr();
-      total(q, p, a) += Halide::select(rows.is_inside(p, r.y) && columns.is_inside(q, r.x), read, 0.0f);
+      total(q, p, a) += in_image(x, rows, p, r.y, columns, q, r.x, a, 0.0f);
     } else {
       by_columns(rows, columns);
     }
@@ -176,7 +186,8 @@ class AvgPool : public Kernel<AvgPool<T>> {
   }
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, extent_of(y, 0),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total});
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total}, {},
+               window.usual_taps(windows.value()));
   }
 
  private:
@@ -216,8 +227,8 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
 
   AvgPoolGrad() { this->formula("dx[a,h,w] = Σ dy[a,p,q] / count of the windows with (h, w)").internal(); }
   void algorithm() {
-    const WindowAxis rows = window.rows(windows.value(), extent_of(dx, 1), dy.extent(1));
-    const WindowAxis columns = window.columns(windows.value(), extent_of(dx, 0), dy.extent(2));
+    const WindowAxis rows = dense(window.rows(windows.value(), extent_of(dx, 1), dy.extent(1)));
+    const WindowAxis columns = dense(window.columns(windows.value(), extent_of(dx, 0), dy.extent(2)));
     r = Halide::RDom(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "r");
     const auto share = [&](const Expr& plane, const Expr& p, const Expr& q) {
       const Expr read = dy(Value(plane), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dsl/kernel.h"
+#include "schedules/lowering/certain_checks.h"
 #include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
@@ -34,7 +35,9 @@ struct WindowAxis {
   }
   Expr is_inside(const Expr& p, const Expr& i) const {
     const Expr h = place(p, i);
-    return windows == Windows::sliding ? h >= 0 && h < size : h < end(p);
+    if (windows == Windows::adaptive) return h < end(p);
+    if (on_gpu()) return Halide::cast<uint32_t>(h) < Halide::cast<uint32_t>(size);
+    return h >= 0 && h < size;
   }
   Expr inside(const Expr& h) const {
     // On the CPU loops have parts of their own where nothing needs to be clamped, and vectors are loaded whole.
@@ -57,7 +60,8 @@ struct WindowAxis {
     return outputs - small_quotient_of_product(size - 1 - h, outputs, size) - reader(h, 0);
   }
   Expr tap(const Expr& h, const Expr& p) const {
-    return windows == Windows::sliding ? small_quotient(h - start(p), dilation) : h - start(p);
+    const bool is_dense = windows == Windows::adaptive || Halide::Internal::is_const_one(dilation);
+    return is_dense ? h - start(p) : small_quotient(h - start(p), dilation);
   }
   Expr reads(const Expr& h, const Expr& p) const {
     if (windows == Windows::adaptive) return p < outputs && start(p) <= h && h < end(p);
@@ -98,8 +102,22 @@ struct WindowScalars {
     for (const int n : numbers) conditions.push_back(of(taps_h) == n && of(taps_w) == n);
     return conditions;
   }
+  /// Those of pooling, whose loops a GPU has written out.
+  std::vector<Expr> usual_taps(Windows windows) const {
+    return windows == Windows::sliding ? taps_of({2, 3}) : std::vector<Expr>();
+  }
   static Expr of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
 };
+
+/// What tap (i, j) of output (p, q) reads; outside of the image, and unless it `counts`, `otherwise`.
+template <class Input>
+Expr in_image(const Input& x, const WindowAxis& rows, const Expr& p, const Expr& i, const WindowAxis& columns,
+              const Expr& q, const Expr& j, const Expr& plane, const Expr& otherwise,
+              const Expr& counts = Halide::Internal::const_true()) {
+  const Expr h = rows.inside(rows.place(p, i)), w = columns.inside(columns.place(q, j));
+  const Expr read = x(Value(plane), Value(h), Value(w));
+  return Halide::select(rows.is_inside(p, i) && counts && columns.is_inside(q, j), read, otherwise);
+}
 
 /// The loop of by_element(Cpu, …) over rows, and that over strips of them, where what rows share is computed.
 inline Var row_of_outputs() { return Var("row"); }
@@ -142,22 +160,40 @@ inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const 
     }
   }
 }
+/// On a GPU a thread has kRows elements of a column, whose loads are under way together, and which share what is worked
+/// out along the row; `unrolled` as above, kernels of their own.
 inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr&, const Expr&,
                        const std::vector<Halide::Func>& stages, const std::vector<Expr>& = {},
-                       const std::vector<Expr>& = {}) {
+                       const std::vector<Expr>& unrolled = {}) {
+  leave_out_certain_checks();
   index_arithmetic();
-  constexpr int kThreads = 128;
-  Var block("block"), thread("thread"), line("line"), all("all");
-  // Rows are short, so the threads of a block go over all of a plane; only a plane's indices are fused.
-  Var plane("plane");
-  out.fuse(w, h, plane)
-      .split(plane, block, thread, kThreads, Halide::TailStrategy::GuardWithIf)
-      .fuse(block, a, all)
-      .gpu_blocks(all)
-      .gpu_threads(thread);
+  constexpr int kThreads = 128, kRows = 4;
+  Var group("group"), row("row"), block("block"), thread("thread"), all("all");
+  const auto by_threads = [&](Halide::Stage stage) {
+    stage.split(h, group, row, kRows, Halide::TailStrategy::GuardWithIf)
+        .reorder(row, w, group, a)
+        .fuse(w, group, all)
+        .fuse(all, a, all)
+        .split(all, block, thread, kThreads, Halide::TailStrategy::GuardWithIf)
+        .unroll(row)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    for (const Var& loop : {row, thread, block}) stage.partition(loop, Halide::Partition::Never);
+  };
+  for (const Expr& condition : unrolled) by_threads(out.specialize(condition));
+  by_threads(out);
   for (Halide::Func stage : stages) {
     stage.compute_at(out, thread).store_in(Halide::MemoryType::Register);
-    stage.bound_extent(w, 1).bound_extent(h, 1).bound_extent(a, 1);
+    stage.bound_extent(w, 1).bound_extent(h, kRows).bound_extent(a, 1).unroll(h);
+    for (int u = 0; u < stage.num_update_definitions(); u++) {
+      std::vector<Halide::VarOrRVar> order{h};
+      for (const Halide::RVar& r : stage.rvars(u)) order.emplace_back(r);
+      for (const Expr& condition : unrolled) {
+        Halide::Stage branch = stage.update(u).specialize(condition).reorder(order).unroll(h);
+        for (const Halide::RVar& r : stage.rvars(u)) branch.unroll(r);
+      }
+      stage.update(u).reorder(order).unroll(h);
+    }
   }
 }
 

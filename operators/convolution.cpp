@@ -196,14 +196,23 @@ Tensor depthwise_input(const Tensor& dy, const Tensor& weight, const Shape& shap
   return dx.reshape(shape);
 }
 
-/// In shares of the images' rows, so many that each thread has one sum.
+/// In shares of the images' rows, so many that there is work for all of a device. A GPU counts a share's terms by
+/// floats, exactly below 2²¹.
 Tensor depthwise_weight(const Tensor& dy, const Tensor& x, const Shape& shape, const Window& window) {
-  constexpr int64_t kThreads = 1 << 19, kTermsOfShare = 256;
   const KernelInfo& kernel = kernels::depthwise_convolution_weight;
-  const int64_t rows = dy.size(0) * dy.size(2);
-  const int64_t most = std::max<int64_t>(1, std::min(kThreads / shape.numel(), rows * dy.size(3) / kTermsOfShare));
+  const int64_t rows = dy.size(0) * dy.size(2), terms = rows * dy.size(3);
+  int64_t most = 0;
+  if (dy.device().kind == DeviceKind::cpu) {
+    constexpr int64_t kSums = 1 << 19, kTermsOfShare = 256;
+    most = std::min(kSums / shape.numel(), terms / kTermsOfShare);
+  } else {
+    constexpr int64_t kBlocks = 2048, kTaps = 4, kTermsOfShare = 2048, kCounted = 1 << 20;
+    const int64_t blocks = shape[0] * shape[2] * ((shape[3] + kTaps - 1) / kTaps);
+    most = std::max(std::min(kBlocks / blocks, terms / kTermsOfShare), terms / kCounted + 1);
+  }
+  most = std::clamp<int64_t>(most, 1, rows);
   const int64_t rows_of_share = (rows + most - 1) / most, shares = (rows + rows_of_share - 1) / rows_of_share;
-  const Tensor parts = Tensor::empty({shares, shape[0], shape[2] * shape[3]}, DType::f32, dy.device());
+  const Tensor parts = Tensor::empty({shares, shape[0], shape[2], shape[3]}, DType::f32, dy.device());
   const std::array inputs{planes_of(kernel, 0, dy), planes_of(kernel, 1, x)};
   const auto scalars = window.scalars(shape[0] / x.size(1), rows_of_share);
   launch(kernel, kF32, inputs, scalars, std::span(&parts, 1));

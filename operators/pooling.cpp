@@ -222,6 +222,15 @@ Tensor adaptive_avg_pool2d(const Tensor& x, const Axes& output_size) {
     const Planes planes(name, x);
     const Plane whole(name, planes.size(), outputs);
     if (outputs == Pair{1, 1}) return mean(x, {-2, -1}, true);
+    // Of long windows a GPU adds up the columns first, which lie side by side.
+    constexpr int64_t kLongWindow = 6;
+    if (x.device().kind != DeviceKind::cpu && whole.window.taps[1] > kLongWindow) {
+      const Pair down{outputs[0], planes.size()[1]};
+      Planes exact = planes;
+      exact.dtype = DType::f32;  // rounded once, in the end
+      const Planes columns(name, averages(exact, Plane(name, planes.size(), down), down, false, 0));
+      return averages(columns, Plane(name, down, outputs), outputs, false, 0).to(x.dtype());
+    }
     return averages(planes, whole, outputs, false, 0);
   });
 }

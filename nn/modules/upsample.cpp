@@ -195,6 +195,86 @@ Var of_images(const Var& x, const std::vector<Resize>& resizes, const Interpolat
   return resampled(x, tables);
 }
 
+// ---- on a GPU, and where a step is captured: both axes in one kernel, which works the neighbours out itself
+
+// Sizes below which a float counts places (generators/interpolation.cpp).
+constexpr int64_t kMostPlaces = int64_t{1} << 20;
+
+/// An axis as the kernels' scalars say it: output p is at p step + begin in units of 2^-32 of an element where it is
+/// linear, else at floor((p + offset) scale). Of an element h, floor(h inverse + shift) is the first output that reads
+/// it, or one before, and `terms` from there on are all.
+struct Places {
+  int64_t from, to;
+  int64_t step = int64_t{1} << 32, begin = 0, terms = 1;
+  double scale = 1, offset = 0.5, inverse = 1, shift = 0.25;
+
+  explicit Places(int64_t size) : from(size), to(size) {}  ///< as it is
+  Places(const Resize& r, Interpolation mode, bool align_corners) : from(r.from), to(r.to) {
+    const int64_t times = r.is_whole ? r.to / r.from : 0;
+    if (mode == Interpolation::nearest) {
+      scale = r.is_whole ? 1 / static_cast<double>(times) : r.scale;
+      offset = r.is_whole ? 0.5 : 0;
+      inverse = 1 / scale;
+      shift = 0.5 - offset;
+      terms = r.is_whole ? times : static_cast<int64_t>(inverse) + 2;
+    } else {
+      scale =
+          align_corners ? static_cast<double>(from - 1) / static_cast<double>(std::max<int64_t>(to - 1, 1)) : r.scale;
+      const double first = align_corners ? 0 : scale / 2 - 0.5;
+      step = std::llround(scale * 0x1p32);
+      begin = std::llround(first * 0x1p32);
+      inverse = scale > 0 ? 1 / scale : 0;
+      shift = 0.75 - (1 + first) * inverse;
+      const bool is_even = r.is_whole && !align_corners;
+      terms = scale == 0 ? to : is_even ? 2 * times : static_cast<int64_t>(2 * inverse) + 2;
+    }
+    terms = std::min(terms, to);
+  }
+};
+
+struct Resizing {
+  Places down, across;
+  Interpolation mode;
+
+  std::vector<Scalar> scalars(bool is_gradient) const {
+    std::vector<Scalar> all{down.step, across.step, down.begin, across.begin};
+    const auto both = [&](double Places::*number) {
+      for (const Places* axis : {&down, &across}) all.emplace_back(axis->*number);
+    };
+    for (auto number : {&Places::scale, &Places::offset}) both(number);
+    if (!is_gradient) return all;
+    for (auto number : {&Places::inverse, &Places::shift}) both(number);
+    for (const Places* axis : {&down, &across}) all.emplace_back(axis->terms);
+    return all;
+  }
+};
+
+/// interpolate() of images, or its gradient.
+Tensor resized(const Tensor& x, const Resizing& r, bool is_gradient) try {
+  constexpr int64_t kTermsAtOnce = 36;
+  if (is_gradient && r.down.terms > 1 && r.across.terms > 1 && r.down.terms * r.across.terms > kTermsAtOnce) {
+    const Tensor columns = resized(x.to(DType::f32), {r.down, Places(r.across.to), r.mode}, true);
+    return resized(columns, {Places(r.down.from), r.across, r.mode}, true).to(x.dtype());
+  }
+  const KernelInfo& kernel = is_gradient ? kernels::resize_planes_grad : kernels::resize_planes;
+  const int64_t high = is_gradient ? r.down.from : r.down.to, wide = is_gradient ? r.across.from : r.across.to;
+  const Tensor y = Tensor::empty({x.size(0), x.size(1), high, wide}, DType::f32, x.device());
+  if (y.numel() > 0) {
+    const int64_t planes = x.size(0) * x.size(1);
+    const std::array inputs{forms::as_declared(kernel, 0, x.to(DType::f32), {planes, x.size(2), x.size(3)})};
+    const Tensor out = y.reshape({planes, high, wide});
+    const auto variant = static_cast<uint16_t>(r.mode == Interpolation::linear);
+    launch(kernel, {.elements = {DType::f32}, .variant = variant}, inputs, r.scalars(is_gradient), std::span(&out, 1));
+  }
+  return y.to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("interpolate");
+}
+Var resized(const Var& x, const Resizing& r, bool is_gradient) {
+  return record("interpolate", {x}, resized(x.value(), r, is_gradient),
+                [r, is_gradient](const auto& pass) { return pass.gradients(resized(pass.dy(), r, !is_gradient)); });
+}
+
 }  // namespace
 
 Var interpolate(const Var& x, const InterpolateOptions& options) try {
@@ -229,10 +309,15 @@ Var interpolate(const Var& x, const InterpolateOptions& options) try {
                      "x [n, c, one to three sizes] and a positive size or factor for all or each of these",
                      "Give size or scale_factor; align_corners belongs to linear");
   }
-  // Tables come from the host, which a capture can't repeat.
-  const bool is_floating_image = axes == 2 && is_floating(x.dtype()) && x.dtype() != DType::f64;
-  if (is_floating_image && x.device().kind == DeviceKind::cpu && !is_capturing(x.device())) {
-    return of_images(x, resizes, options);
+  if (axes == 2 && is_floating(x.dtype()) && x.dtype() != DType::f64) {
+    // Tables come from the host, which a capture can't repeat.
+    if (x.device().kind == DeviceKind::cpu && !is_capturing(x.device())) return of_images(x, resizes, options);
+    const bool fits_floats =
+        std::ranges::all_of(resizes, [](const Resize& r) { return r.from < kMostPlaces && r.to < kMostPlaces; });
+    if (fits_floats) {
+      const auto along = [&](size_t i) { return Places(resizes[i], options.mode, options.align_corners); };
+      return resized(x, {along(0), along(1), options.mode}, false);
+    }
   }
   Var y = x;
   for (const Resize& r : resizes) {

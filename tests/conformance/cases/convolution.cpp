@@ -328,6 +328,7 @@ void add_convolution_cases() {
   add_layer({"groups", {2, 6, 7, 6}, {10, 3, 3, 3}, {.padding = one, .groups = 2}, true, true});
   add_layer({"depthwise", {2, 5, 9, 8}, {5, 1, 3, 3}, {.padding = one, .groups = 5}, true});
   add_layer({"depthwise_strided", {1, 3, 11, 9}, {6, 1, 5, 3}, {.stride = two, .padding = {2, 1}, .groups = 3}});
+  add_layer({"depthwise_5x5", {2, 3, 7, 9}, {3, 1, 5, 5}, {.padding = two, .groups = 3}, true});
   add_layer({"depthwise_dilated",
              {2, 4, 21, 34},
              {8, 1, 3, 5},
@@ -363,6 +364,8 @@ void add_convolution_cases() {
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {2, 1}, .groups = 2});
   add_gradients("depthwise", {2, 5, 6, 7}, {5, 1, 3, 3}, {.padding = one, .groups = 5});
   add_gradients("depthwise_strided", {2, 3, 8, 7}, {6, 1, 3, 2}, {.stride = two, .padding = one, .groups = 3});
+  add_gradients("depthwise_halved", {2, 3, 9, 8}, {3, 1, 3, 3}, {.stride = two, .padding = one, .groups = 3});
+  add_gradients("depthwise_7x7", {1, 2, 10, 9}, {2, 1, 7, 7}, {.padding = {3, 3}, .groups = 2});
   add_gradients("depthwise_dilated", {1, 4, 12, 11}, {4, 1, 2, 3},
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {3, 2}, .groups = 4});
   // A GPU sums the weight's gradient in shares of the images' rows.

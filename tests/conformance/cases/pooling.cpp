@@ -491,6 +491,77 @@ void add_resampling(const std::string& name, Input x, const Neighbours& down, co
             .fixed_shapes = true});
 }
 
+/// An axis for the kernels of interpolate() on a GPU: output p lies at (p + offset) scale, or, where that is linear, at
+/// (p + ½) scale - ½ within the axis. The first of the `terms` outputs that an element h gives something is at most at
+/// h inverse + shift.
+struct ResizedAxis {
+  int64_t from, to, terms;
+  double offset = 0, inverse = 0, shift = 0;
+
+  double scale() const { return static_cast<double>(from) / static_cast<double>(to); }
+  double share(int64_t h, int64_t p, bool is_linear) const {
+    const auto at = static_cast<double>(p), place = static_cast<double>(h), last = static_cast<double>(from - 1);
+    if (!is_linear) return std::min(std::floor((at + offset) * scale()), last) == place ? 1 : 0;
+    return std::max(0.0, 1 - std::abs(std::clamp((at + 0.5) * scale() - 0.5, 0.0, last) - place));
+  }
+  std::array<int64_t, 2> line() const {
+    return {std::llround(scale() * 0x1p32), std::llround((scale() / 2 - 0.5) * 0x1p32)};
+  }
+};
+
+void add_resizing(const std::string& name, bool is_linear, const ResizedAxis& down, const ResizedAxis& across,
+                  Layout layout = Layout::dense) {
+  constexpr int64_t kPlanes = 3;
+  const Shape small{kPlanes, down.from, across.from}, large{kPlanes, down.to, across.to};
+  const auto case_of = [&](bool is_gradient) {
+    const Shape out = is_gradient ? small : large;
+    std::vector<Scalar> scalars{down.line()[0], across.line()[0], down.line()[1], across.line()[1],
+                                down.scale(),   across.scale(),   down.offset,    across.offset};
+    if (is_gradient) {
+      for (const double number : {down.inverse, across.inverse, down.shift, across.shift}) scalars.emplace_back(number);
+      for (const int64_t number : {down.terms, across.terms}) scalars.emplace_back(number);
+    }
+    const KernelInfo& kernel = is_gradient ? kernels::resize_planes_grad : kernels::resize_planes;
+    return Case{.kernel = is_gradient ? "resize_planes_grad" : "resize_planes",
+                .name = name,
+                .inputs = {{is_gradient ? large : small, {}, layout}},
+                .dtypes = {DType::f32},
+                .call =
+                    [=, &kernel](Tensors in) {
+                      const Tensor y = Tensor::empty(out, DType::f32, in[0].device());
+                      const auto variant = static_cast<uint16_t>(is_linear);
+                      launch(kernel, {.elements = {DType::f32}, .variant = variant}, std::span(&in[0], 1), scalars,
+                             std::span(&y, 1));
+                      return std::vector{y};
+                    },
+                .reference =
+                    [=](HostTensors in) {
+                      Expected y{out, {}, {}};
+                      const Shape& from = in[0].shape;
+                      for_each_index(out, dense_strides(out), [&](const Shape& at, int64_t) {
+                        double total = 0, magnitude = 0;
+                        for (int64_t i = 0; i < from[1]; i++)
+                          for (int64_t j = 0; j < from[2]; j++) {
+                            const double share =
+                                is_gradient ? down.share(at[1], i, is_linear) * across.share(at[2], j, is_linear)
+                                            : down.share(i, at[1], is_linear) * across.share(j, at[2], is_linear);
+                            const double term =
+                                share * in[0].values[static_cast<size_t>((at[0] * from[1] + i) * from[2] + j)];
+                            total += term;
+                            magnitude += std::abs(term);
+                          }
+                        y.values.push_back(total);
+                        y.magnitudes.push_back(magnitude);
+                      });
+                      return std::vector{y};
+                    },
+                .tolerance = terms(1e-6),
+                .fixed_shapes = true};
+  };
+  add_case(case_of(false));
+  add_case(case_of(true));
+}
+
 /// Each of x's 32 bits twice, in 64: nearest neighbours at twice as many columns.
 void add_doubling(const std::string& name, Input x, int64_t times) {
   x.dtype = DType::i32;
@@ -550,6 +621,7 @@ void add_pooling_cases() {
   add_adaptive("whole", {2, 3, 7, 5}, {1, 1});
   add_adaptive("uneven", {2, 2, 10, 11}, {3, 4});
   add_adaptive("larger", {1, 2, 5, 4}, {7, 4});
+  add_adaptive("long_windows", {2, 3, 25, 37}, {7, 5});  // which a GPU adds up in two steps
 
   add_gathered_maxima("side_by_side", 0);
   add_gathered_maxima("side_by_side_adaptive", 1);
@@ -562,6 +634,15 @@ void add_pooling_cases() {
     add_doubling("by_" + std::to_string(times), {.shape = shape, .values = {Pattern::integers, 0, 1e6}}, times);
   }
   add_doubling("transposed", {{2, 6, 9}, {Pattern::integers, 0, 1e6}, Layout::transposed}, 1);
+
+  // All outputs are terms of each element, or twice as many elements are made of them.
+  add_resizing("nearest", false, {5, 12, 12}, {11, 7, 7});
+  add_resizing("nearest_transposed", false, {6, 4, 4}, {9, 13, 13}, Layout::transposed);
+  add_resizing("linear", true, {5, 12, 12}, {11, 7, 7});
+  const auto twice = [](int64_t size) { return ResizedAxis{size, 2 * size, 2, 0.5, 2, 0}; };
+  add_resizing("nearest_twice", false, twice(7), twice(5));
+  const auto linear_twice = [](int64_t size) { return ResizedAxis{size, 2 * size, 4, 0, 2, -0.75}; };
+  add_resizing("linear_twice", true, linear_twice(7), linear_twice(5));
 
   const Shape x{2, 3, 6, 7};
   add_pad("constant", x, {1, 2, 3, 0}, PadMode::constant, 2);

@@ -1,6 +1,8 @@
-// Attention on GPUs whose weights lie in memory, for the heads of a call; its caller sees to it that these aren't too
-// many. Products of matrices, whose operands are laid out for them before: padded by zeros to whole tiles, and the
-// queries of a batch's heads behind each other.
+// Attention on GPUs whose scores, or of gradients whose weights and slopes, lie in memory: they are worked out once, in
+// products of matrices that fill a GPU even where heads are few. Whoever calls such a kernel sees to it that its pairs
+// of a query and a key aren't too many (runtime/forms/attention.cpp, autograd/recipes/attention_pairs.cpp). Operands
+// are laid out for the products before: padded by zeros to whole tiles, the queries of a batch's heads behind each
+// other.
 #pragma once
 
 #include "generators/attention.h"
@@ -12,6 +14,7 @@ namespace ashlar::dsl {
 /// How such a kernel cuts its sizes, and what all of them have in common.
 struct AttentionPairs {
   static constexpr int kRows = 64, kColumns = 128, kPlaces = 64, kTerms = 16;  // of tiles, and terms of a turn
+  static constexpr int kRegisters = 128;  // four blocks of 128 threads on a multiprocessor
 
   static Size padded_to(const Dim& size, int tile) {
     return (Size(size) + constant(tile - 1)) / constant(tile) * constant(tile);
@@ -27,10 +30,12 @@ struct AttentionPairs {
             .depth = kTerms,
             .stages = on_opencl() ? 2 : 3,
             .order = PipelinedOrder::quads,
-            .lead = 20};
+            .lead = 20,
+            .registers = on_opencl() ? 0 : kRegisters};
   }
-  /// Fewer blocks have fewer sums to a thread, or deal terms over warps.
-  static PipelinedTile tile_of_sums() {
+  /// Results have few blocks: two warps share the terms of each sum. On OpenCL, whose local memory is small, a thread
+  /// has fewer sums instead. `lead` is a matter of registers.
+  static PipelinedTile tile_of_sums(int lead = 2) {
     if (on_opencl()) {
       return {.lane_rows = 8,
               .lane_columns = 4,
@@ -51,13 +56,25 @@ struct AttentionPairs {
             .depth = kTerms / 2,
             .stages = 4,
             .order = PipelinedOrder::quads,
-            .lead = 2};
+            .lead = lead,
+            .registers = kRegisters};
   }
   /// Known of every buffer of such sizes, and what Halide proves the alignment of vectors from.
   static Expr in_quads(auto& x) {
     Expr all = Halide::Internal::const_true();
     for (int i = 1; i < Halide::Func(x).dimensions(); i++) all = all && x.dim(i).stride() % 4 == 0;
     return all;
+  }
+
+  /// Rows of a tensor become columns: 64 of them and 8 of their terms to a block, so that whole sectors are read.
+  static void turn_round(Func f) {
+    constexpr int kEach = 8;
+    const std::vector<Var> index = f.args();
+    Var block("block"), thread("thread"), step("step"), term("term"), outer = index.back();
+    f.split(index[0], block, thread, kRows, Halide::TailStrategy::RoundUp);
+    f.split(index[1], step, term, kEach, Halide::TailStrategy::RoundUp);
+    if (index.size() > 3) f.fuse(index[2], index[3], outer);
+    f.reorder(term, thread, block, step, outer).unroll(term).gpu_threads(thread).gpu_blocks(block, step, outer);
   }
 
   Var n{"n"}, m{"m"}, t{"t"}, u{"u"}, h{"h"}, b{"b"}, block_x{"block_x"}, block_y{"block_y"}, of_all{"of_all"};
@@ -105,7 +122,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
     dot.left(dot.k, dot.i, u, b) = query_terms.func()(certain(u * kRows + dot.i, all_rows), term, b);
     dot.right(dot.x, dot.k, t, u, b) = key_terms.func()(certain(t * kColumns + dot.x, all_keys), term,
                                                         certain(u / tiles / group, key_heads.extent()), b);
-    dot.define({t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
+    dot.define(tile_of_pairs(), {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
     const Expr mask =
         attn_mask(b, certain(head, heads.extent()), inside(q, queries.extent()), inside(m, keys.extent()));
     scores(b, n, m) = Value(Masking{scale, is_boolean, diagonal}.score(
@@ -132,7 +149,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
     of_value.right(of_value.x, of_value.k, t, h, b) =
         value_rows.func()(certain(t * kPlaces + of_value.x, whole(value_width, kPlaces)), certain(of_value.k, all_keys),
                           certain(h / group, key_heads.extent()), b);
-    of_value.define({t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
+    of_value.define(tile_of_sums(), {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
     y(b, h, n, m) = Value(of_value.at(m % kPlaces, n % kRows, {m / kPlaces, n / kRows, h, b}));
   }
 
@@ -140,21 +157,23 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
   void schedule(auto target) {
     const Expr tiles = tiles_of(queries.extent(), kRows), past = Value(diagonal).expr();
     const Expr sees = block_x * kColumns < (block_y % tiles + 1) * kRows + past;
-    dot.schedule(scores.func(), block_x, block_y, b, true, false,
+    dot.schedule(scores.func(), block_x, block_y, b, true, LeftLies::along_rows,
                  in_quads(query_terms) && in_quads(key_terms) && in_quads(scores),
                  {sees, tiles_of(width.extent(), kTerms)});
     y.func().fuse(h, b, of_all);
-    of_value.schedule(y.func(), block_x, block_y, of_all, false, true, in_quads(value_rows),
+    of_value.schedule(y.func(), block_x, block_y, of_all, false, LeftLies::along_k, in_quads(value_rows),
                       {{}, ((block_y + 1) * kRows + past + (kTerms - 1)) / kTerms});
     compute_rows_beside(weights.func(), {logs.func()});
-    generic(target, query_terms, key_terms, value_rows, weights, logsumexp);
+    turn_round(query_terms.func());
+    turn_round(key_terms.func());
+    generic(target, value_rows, weights, logsumexp);
     store_beside({logs.func()});
   }
 
  private:
   Axis k, j;
   Stage largest{"largest"}, total{"total"};
-  TiledProduct dot{"dot", tile_of_pairs()}, of_value{"of_value", tile_of_sums()};
+  TiledProduct dot{"dot"}, of_value{"of_value"};
 };
 
 }  // namespace ashlar::dsl

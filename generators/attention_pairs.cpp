@@ -69,7 +69,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
                  k = certain(t * kColumns + p.x, whole(keys, kColumns));
       p.left(p.k, p.i, u, b) = query_terms.func()(row, term, b);
       p.right(p.x, p.k, t, u, b) = key_terms.func()(k, term, certain(u / tiles / group, key_heads.extent()), b);
-      p.define({t, u, b}, {u, b}, {t, u, b}, tiles_of(all.extent(), kTerms));
+      p.define(tile_of_pairs(), {t, u, b}, {u, b}, {t, u, b}, tiles_of(all.extent(), kTerms));
       return Value(p.at(m % kColumns, n % kRows, {m / kColumns, n / kRows, b}));
     };
     const Expr in_heads = certain(head, heads.extent()), in_queries = inside(q, queries.extent());
@@ -94,14 +94,14 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
     of_query.right(of_query.x, of_query.k, t, h, b) =
         key_rows.func()(certain(t * kPlaces + of_query.x, whole(width, kPlaces)),
                         certain(of_query.k, whole(keys, kColumns)), certain(h / group, key_heads.extent()), b);
-    of_query.define({t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
+    of_query.define(tile_of_sums(), {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
     result(dquery, of_query);
     const auto over_queries = [&](TiledProduct& p, const Scratch<f32, 3>& x, const Expr& first) {
       const Expr row = h * group * tiles * kRows + first_row(u) + p.k;
       p.left(p.k, p.i, u, h, b) = pair_of(x, row, u * kRows + p.i);
       p.right(p.x, p.k, t, u, h, b) = query_rows.func()(
           certain(first + t * kPlaces + p.x, dy_places + whole(value_width, kPlaces)), certain(row, all_rows), b);
-      p.define({t, u, h, b}, {u, h, b}, {t, u, h, b}, group * tiles * (kRows / kTerms));
+      p.define(tile_of_sums(), {t, u, h, b}, {u, h, b}, {t, u, h, b}, group * tiles * (kRows / kTerms));
     };
     over_queries(of_key, slopes, 0);
     over_queries(of_value, weights, dy_places);
@@ -111,27 +111,29 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
 
   void schedule(Cpu target) { generic(target, dquery, dkey, dvalue); }
   void schedule(auto target) {
-    // What Halide proves the alignment of quads from.
     const Expr group = heads.extent() / key_heads.extent(), tiles = tiles_of(queries.extent(), kRows),
                past = Value(diagonal).expr();
     const Var &x = block_x, &y = block_y;
     // Tiles in which nothing is seen aren't read, but where heads share keys.
     const Expr sees = x * kColumns < (y % tiles + 1) * kRows + past;
     const auto of_pairs = [&](TiledProduct& p, const Scratch<f32, 3>& out, const Dim& terms) {
-      p.schedule(out.func(), x, y, b, true, false, in_quads(query_terms) && in_quads(key_terms) && in_quads(out),
+      p.schedule(out.func(), x, y, b, true, LeftLies::along_rows,
+                 in_quads(query_terms) && in_quads(key_terms) && in_quads(out),
                  {sees || group > 1, Halide::select(sees, tiles_of(terms.extent(), kTerms), 0)});
     };
     of_pairs(dot, weights, width);
     of_pairs(slope, slopes, value_width);
-    const auto of_sums = [&](TiledProduct& p, Out<T, 4>& out, bool is_turned, const Expr& aligned, const Expr& turns) {
+    const auto of_sums = [&](TiledProduct& p, Out<T, 4>& out, LeftLies left, const Expr& aligned, const Expr& turns) {
       out.func().fuse(h, b, of_all);
-      p.schedule(out.func(), x, y, of_all, false, is_turned, aligned, {{}, turns});
+      p.schedule(out.func(), x, y, of_all, false, left, aligned, {{}, turns});
     };
-    of_sums(of_query, dquery, true, in_quads(key_rows), ((y + 1) * kRows + past + (kTerms - 1)) / kTerms);
+    of_sums(of_query, dquery, LeftLies::along_k, in_quads(key_rows), ((y + 1) * kRows + past + (kTerms - 1)) / kTerms);
     const Expr turns = (group * tiles * kRows - first_row(y)) / kTerms;
-    of_sums(of_key, dkey, false, in_quads(slopes) && in_quads(query_rows), turns);
-    of_sums(of_value, dvalue, false, in_quads(weights) && in_quads(query_rows), turns);
-    generic(target, query_terms, key_terms, query_rows, key_rows);
+    of_sums(of_key, dkey, LeftLies::along_rows, in_quads(slopes) && in_quads(query_rows), turns);
+    of_sums(of_value, dvalue, LeftLies::along_rows, in_quads(weights) && in_quads(query_rows), turns);
+    turn_round(query_terms.func());
+    turn_round(key_terms.func());
+    generic(target, query_rows, key_rows);
   }
 
  private:
@@ -142,8 +144,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
     const Expr first = Halide::max(tile_of_keys * kRows - Value(diagonal).expr(), 0) / kRows * kRows;
     return Halide::select(heads.extent() == key_heads.extent(), first, 0);
   }
-  TiledProduct dot{"dot", tile_of_pairs()}, slope{"slope", tile_of_pairs()}, of_query{"of_query", tile_of_sums()},
-      of_key{"of_key", tile_of_sums()}, of_value{"of_value", tile_of_sums()};
+  TiledProduct dot{"dot"}, slope{"slope"}, of_query{"of_query"}, of_key{"of_key"}, of_value{"of_value"};
 };
 
 const bool registered = register_kernel<AttentionPairGradients, f32>("attention_pair_grads");

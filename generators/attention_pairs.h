@@ -1,6 +1,8 @@
-// Attention on GPUs whose weights lie in memory, for the heads of a call; its caller sees to it that these aren't too
-// many. Products of matrices, whose operands are laid out for them before: padded by zeros to whole tiles, and the
-// queries of a batch's heads behind each other.
+// Attention on GPUs whose scores, or of gradients whose weights and slopes, lie in memory: they are worked out once, in
+// products of matrices that fill a GPU even where heads are few. Whoever calls such a kernel sees to it that its pairs
+// of a query and a key aren't too many (runtime/forms/attention.cpp, autograd/recipes/attention_pairs.cpp). Operands
+// are laid out for the products before: padded by zeros to whole tiles, the queries of a batch's heads behind each
+// other.
 #pragma once
 
 #include "generators/attention.h"
@@ -12,6 +14,7 @@ namespace ashlar::dsl {
 /// How such a kernel cuts its sizes, and what all of them have in common.
 struct AttentionPairs {
   static constexpr int kRows = 64, kColumns = 128, kPlaces = 64, kTerms = 16;  // of tiles, and terms of a turn
+  static constexpr int kRegisters = 128;  // four blocks of 128 threads on a multiprocessor
 
   static Size padded_to(const Dim& size, int tile) {
     return (Size(size) + constant(tile - 1)) / constant(tile) * constant(tile);
@@ -27,10 +30,12 @@ struct AttentionPairs {
             .depth = kTerms,
             .stages = on_opencl() ? 2 : 3,
             .order = PipelinedOrder::quads,
-            .lead = 20};
+            .lead = 20,
+            .registers = on_opencl() ? 0 : kRegisters};
   }
-  /// Fewer blocks have fewer sums to a thread, or deal terms over warps.
-  static PipelinedTile tile_of_sums() {
+  /// Results have few blocks: two warps share the terms of each sum. On OpenCL, whose local memory is small, a thread
+  /// has fewer sums instead. `lead` is a matter of registers.
+  static PipelinedTile tile_of_sums(int lead = 2) {
     if (on_opencl()) {
       return {.lane_rows = 8,
               .lane_columns = 4,
@@ -51,13 +56,25 @@ struct AttentionPairs {
             .depth = kTerms / 2,
             .stages = 4,
             .order = PipelinedOrder::quads,
-            .lead = 2};
+            .lead = lead,
+            .registers = kRegisters};
   }
   /// Known of every buffer of such sizes, and what Halide proves the alignment of vectors from.
   static Expr in_quads(auto& x) {
     Expr all = Halide::Internal::const_true();
     for (int i = 1; i < Halide::Func(x).dimensions(); i++) all = all && x.dim(i).stride() % 4 == 0;
     return all;
+  }
+
+  /// Rows of a tensor become columns: 64 of them and 8 of their terms to a block, so that whole sectors are read.
+  static void turn_round(Func f) {
+    constexpr int kEach = 8;
+    const std::vector<Var> index = f.args();
+    Var block("block"), thread("thread"), step("step"), term("term"), outer = index.back();
+    f.split(index[0], block, thread, kRows, Halide::TailStrategy::RoundUp);
+    f.split(index[1], step, term, kEach, Halide::TailStrategy::RoundUp);
+    if (index.size() > 3) f.fuse(index[2], index[3], outer);
+    f.reorder(term, thread, block, step, outer).unroll(term).gpu_threads(thread).gpu_blocks(block, step, outer);
   }
 
   Var n{"n"}, m{"m"}, t{"t"}, u{"u"}, h{"h"}, b{"b"}, block_x{"block_x"}, block_y{"block_y"}, of_all{"of_all"};
@@ -83,12 +100,9 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
   Scratch<f32, 4> value_rows{"value_rows",
                              {batch, key_heads, padded_to(keys, kColumns), padded_to(value_width, kPlaces)}};
   Scratch<f32, 3> scores{"scores", {batch, Size(heads) * padded_to(queries, kRows), padded_to(keys, kColumns)}};
-  Scratch<f32, 3> weights{"weights", {batch, Size(heads) * padded_to(queries, kRows), padded_to(keys, kColumns)}};
-
-  Scratch<f32, 2> logs{"logs", {batch, Size(heads) * padded_to(queries, kRows)}};
 
   AttentionByPairs() {
-    this->formula("y = softmax(scale query keyᵀ + attn_mask) value, whose weights lie in memory");
+    this->formula("y = softmax(scale query keyᵀ + attn_mask) value, whose scores lie in memory");
     this->form(forms::Attention::signature).internal();
     this->widest_on_cpu(CodeTarget::cpu);
   }
@@ -105,34 +119,26 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
     dot.left(dot.k, dot.i, u, b) = query_terms.func()(certain(u * kRows + dot.i, all_rows), term, b);
     dot.right(dot.x, dot.k, t, u, b) = key_terms.func()(certain(t * kColumns + dot.x, all_keys), term,
                                                         certain(u / tiles / group, key_heads.extent()), b);
-    dot.define({t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
+    dot.define(tile_of_pairs(), {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
     const Expr mask =
         attn_mask(b, certain(head, heads.extent()), inside(q, queries.extent()), inside(m, keys.extent()));
     scores(b, n, m) = Value(Masking{scale, is_boolean, diagonal}.score(
         dot.at(m % kColumns, n % kRows, {m / kColumns, n / kRows, b}), mask, q, m, keys.extent()));
 
-    // What a row doesn't see isn't looked at: it may never have been written.
-    k = Axis(all_keys, "k");
-    j = Axis(all_keys, "j");
-    const auto seen = [&](const Expr& at) {
-      return Value(Halide::select(at <= q + Value(diagonal).expr(), Expr(scores.func()(at, certain(n, all_rows), b)),
-                                  kMinusInfinity));
-    };
-    const auto largest_number = [&] { return select(Value(largest(b, n)) < kLowest, kLowest, Value(largest(b, n))); };
-    const auto exponential = [&](const Expr& at) { return exp_below_zero(seen(at) - largest_number()); };
-    largest(b, n) = max_of_numbers(k, seen(Expr(k)));
-    total(b, n) = sum(j, exponential(Expr(j)));
-    const Value all = total(b, n);
-    weights(b, n, m) = select(all == 0.0, 0.0, exponential(Expr(m)) / all);
-    logs(b, n) = log(all) + largest_number();
-    logsumexp(b, h, n) = logs(b, Value(h * tiles * kRows + n));
+    const Expr row = certain(h * tiles * kRows + n, all_rows);
+    on_gpu() ? define_logsumexp(row, all_keys / kLanes) : define_logsumexp_alone(row, all_keys);
 
+    const Expr query_of_value = inside(u * kRows + of_value.i, queries.extent());
+    const Expr score =
+        scores.func()(certain(of_value.k, all_keys), certain((h * tiles + u) * kRows + of_value.i, all_rows), b);
+    // Of a row that sees nothing the logarithm is -∞, too.
+    const Value logarithm = Value(Expr(logsumexp.func()(query_of_value, h, b)));
     of_value.left(of_value.k, of_value.i, u, h, b) =
-        weights.func()(certain(of_value.k, all_keys), certain((h * tiles + u) * kRows + of_value.i, all_rows), b);
+        exp_below_zero(Value(score) - select(logarithm < kLowest, kLowest, logarithm)).expr();
     of_value.right(of_value.x, of_value.k, t, h, b) =
         value_rows.func()(certain(t * kPlaces + of_value.x, whole(value_width, kPlaces)), certain(of_value.k, all_keys),
                           certain(h / group, key_heads.extent()), b);
-    of_value.define({t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
+    of_value.define(tile_of_sums(0), {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
     y(b, h, n, m) = Value(of_value.at(m % kPlaces, n % kRows, {m / kPlaces, n / kRows, h, b}));
   }
 
@@ -140,21 +146,68 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
   void schedule(auto target) {
     const Expr tiles = tiles_of(queries.extent(), kRows), past = Value(diagonal).expr();
     const Expr sees = block_x * kColumns < (block_y % tiles + 1) * kRows + past;
-    dot.schedule(scores.func(), block_x, block_y, b, true, false,
+    dot.schedule(scores.func(), block_x, block_y, b, true, LeftLies::along_rows,
                  in_quads(query_terms) && in_quads(key_terms) && in_quads(scores),
                  {sees, tiles_of(width.extent(), kTerms)});
+    schedule_logsumexp(past);
     y.func().fuse(h, b, of_all);
-    of_value.schedule(y.func(), block_x, block_y, of_all, false, true, in_quads(value_rows),
+    of_value.schedule(y.func(), block_x, block_y, of_all, false, LeftLies::along_k_computed,
+                      in_quads(scores) && in_quads(value_rows),
                       {{}, ((block_y + 1) * kRows + past + (kTerms - 1)) / kTerms});
-    compute_rows_beside(weights.func(), {logs.func()});
-    generic(target, query_terms, key_terms, value_rows, weights, logsumexp);
-    store_beside({logs.func()});
+    turn_round(query_terms.func());
+    turn_round(key_terms.func());
+    generic(target, value_rows);
   }
 
  private:
+  static constexpr int kLanes = 128, kThreads = 32, kRowsOfBlock = 8;  // of a block that adds up exponentials
+
+  // {m, Σ e^(s - m)} of every 32nd score by a thread, and these of a row by one.
+  void define_logsumexp(const Expr& row, const Expr& steps) {
+    const auto join = [](Func f, const std::vector<Expr>& at, const Expr& top, const Expr& sum) {
+      const Halide::FuncRef old = f(at);
+      const Expr larger = Halide::select(Expr(old[0]) < top, top, Expr(old[0]));
+      const auto below = [&](const Expr& x) { return exp_below_zero(Value(x - larger)).expr(); };
+      update_at_once(f, at, {larger, Expr(old[1]) * below(old[0]) + sum * below(top)});
+    };
+    step = RDom(0, kLanes / kThreads, 0, steps, "step");
+    of_thread(lane, n, h, b) = Halide::Tuple(kLowest, 0.0f);
+    join(of_thread, {lane, n, h, b}, scores.func()(step.y * kLanes + step.x * kThreads + lane, row, b), 1.0f);
+    part(lane, n, h, b) = Halide::Tuple(of_thread(lane, n, h, b)[0], of_thread(lane, n, h, b)[1]);
+    const RDom thread(0, kThreads, "thread");
+    of_row(n, h, b) = Halide::Tuple(kLowest, 0.0f);
+    join(of_row, {n, h, b}, part(thread, n, h, b)[0], part(thread, n, h, b)[1]);
+    logsumexp(b, h, n) = log(Value(Expr(of_row(n, h, b)[1]))) + Value(Expr(of_row(n, h, b)[0]));
+  }
+  void schedule_logsumexp(const Expr& past) {
+    Var block("block_of_rows"), in_block("row_of_block");
+    Func out = logsumexp.func();
+    out.split(n, block, in_block, kRowsOfBlock, Halide::TailStrategy::GuardWithIf);
+    out.reorder(in_block, block, h, b).gpu_threads(in_block).gpu_blocks(block, h, b);
+    of_row.compute_at(out, in_block).store_in(Halide::MemoryType::Register);
+    part.compute_at(out, block).store_in(Halide::MemoryType::GPUShared).bound(lane, 0, kThreads);
+    part.bound_extent(n, kRowsOfBlock).bound_extent(h, 1).bound_extent(b, 1).gpu_threads(lane, n);
+    of_thread.compute_at(part, lane).store_in(Halide::MemoryType::Register);
+    of_thread.update().unroll(step.x);
+    const Expr seen = (block / (kRows / kRowsOfBlock) + 1) * kRows + past;
+    cut_by_block(out, step.y, {{}, (seen + (kLanes - 1)) / kLanes});
+  }
+  void define_logsumexp_alone(const Expr& row, const Expr& all_keys) {
+    k = Axis(all_keys, "k");
+    j = Axis(all_keys, "j");
+    const auto at = [&](const Axis& key) { return Value(Expr(scores.func()(key, row, b))); };
+    largest(b, h, n) = max_of_numbers(k, at(k));
+    const Value top = select(Value(largest(b, h, n)) < kLowest, kLowest, Value(largest(b, h, n)));
+    total(b, h, n) = sum(j, exp_below_zero(at(j) - top));
+    logsumexp(b, h, n) = log(Value(total(b, h, n))) + top;
+  }
+
   Axis k, j;
   Stage largest{"largest"}, total{"total"};
-  TiledProduct dot{"dot", tile_of_pairs()}, of_value{"of_value", tile_of_sums()};
+  RDom step;
+  Var lane{"lane"};
+  Func of_thread{"of_thread"}, part{"part"}, of_row{"of_row"};
+  TiledProduct dot{"dot"}, of_value{"of_value"};
 };
 
 }  // namespace ashlar::dsl

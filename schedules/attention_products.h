@@ -1,9 +1,11 @@
-// Products of matrices on a GPU whose blocks see a part of the terms alone: attention's gradients, whose weights and
-// slopes lie in memory for a while. Tiles as of contraction_pipelined.h, in memory that is padded to whole tiles.
+// Products of matrices on a GPU in whose sums a block takes part of the terms, by its place: those of causal attention
+// (generators/attention_pairs.h). Tiles as of contraction_pipelined.h, in memory that is padded to whole tiles; their
+// places are indices of their own, so that terms may depend on them.
 #pragma once
 
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,7 @@ struct BlockCuts {
 
 namespace detail {
 
+// The lowering pass behind cut_by_block().
 class CutByBlock : public ir::EachKernel {
  public:
   CutByBlock(std::string out, std::string loop, BlockCuts cuts)
@@ -71,6 +74,17 @@ class CutByBlock : public ir::EachKernel {
 
 }  // namespace detail
 
+/// Has the kernel of `out` under construction lowered with these cuts; it has that loop over a reduction once. Before
+/// stage_async().
+inline void cut_by_block(const Halide::Func& out, const Halide::RVar& loop, const BlockCuts& cuts) {
+  Descriptor::current->lowering_passes.emplace_back(
+      std::make_shared<detail::CutByBlock>(out.name(), loop.name(), cuts));
+}
+
+/// How the left operand of a product lies in memory. One that lies along k is turned round on its way; what is computed
+/// of it on the way isn't copied asynchronously.
+enum class LeftLies { along_rows, along_k, along_k_computed };
+
 // at(x, i, …) = Σ_s part(x, i, s, …),  part = Σ_{k in slice s of each turn} left(k, i, …) right(x, k, …)
 // The tiles of the operands are copied whole: memory behind them has to be there, and terms beyond the last to be 0.
 class TiledProduct {
@@ -78,10 +92,9 @@ class TiledProduct {
   /// Row i and column x of a tile, k along the sum.
   Var i{"i"}, x{"x"}, k{"k"};
 
-  TiledProduct(const std::string& name, const PipelinedTile& tile)
+  explicit TiledProduct(const std::string& name)
       : left(name + "_left"),
         right(name + "_right"),
-        tile_(tile),
         left_quad_(name + "_left_quad"),
         right_quad_(name + "_right_quad"),
         sums_(name + "_sums"),
@@ -91,8 +104,9 @@ class TiledProduct {
   Halide::Func left, right;
 
   /// The sum over that many turns of the tile's stage_depth() terms, with indices `all` behind x and i.
-  void define(const std::vector<Var>& all, const std::vector<Var>& of_left, const std::vector<Var>& of_right,
-              const Expr& turns) {
+  void define(const PipelinedTile& tile, const std::vector<Var>& all, const std::vector<Var>& of_left,
+              const std::vector<Var>& of_right, const Expr& turns) {
+    tile_ = tile;
     all_ = all;
     const auto with = [](std::vector<Expr> first, const std::vector<Var>& others) {
       first.insert(first.end(), others.begin(), others.end());
@@ -130,10 +144,9 @@ class TiledProduct {
   }
 
   /// `out`, whose two innermost indices are a column and a row, by blocks: loops over block_x, block_y and `outer`.
-  /// Memory that is padded is written as whole tiles. A `left` that lies along k is turned round on its way. `aligned`
-  /// holds always, and says that quads are.
+  /// Memory that is padded is written as whole tiles. `aligned` holds always, and says that quads are.
   void schedule(Halide::Func out, const Var& block_x, const Var& block_y, const Var& outer, bool is_padded,
-                bool left_lies_along_k, const Expr& aligned, const BlockCuts& cuts) const {
+                LeftLies left_lies, const Expr& aligned, const BlockCuts& cuts) const {
     const auto loops = [&](Halide::Stage stage) {
       loops_of_output(stage, out.args(), {block_x, block_y, outer}, is_padded);
     };
@@ -141,9 +154,8 @@ class TiledProduct {
     out.specialize_fail("a tile isn't aligned");
     loops(out);
     tile_coordinates();
-    Descriptor::current->lowering_passes.emplace_back(
-        std::make_shared<detail::CutByBlock>(out.name(), Halide::RVar(r_.z).name(), cuts));
-    stages(out, block_x, left_lies_along_k);
+    cut_by_block(out, r_.z, cuts);
+    stages(out, block_x, left_lies);
   }
 
  private:
@@ -189,7 +201,7 @@ class TiledProduct {
     out.reorder(order).gpu_blocks(blocks[0], blocks[1], blocks[2]);
   }
 
-  void stages(const Halide::Func& out, const Var& block, bool left_lies_along_k) const {
+  void stages(const Halide::Func& out, const Var& block, LeftLies left_lies) const {
     using Halide::Func;
     using Halide::Stage;
     const int rows = tile_.rows(), columns = tile_.columns(), depth = tile_.stage_depth(), warps = tile_.warps();
@@ -219,6 +231,7 @@ class TiledProduct {
     nest(sums, {}, {});
     const Loops v = nest(sums.update(), {r_.x, r_.y}, {r_.z});
     per_thread(sums);
+    if (tile_.registers > 0) limit_registers(sums, tile_.registers);
     if (tile_.slices() > 1) {
       tile_of(parts);
       parts.store_in(Halide::MemoryType::GPUShared);
@@ -248,6 +261,13 @@ class TiledProduct {
       const Var warp = deal(tile, item);
       tile.reorder({item, lane, warp}).gpu_threads(lane, warp);
     };
+    const auto quads_turned = [&](Func tile, const Var& along) {  // 2 quads of k × 16 of the other
+      Var quad("quad"), lane("lane"), item("item"), low("low"), high("high");
+      tile.split(k, k, quad, 4).vectorize(quad).split(k, k, lane, 2).split(along, high, low, 16);
+      tile.fuse(lane, low, lane).fuse(k, high, item);
+      const Var warp = deal(tile, item);
+      tile.reorder({quad, item, lane, warp}).gpu_threads(lane, warp);
+    };
     const auto in_shared = [&](Func tile, const Var& along, int extent) {
       std::vector<Var> storage = tile.args();
       std::swap(storage[0], storage[along.name() == storage[0].name() ? 0 : 1]);
@@ -257,15 +277,25 @@ class TiledProduct {
     };
     in_shared(left_tile, i, rows);
     in_shared(right_tile, x, columns);
-    if (left_lies_along_k)
+    if (left_lies == LeftLies::along_k)
       copy_turned(left_tile, i);
-    else
+    else if (left_lies == LeftLies::along_rows)
       copy_quads(left_tile, i);
+    else
+      quads_turned(left_tile, i);
     copy_quads(right_tile, x);
-    stage_async({left_tile, right_tile}, out, block, tile_.stages, tile_.lead);
+    if (left_lies != LeftLies::along_k_computed) {
+      return stage_async({left_tile, right_tile}, out, block, tile_.stages, tile_.lead);
+    }
+    AsyncTiles ahead{{}, tile_.stages, tile_.lead, false};
+    for (Func tile : {left_tile, right_tile}) {
+      tile.store_in(Halide::MemoryType::GPUShared).hoist_storage(out, block).ring_buffer(tile_.stages);
+      ahead.tiles.push_back(tile.name());
+    }
+    Descriptor::current->lowering_passes.emplace_back(stage_async_pass(ahead));
   }
 
-  PipelinedTile tile_;
+  PipelinedTile tile_{};
   Var s_{"s"}, kr_{"kr"}, kq_{"kq"};
   Halide::Func left_quad_, right_quad_, sums_, part_;
   Halide::RDom r_;

@@ -97,7 +97,8 @@ std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operand
   const int64_t batches = rank > 2 ? in[kQuery].size(0) : 1, heads = rank > 3 ? in[kQuery].size(1) : 1,
                 key_heads = rank > 3 ? in[kKey].size(1) : 1;
   const int64_t of_head = kBytesOfPair * (in[kQuery].size(-2) + kPadding) * (in[kKey].size(-2) + kPadding);
-  if (batches * heads * of_head <= most_bytes) return call.whole(in, 0);
+  const bool is_empty = in[kQuery].numel() == 0 || in[kKey].numel() == 0;
+  if (is_empty || batches * heads * of_head <= most_bytes) return call.whole(in, 0);
 
   const DType dtype = in[kQuery].dtype();
   for (int i = 0; i < kOperands; i++) {

@@ -130,11 +130,11 @@ const KernelInfo& kernel_for(const Operands& operands) {
   return is_by_pairs ? *operands.kernel.parts : operands.kernel;
 }
 
-/// One piece where weights don't lie in memory, as far as CUDA's grids go; else as few as keep those of a piece, or of
-/// 64 queries and the heads that share their keys, in so many bytes.
+/// One piece where weights don't lie in memory, as far as CUDA's grids go; else as few as keep the scores of a piece,
+/// or of 64 queries and the heads that share their keys, in so many bytes.
 std::vector<Piece> pieces_of(const Operands& operands, bool is_by_pairs) {
   constexpr int64_t kMostBatches = 65535;  // the third dimension of CUDA's grids
-  constexpr int64_t kBytesOfPair = 8, kRows = 64, kColumns = 128;
+  constexpr int64_t kBytesOfPair = 4, kRows = 64, kColumns = 128;
   const Tensor& query = operands.query();
   const int64_t batches = query.size(0), heads = operands.key().size(1), queries = query.size(2);
   Piece most{.batches = kMostBatches, .heads = heads, .sharing = query.size(1) / heads, .queries = queries};

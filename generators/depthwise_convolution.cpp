@@ -10,7 +10,7 @@ Expr extent_of(const Halide::Func& out, int innermost) { return out.output_buffe
 }  // namespace
 
 // y[a,p,q] = max(low, bias[o] + Σ_ij weight[o,i,j] x[a / multiplier, p stride - padding + i dilation, …]), x 0 outside,
-// o = a mod channels
+// o = a mod channels; on a GPU, where the weights are reversed, weight[o, taps_h - 1 - i, taps_w - 1 - j]
 template <ElementType T>
 class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
  public:
@@ -18,7 +18,7 @@ class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
   In<T, 3> weight{"weight"};  // [channels, taps_h, taps_w]
   In<T, 1> bias{"bias"};      // [channels], if has_bias
   WindowScalars window;
-  Scalar<int32_t> multiplier{"multiplier"}, has_bias{"has_bias"};
+  Scalar<int32_t> multiplier{"multiplier"}, has_bias{"has_bias"}, is_reversed{"is_reversed"};
   Scalar<float> low{"low"};
   Out<T, 3> y{"y", {any_size, any_size, any_size}};
 
@@ -36,7 +36,11 @@ class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
     const auto plane = [this](const Expr& of) {
       return Halide::unsafe_promise_clamped(of / Halide::max(WindowScalars::of(multiplier), 1), 0, x.extent(0) - 1);
     };
-    const Expr channel = a % Halide::max(weight.extent(0), 1), tap = weight(Value(channel), Value(r.y), Value(r.x));
+    const auto of_tap = [this](const Expr& i, const Expr& taps) {
+      return on_gpu() ? Halide::select(WindowScalars::of(is_reversed) == 1, taps - 1 - i, i) : i;
+    };
+    const Expr channel = a % Halide::max(weight.extent(0), 1);
+    const Expr tap = weight(Value(channel), Value(of_tap(r.y, rows.taps)), Value(of_tap(r.x, columns.taps)));
     total(q, p, a) = 0.0f;
     if (on_gpu()) {
       total(q, p, a) += in_image(x, rows, p, r.y, columns, q, r.x, plane(a), 0.0f) * tap;
@@ -54,8 +58,12 @@ class DepthwiseConvolution : public Kernel<DepthwiseConvolution<T>> {
     frame.compute_at({y.func(), strip_of_outputs()});
   }
   void schedule(auto target) {
-    by_element(target, y.func(), q, p, a, width(), WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w),
-               {total}, {}, window.taps_of({3, 5}));
+    const Expr down = WindowScalars::of(window.taps_h), across = WindowScalars::of(window.taps_w);
+    const auto usual = [&](int taps, int reversed) {
+      return down == taps && across == taps && WindowScalars::of(is_reversed) == reversed;
+    };
+    by_element(target, y.func(), q, p, a, width(), down * across, {total}, {across == 5},
+               {usual(3, 0), usual(5, 0), usual(3, 1)});
   }
 
  private:
@@ -112,9 +120,8 @@ class DepthwiseInput : public Kernel<DepthwiseInput<T>> {
   void schedule(auto target) {
     const Expr down = WindowScalars::of(candidates_h), across = WindowScalars::of(candidates_w);
     const Expr of_one = WindowScalars::of(multiplier);
-    std::vector<Expr> usual;
-    for (const int n : {2, 3}) usual.push_back(of_one == 1 && down == n && across == n);
-    by_element(target, dx.func(), w, h, a, width(), down * across * of_one, {total}, {}, usual);
+    by_element(target, dx.func(), w, h, a, width(), down * across * of_one, {total}, {across == 3, across == 4},
+               {of_one == 1 && down == 2 && across == 2});
   }
 
  private:
@@ -216,7 +223,7 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
     of_thread.bound(lane, 0, kThreads).reorder(u, lane).unroll(u).gpu_threads(lane);
     of_some.bound(lane, 0, kSome).fuse(lane, u, thread).gpu_threads(thread);
     sums.compute_at(of_thread, lane).store_in(Halide::MemoryType::Register).unroll(u);
-    sums.update().reorder(u, r.x).unroll(u);
+    sums.update().reorder(u, r.x, r.y).unroll(u).unroll(r.x);
   }
 
  private:
@@ -224,9 +231,11 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
                            const Expr& given_length) {
     const Expr length = Halide::max(given_length, 1), wide = Halide::max(dy.extent(2), 1), terms = length * wide;
     const Expr high = Halide::max(dy.extent(1), 1), of_one = Halide::max(WindowScalars::of(multiplier), 1);
-    r = Halide::RDom(0, (terms + kThreads - 1) / kThreads, "r");
+    constexpr int kTurn = kTogether * kThreads;
+    r = Halide::RDom(0, kTogether, 0, (terms + kTurn - 1) / kTurn, "r");
     // Term k of the share is column k mod wide of row k / wide, which is a row of some image.
-    const Expr first = s * length, k = r.x * kThreads + lane, row = small_quotient(k, wide), q = k - row * wide;
+    const Expr k = r.y * kTurn + r.x * kThreads + lane, row = small_quotient(k, wide), q = k - row * wide;
+    const Expr first = s * length;
     const Expr of_first = first % high + row, beyond = small_quotient(of_first, high), p = of_first - beyond * high;
     const auto inside = [](const Expr& at, const Expr& size) {
       return Halide::unsafe_promise_clamped(at, 0, size - 1);
@@ -284,6 +293,7 @@ class DepthwiseWeight : public Kernel<DepthwiseWeight<T>> {
 
   static constexpr int kLanes = 8;                            // of the CPU's vectors
   static constexpr int kThreads = 128, kSome = 8, kTaps = 4;  // of a GPU's blocks
+  static constexpr int kTogether = 4;                         // terms of a thread that are under way at once
   Halide::Func total{"total"}, sums{"sums"}, of_thread{"of_thread"}, of_some{"of_some"};
   Frame of_dy, of_x;
   Halide::RDom r;

@@ -93,19 +93,25 @@ struct ResizedAxis {
   Expr weight(const Expr& p) const {
     return Halide::cast<float>(Halide::cast<uint32_t>(place(p) & Expr(uint64_t{0xffffffff}))) * 0x1p-32f;
   }
-  /// What element h gives to output p.
-  Expr share(const Expr& h, const Expr& p) const {
-    if (mode == Neighbours::nearest) return Halide::select(before(p) == h, 1.0f, 0.0f);
-    return Halide::select(before(p) == h, 1.0f - weight(p), before(p) + 1 == h, weight(p), 0.0f);
+  /// What element h gives to output first + i; 0 or less: nothing.
+  Expr share(const Expr& h, const Expr& first, const Expr& i) const {
+    if (mode == Neighbours::nearest) return Halide::select(before(first + i) == h, 1.0f, 0.0f);
+    // 1 - distance, the distance to the first output exactly and from there on in steps of few digits; places beyond
+    // the ends are at the ends
+    const Expr to_first = Halide::cast<float>(line(first) - (Halide::cast<int64_t>(h) << 32)) * 0x1p-32f;
+    const Expr distance = to_first + Halide::cast<float>(i) * scale;
+    const Expr is_beyond = (h == 0 && distance < 0.0f) || (h == size - 1 && distance > 0.0f);
+    return 1.0f - Halide::select(is_beyond, 0.0f, Halide::abs(distance));
   }
 
   static Expr inside(const Expr& at, const Expr& size) { return Halide::unsafe_promise_clamped(at, 0, size - 1); }
 
  private:
   // In units of 2^-32: a float would lose digits of the weight as places grow.
+  Expr line(const Expr& p) const { return Halide::cast<int64_t>(p) * step + begin; }
   Expr place(const Expr& p) const {
-    const Expr at = Halide::cast<int64_t>(p) * step + begin, last = Halide::cast<int64_t>(size - 1) << 32;
-    return Halide::cast<uint64_t>(Halide::clamp(at, Halide::cast<int64_t>(0), last));
+    const Expr last = Halide::cast<int64_t>(size - 1) << 32;
+    return Halide::cast<uint64_t>(Halide::clamp(line(p), Halide::cast<int64_t>(0), last));
   }
 };
 
@@ -183,23 +189,29 @@ class ResizePlanesGrad : public Kernel<ResizePlanesGrad<T>> {
       return Halide::max(Halide::cast<int32_t>(Halide::floor(Halide::cast<float>(h) * inverse + shift)), 0);
     };
     r = Halide::RDom(0, of(terms_w), 0, of(terms_h), "r");
-    const Expr p = first(h, of(inverse_h), of(shift_h)) + r.y, q = first(w, of(inverse_w), of(shift_w)) + r.x;
+    const Expr first_p = first(h, of(inverse_h), of(shift_h)), p = first_p + r.y;
+    const Expr first_q = first(w, of(inverse_w), of(shift_w)), q = first_q + r.x;
     const Expr outputs_h = dy.extent(1), outputs_w = dy.extent(2);
     const auto inside = [](const Expr& at, const Expr& size) {
       return Halide::unsafe_promise_clamped(Halide::min(at, size - 1), 0, size - 1);
     };
-    const Expr down = Halide::select(p < outputs_h, rows.share(h, p), 0.0f);
-    const Expr across = Halide::select(q < outputs_w, columns.share(w, q), 0.0f);
+    const Expr down = Halide::select(p < outputs_h, rows.share(h, first_p, r.y), 0.0f);
+    const Expr across = Halide::select(q < outputs_w, columns.share(w, first_q, r.x), 0.0f);
     const Expr read = dy(Value(a), Value(inside(p, outputs_h)), Value(inside(q, outputs_w)));
     total(w, h, a) = 0.0f;
-    total(w, h, a) += Halide::select(down != 0.0f && across != 0.0f, down * across * read, 0.0f);
+    total(w, h, a) += Halide::select(down > 0.0f && across > 0.0f, down * across * read, 0.0f);
     dx(a, h, w) = Value(total(w, h, a));
   }
   void schedule(auto target) {
-    const auto terms = [this](int n) { return ResizeScalars::of(terms_h) == n && ResizeScalars::of(terms_w) == n; };
-    by_element(target, dx.func(), w, h, a, dx.func().output_buffer().dim(0).extent(),
-               ResizeScalars::of(terms_h) * ResizeScalars::of(terms_w), {total}, {},
-               {mode.value() == Neighbours::nearest ? terms(2) : terms(4)});
+    const Expr down = ResizeScalars::of(terms_h), across = ResizeScalars::of(terms_w);
+    // Sizes that shrink, and twice the size; one term is an axis that stays as it is.
+    std::vector<Expr> usual;
+    for (const int n : {2, 3}) {
+      const int terms = mode.value() == Neighbours::nearest ? n : n + 1;
+      usual.push_back(down == terms && across == terms);
+    }
+    by_element(target, dx.func(), w, h, a, dx.func().output_buffer().dim(0).extent(), down * across, {total},
+               on_gpu() ? std::vector<Expr>{across == 1} : std::vector<Expr>(), on_gpu() ? usual : std::vector<Expr>());
   }
 
  private:

@@ -186,8 +186,8 @@ class AvgPool : public Kernel<AvgPool<T>> {
   }
   void schedule(auto target) {
     by_element(target, y.func(), q, p, a, extent_of(y, 0),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total}, {},
-               window.usual_taps(windows.value()));
+               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total},
+               {WindowScalars::of(window.taps_w) == 1}, window.usual_taps(windows.value()));
   }
 
  private:
@@ -230,9 +230,15 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
     const WindowAxis rows = dense(window.rows(windows.value(), extent_of(dx, 1), dy.extent(1)));
     const WindowAxis columns = dense(window.columns(windows.value(), extent_of(dx, 0), dy.extent(2)));
     r = Halide::RDom(0, WindowScalars::of(candidates_w), 0, WindowScalars::of(candidates_h), "r");
-    const auto share = [&](const Expr& plane, const Expr& p, const Expr& q) {
+    const Expr padded = WindowScalars::of(with_padding), given = WindowScalars::of(divisor);
+    const auto share = [&](const Expr& plane, const Expr& p, const Expr& q) -> Expr {
       const Expr read = dy(Value(plane), Value(rows.inside_outputs(p)), Value(columns.inside_outputs(q))).expr();
-      return read / share_of(rows, p, columns, q, WindowScalars::of(with_padding), WindowScalars::of(divisor));
+      if (!on_gpu()) return read / share_of(rows, p, columns, q, padded, given);
+      // Each axis by itself, so that the elements of a thread divide once for all of a column.
+      const auto of_axis = [&](const WindowAxis& axis, const Expr& at, const Expr& instead) {
+        return 1.0f / Halide::cast<float>(Halide::select(given != 0, instead, counted(axis, at, padded)));
+      };
+      return read * of_axis(rows, p, given) * of_axis(columns, q, 1);
     };
     total(w, h, a) = 0.0f;
     if (is_framed()) {
@@ -267,8 +273,10 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
     columns_of_row.compute_at({dx.func(), row_of_outputs()});
   }
   void schedule(auto target) {
-    by_element(target, dx.func(), w, h, a, extent_of(dx, 0),
-               WindowScalars::of(candidates_h) * WindowScalars::of(candidates_w), {total});
+    const Expr down = WindowScalars::of(candidates_h), across = WindowScalars::of(candidates_w);
+    std::vector<Expr> usual{down == 1 && across == 1 && dy.extent(1) == 1 && dy.extent(2) == 1};
+    if (windows.value() == Windows::sliding) usual = {down == 2 && across == 2, down == 3 && across == 3};
+    by_element(target, dx.func(), w, h, a, extent_of(dx, 0), down * across, {total}, {}, usual);
   }
 
  private:

@@ -25,10 +25,13 @@ struct WindowAxis {
   Expr size, outputs, taps, stride, padding, dilation;
 
   Expr start(const Expr& p) const {
-    return windows == Windows::sliding ? p * stride - padding : small_quotient_of_product(p, size, outputs);
+    return windows == Windows::sliding ? p * stride - padding
+                                       : unless_one(0, small_quotient_of_product(p, size, outputs));
   }
   /// One after the last element of an adaptive window.
-  Expr end(const Expr& p) const { return size - small_quotient_of_product(outputs - 1 - p, size, outputs); }
+  Expr end(const Expr& p) const {
+    return unless_one(size, size - small_quotient_of_product(outputs - 1 - p, size, outputs));
+  }
   /// Where tap i of output p reads.
   Expr place(const Expr& p, const Expr& i) const {
     return windows == Windows::sliding ? start(p) + i * dilation : start(p) + i;
@@ -53,7 +56,7 @@ struct WindowAxis {
   // The other way round: the c-th output that may read h, c in [0, candidates), and by which tap.
   Expr reader(const Expr& h, const Expr& c) const {
     return windows == Windows::sliding ? small_quotient(h + padding, stride) - c
-                                       : small_quotient_of_product(h, outputs, size) + c;
+                                       : unless_one(0, small_quotient_of_product(h, outputs, size)) + c;
   }
   /// Of adaptive windows, which read h from reader(h, 0) on: how many they are.
   Expr readers(const Expr& h) const {
@@ -73,6 +76,10 @@ struct WindowAxis {
   }
 
  private:
+  // A GPU has kernels for the one adaptive window of a whole axis.
+  Expr unless_one(const Expr& of_one, const Expr& of_several) const {
+    return on_gpu() ? Halide::select(outputs == 1, of_one, of_several) : of_several;
+  }
   // floor(a b / n): the host's check holds for the product, too
   static Expr small_quotient_of_product(const Expr& a, const Expr& b, const Expr& n) {
     return small_quotient(a * b, n);
@@ -161,9 +168,9 @@ inline void by_element(Cpu, Halide::Func out, const Var& w, const Var& h, const 
   }
 }
 /// On a GPU a thread has kRows elements of a column, whose loads are under way together, and which share what is worked
-/// out along the row; `unrolled` as above, kernels of their own.
+/// out along the row. Each condition gets a kernel: of `usual` a reduction's innermost loop is written out.
 inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const Var& a, const Expr&, const Expr&,
-                       const std::vector<Halide::Func>& stages, const std::vector<Expr>& = {},
+                       const std::vector<Halide::Func>& stages, const std::vector<Expr>& usual = {},
                        const std::vector<Expr>& unrolled = {}) {
   leave_out_certain_checks();
   index_arithmetic();
@@ -180,7 +187,9 @@ inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const
         .gpu_threads(thread);
     for (const Var& loop : {row, thread, block}) stage.partition(loop, Halide::Partition::Never);
   };
-  for (const Expr& condition : unrolled) by_threads(out.specialize(condition));
+  for (const auto& conditions : {unrolled, usual}) {
+    for (const Expr& condition : conditions) by_threads(out.specialize(condition));
+  }
   by_threads(out);
   for (Halide::Func stage : stages) {
     stage.compute_at(out, thread).store_in(Halide::MemoryType::Register);
@@ -191,6 +200,9 @@ inline void by_element(auto, Halide::Func out, const Var& w, const Var& h, const
       for (const Expr& condition : unrolled) {
         Halide::Stage branch = stage.update(u).specialize(condition).reorder(order).unroll(h);
         for (const Halide::RVar& r : stage.rvars(u)) branch.unroll(r);
+      }
+      for (const Expr& condition : usual) {
+        stage.update(u).specialize(condition).reorder(order).unroll(h).unroll(stage.rvars(u)[0]);
       }
       stage.update(u).reorder(order).unroll(h);
     }

@@ -176,19 +176,25 @@ Tensor planes_of(const KernelInfo& kernel, int input, const Tensor& images) {
 }
 
 Tensor depthwise(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window& window, const Pair& outputs,
-                 float low) {
+                 float low, bool is_reversed = false) {
   const KernelInfo& kernel = kernels::depthwise_convolution;
   const Tensor y = Tensor::empty({x.size(0) * weight.size(0), outputs[0], outputs[1]}, DType::f32, x.device());
   const Tensor taps = planes_of(kernel, 1, weight);
   const std::array inputs{planes_of(kernel, 0, x), taps,
                           bias.defined() ? bias.contiguous() : taps.reshape({taps.numel()})};
-  const auto scalars = window.scalars(weight.size(0) / x.size(1), int64_t{bias.defined()}, low);
+  const auto scalars = window.scalars(weight.size(0) / x.size(1), int64_t{bias.defined()}, int64_t{is_reversed}, low);
   launch(kernel, kF32, inputs, scalars, std::span(&y, 1));
   return y.reshape({x.size(0), weight.size(0), outputs[0], outputs[1]});
 }
 
 Tensor depthwise_input(const Tensor& dy, const Tensor& weight, const Shape& shape, const Window& window) {
   const KernelInfo& kernel = kernels::depthwise_convolution_input;
+  const bool has_frame = window.padding[0] < window.extent(0) && window.padding[1] < window.extent(1);
+  if (dy.device().kind != DeviceKind::cpu && window.stride == Pair{1, 1} && has_frame && weight.size(0) == shape[1]) {
+    Window back = window;  // the same sum over dy, the taps in reverse
+    for (int axis = 0; axis < 2; axis++) back.padding[axis] = window.extent(axis) - 1 - window.padding[axis];
+    return depthwise(dy, weight, {}, back, {shape[2], shape[3]}, kNone, true);
+  }
   const Tensor dx = Tensor::empty({shape[0] * shape[1], shape[2], shape[3]}, DType::f32, dy.device());
   const std::array inputs{planes_of(kernel, 0, dy), planes_of(kernel, 1, weight)};
   const auto scalars = window.scalars(window.candidates(0), window.candidates(1), weight.size(0) / shape[1]);

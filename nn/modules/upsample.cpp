@@ -251,7 +251,7 @@ struct Resizing {
 
 /// interpolate() of images, or its gradient.
 Tensor resized(const Tensor& x, const Resizing& r, bool is_gradient) try {
-  constexpr int64_t kTermsAtOnce = 36;
+  constexpr int64_t kTermsAtOnce = 16;
   if (is_gradient && r.down.terms > 1 && r.across.terms > 1 && r.down.terms * r.across.terms > kTermsAtOnce) {
     const Tensor columns = resized(x.to(DType::f32), {r.down, Places(r.across.to), r.mode}, true);
     return resized(columns, {Places(r.down.from), r.across, r.mode}, true).to(x.dtype());

@@ -492,26 +492,40 @@ void add_resampling(const std::string& name, Input x, const Neighbours& down, co
 }
 
 /// An axis for the kernels of interpolate() on a GPU: output p lies at (p + offset) scale, or, where that is linear, at
-/// (p + ½) scale - ½ within the axis. The first of the `terms` outputs that an element h gives something is at most at
-/// h inverse + shift.
+/// (p + ½) scale - ½ within the axis. The first of the `terms` outputs that an element h gives something is
+/// floor(h inverse + shift), or one behind.
 struct ResizedAxis {
   int64_t from, to, terms;
-  double offset = 0, inverse = 0, shift = 0;
+  double offset, inverse, shift;
 
+  ResizedAxis(bool is_linear, int64_t size, int64_t outputs)
+      : from(size), to(outputs), offset(outputs % size == 0 ? 0.5 : 0) {
+    inverse = static_cast<double>(to) / static_cast<double>(from);
+    const int64_t times = to / from;
+    const bool is_whole = to % from == 0;
+    shift = is_linear ? 0.75 - (1 + scale() / 2 - 0.5) * inverse : 0.5 - offset;
+    terms = is_linear ? (is_whole ? 2 * times : static_cast<int64_t>(2 * inverse) + 2)
+                      : (is_whole ? times : static_cast<int64_t>(inverse) + 2);
+    if (from != to) return;
+    shift = 0.25;
+    terms = 1;
+  }
   double scale() const { return static_cast<double>(from) / static_cast<double>(to); }
+  /// Of element h in output p, none where it is negative.
   double share(int64_t h, int64_t p, bool is_linear) const {
     const auto at = static_cast<double>(p), place = static_cast<double>(h), last = static_cast<double>(from - 1);
     if (!is_linear) return std::min(std::floor((at + offset) * scale()), last) == place ? 1 : 0;
-    return std::max(0.0, 1 - std::abs(std::clamp((at + 0.5) * scale() - 0.5, 0.0, last) - place));
+    return 1 - std::abs(std::clamp((at + 0.5) * scale() - 0.5, 0.0, last) - place);
   }
   std::array<int64_t, 2> line() const {
     return {std::llround(scale() * 0x1p32), std::llround((scale() / 2 - 0.5) * 0x1p32)};
   }
 };
 
-void add_resizing(const std::string& name, bool is_linear, const ResizedAxis& down, const ResizedAxis& across,
+void add_resizing(const std::string& name, bool is_linear, const Shape& from, const Shape& to,
                   Layout layout = Layout::dense) {
   constexpr int64_t kPlanes = 3;
+  const ResizedAxis down(is_linear, from[0], to[0]), across(is_linear, from[1], to[1]);
   const Shape small{kPlanes, down.from, across.from}, large{kPlanes, down.to, across.to};
   const auto case_of = [&](bool is_gradient) {
     const Shape out = is_gradient ? small : large;
@@ -542,13 +556,16 @@ void add_resizing(const std::string& name, bool is_linear, const ResizedAxis& do
                         double total = 0, magnitude = 0;
                         for (int64_t i = 0; i < from[1]; i++)
                           for (int64_t j = 0; j < from[2]; j++) {
-                            const double share =
-                                is_gradient ? down.share(at[1], i, is_linear) * across.share(at[2], j, is_linear)
-                                            : down.share(i, at[1], is_linear) * across.share(j, at[2], is_linear);
-                            const double term =
-                                share * in[0].values[static_cast<size_t>((at[0] * from[1] + i) * from[2] + j)];
-                            total += term;
-                            magnitude += std::abs(term);
+                            const bool back = is_gradient;
+                            const double rows =
+                                back ? down.share(at[1], i, is_linear) : down.share(i, at[1], is_linear);
+                            const double columns =
+                                back ? across.share(at[2], j, is_linear) : across.share(j, at[2], is_linear);
+                            const double value = in[0].values[static_cast<size_t>((at[0] * from[1] + i) * from[2] + j)];
+                            // Shares are rounded as parts of 1, so none may be some.
+                            constexpr double kRounding = 1e-6;
+                            total += std::max(rows, 0.0) * std::max(columns, 0.0) * value;
+                            magnitude += rows > -kRounding && columns > -kRounding ? std::abs(value) : 0;
                           }
                         y.values.push_back(total);
                         y.magnitudes.push_back(magnitude);
@@ -635,14 +652,19 @@ void add_pooling_cases() {
   }
   add_doubling("transposed", {{2, 6, 9}, {Pattern::integers, 0, 1e6}, Layout::transposed}, 1);
 
-  // All outputs are terms of each element, or twice as many elements are made of them.
-  add_resizing("nearest", false, {5, 12, 12}, {11, 7, 7});
-  add_resizing("nearest_transposed", false, {6, 4, 4}, {9, 13, 13}, Layout::transposed);
-  add_resizing("linear", true, {5, 12, 12}, {11, 7, 7});
-  const auto twice = [](int64_t size) { return ResizedAxis{size, 2 * size, 2, 0.5, 2, 0}; };
-  add_resizing("nearest_twice", false, twice(7), twice(5));
-  const auto linear_twice = [](int64_t size) { return ResizedAxis{size, 2 * size, 4, 0, 2, -0.75}; };
-  add_resizing("linear_twice", true, linear_twice(7), linear_twice(5));
+  for (const bool is_linear : {false, true}) {
+    const auto resize = [&](const std::string& name, const Shape& from, const Shape& to,
+                            Layout layout = Layout::dense) {
+      add_resizing((is_linear ? "linear_" : "nearest_") + name, is_linear, from, to, layout);
+    };
+    resize("both_ways", {5, 11}, {12, 7});
+    resize("transposed", {6, 9}, {4, 13}, Layout::transposed);
+    resize("less", {23, 11}, {16, 7});
+    resize("a_little_more", {5, 9}, {7, 11});
+    resize("twice", {7, 5}, {14, 10});
+    resize("rows", {4, 9}, {15, 9});
+    resize("one_element", {1, 3}, {6, 8});
+  }
 
   const Shape x{2, 3, 6, 7};
   add_pad("constant", x, {1, 2, 3, 0}, PadMode::constant, 2);

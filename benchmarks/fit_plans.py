@@ -16,6 +16,9 @@ TILES = {"row": (1, 4, 1024), "rows": (8, 4, 256), "layer_small": (16, 32, 64), 
          "large_tt": (128, 64, 16), "medium_nt": (64, 128, 32), "medium_tt": (64, 128, 32), "medium": (64, 128, 16),
          "odd_large": (128, 128, 8), "odd_medium": (64, 64, 16), "few_rows": (16, 32, 96), "small": (32, 64, 32),
          "smallest": (32, 32, 64)}
+# rows, columns and unrolled terms of a thread, and whether k is dealt: as schedules/contraction_cuda.h makes ThreadTiles
+THREADS = {"threads": (2, 4, 4, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
+THREADS_OF_BLOCK = 256
 # an H200
 MULTIPROCESSORS, CYCLES, BYTES = 132, 1980, 4.8e6  # of a microsecond
 START = 1.4
@@ -23,41 +26,71 @@ STEPS = 1200
 
 
 def read(path):
-    """{draw: ((batch, m, n, k), {plan: microseconds})}"""
+    """{draw: ((batch, m, n, k, left along k, right along k), {plan: microseconds})}"""
     draws = {}
     with open(path) as file:
         for row in csv.DictReader(file):
-            sizes = tuple(int(row[name]) for name in ("batch", "m", "n", "k"))
+            batch, m, n, k = (int(row[name]) for name in ("batch", "m", "n", "k"))
+            left_along_k, right_along_k = row["transpose_a"] == "0", row["transpose_b"] == "1"
+            if n == 1:  # is computed as one row
+                m, n, left_along_k, right_along_k = 1, m, True, left_along_k
+            sizes = batch, m, n, k, left_along_k, right_along_k
             draws.setdefault(row["draw"], (sizes, {}))[1][row["plan"]] = float(row["microseconds"])
     return draws
 
 
 def work(sizes, plan):
-    """Of each draw the blocks of a multiprocessor, the stages of a block and the bytes."""
-    batch, m, n, k = np.array(sizes, float).T
+    """Of each draw the blocks of a multiprocessor, the stages of a block, how many times their share they take, and the bytes."""
+    batch, m, n, k, left_along_k, right_along_k = np.array(sizes, float).T
+    moved = 4 * batch * (m * k + k * n + m * n)
+    if plan in THREADS:
+        return (*work_of_threads(plan, batch, m, n, k, left_along_k > 0, right_along_k > 0), moved)
     rows, columns, depth = TILES[plan]
     each = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * batch / MULTIPROCESSORS)
-    return each, np.ceil(k / depth), 4 * batch * (m * k + k * n + m * n)
+    return each, np.ceil(k / depth), np.ones_like(k), moved
+
+
+def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
+    """As schedules/contraction_threads.h counts it."""
+    rows, columns, unroll, is_k_dealt = THREADS[plan]
+    tiles_m, tiles_n = np.ceil(m / rows), np.ceil(n / columns)
+    tiles, along_k = tiles_m * tiles_n * batch, np.where(n >= m, right_along_k, left_along_k)
+    slices = np.ones_like(k)
+    if is_k_dealt:
+        wanted = np.minimum(np.maximum(132 * 1024 // tiles, np.where(along_k, 16, 1)), k // 4)
+        slices = 2 ** np.floor(np.log2(np.clip(wanted, 1, THREADS_OF_BLOCK / 2)))
+    places = THREADS_OF_BLOCK / slices
+    lanes_k = np.where(along_k, np.minimum(slices, 32), np.maximum(32 / places, 1))
+    lanes_n = np.minimum(32 / lanes_k, tiles_n)
+    lanes_m = np.maximum(np.minimum(32 / (lanes_k * lanes_n), tiles_m * batch), 1)
+
+    def lines(lanes, apart):
+        return np.maximum(lanes * np.minimum(apart / 32, 1), 1)
+    of_left = np.where(left_along_k, lines(lanes_m, k), lines(lanes_k, m))
+    of_right = np.where(right_along_k, lines(lanes_n, k), lines(lanes_k, n))
+    stages = np.ceil(k / (slices * unroll)) + (np.ceil(rows * columns / slices) if is_k_dealt else 0)
+    each = np.ceil(np.ceil(tiles / places) / MULTIPROCESSORS)
+    return each, stages, (of_left * rows + of_right * columns) / (rows + columns)
 
 
 def modelled(cost, resident, of_work):
     setup, latency, share, exposed = cost
-    each, stages, moved = of_work
+    each, stages, crowding, moved = of_work
     full = np.floor(each / resident)
     rest = each - full * resident
 
     def a_round(at_work):
-        return setup + stages * np.maximum(latency, at_work * share)
+        return setup + stages * np.maximum(latency, at_work * crowding * share)
 
     cycles = full * a_round(resident) + np.where(rest > 0, a_round(rest), 0)
     return START + cycles / CYCLES + exposed * moved / BYTES
 
 
 def fit(of_work, times, plan, random):
-    rows, columns, depth = TILES[plan]
+    share = 500 if plan in THREADS else 1.3 * np.prod(TILES[plan]) / 128
     best = None
     for resident in (1, 2, 3, 4, 5, 6, 8):
-        cost = np.array([1000, 1000, 1.3 * rows * columns * depth / 128, 0.5])
+        cost = np.array([1000, 1000, share, 0.5])
 
         def error(candidate):
             return np.mean(np.minimum(np.abs(np.log(modelled(candidate, resident, of_work) / times)), 1) ** 1.5)
@@ -91,7 +124,7 @@ def main():
     draws = read(sys.argv[1])
     random = np.random.default_rng(0)
     costs = {}
-    for plan in TILES:
+    for plan in TILES | THREADS:
         measured = [(sizes, times[plan]) for sizes, times in draws.values() if plan in times]
         if len(measured) < 8:
             print(f"    // {plan}: {len(measured)} draws are too few")

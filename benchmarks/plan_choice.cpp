@@ -40,7 +40,7 @@ constexpr const char* kSplit =
 struct Options {
   std::string device = "cpu", csv;
   uint64_t seed = 0;
-  int draws = 100, most_rows = 8192;
+  int draws = 100, most_rows = 8192, most_batches = 512;
   double seconds = 0, most_flops = 0, most_elements = 0;
 };
 
@@ -73,7 +73,7 @@ Draw draw_of(const Options& options, int index) {
       if (index % 3 == 0) *one = std::max<int64_t>(64, (*one + 32) / 64 * 64);
       if (index % 3 == 1) *one |= 1;
     }
-    if (random() % 4 == 0) draw.batch = size(512);
+    if (random() % 4 == 0) draw.batch = size(options.most_batches);
     draw.transpose_a = random() % 2 == 0;
     draw.transpose_b = random() % 2 == 0;
     if (draw.flops() <= options.most_flops && static_cast<double>(draw.largest()) <= options.most_elements) return draw;
@@ -328,6 +328,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", options.seed, "Of the draws [a new one]")->check(tools::whole_number());
   app.add_option("--draws", options.draws, "How many")->capture_default_str();
   app.add_option("--rows", options.most_rows, "The largest m")->capture_default_str();
+  app.add_option("--batches", options.most_batches, "At most, of a quarter of the draws")->capture_default_str();
   app.add_option("--seconds", options.seconds, "Begins no draw after so many");
   app.add_option("--flops", options.most_flops, "At most, of a draw [2^38; on the CPU 2^31]");
   app.add_option("--elements", options.most_elements, "At most, of an operand or the result [2^26; on the CPU 2^23]");

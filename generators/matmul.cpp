@@ -46,7 +46,9 @@ class MatMul : public Kernel<MatMul<T>> {
 
   void algorithm() {
     product.define(contraction_plans(contraction_problem(a, b, y, batch, m, n), tunables, length()));
-    y(batch, m, n) = finished(epilogue.value(), product(batch, m, n), [this] { return bias(n); });
+    product.write(y, batch, m, n, [this](const Value& sum, const Value&, const Value&, const Value& column) {
+      return finished(epilogue.value(), sum, [&] { return bias(column); });
+    });
   }
   void schedule(auto) { product.schedule(y.func()); }
 

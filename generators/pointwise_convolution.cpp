@@ -38,10 +38,11 @@ class PointwiseConvolution : public Kernel<PointwiseConvolution<T>> {
                                .row = o,
                                .column = q};
     product.define(contraction_plans(problem, tunables, EpilogueLength::short_one));
-    const Expr of_row =
-        Halide::unsafe_promise_clamped(b % groups * rows + Halide::min(o, rows - 1), 0, bias.extent(0) - 1);
-    const Value added = select(Value(has_bias) != 0, bias(Value(of_row)), 0.0f);
-    y(b, o, q) = max(product(b, o, q) + added, low);
+    product.write(y, b, o, q, [&](const Value& sum, const Expr& batch, const Expr& row, const Value&) {
+      const Expr of_row =
+          Halide::unsafe_promise_clamped(batch % groups * rows + Halide::min(row, rows - 1), 0, bias.extent(0) - 1);
+      return max(sum + select(Value(has_bias) != 0, bias(Value(of_row)), 0.0f), low);
+    });
   }
   void schedule(Cpu) { product.schedule(y.func()); }
 

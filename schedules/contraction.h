@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "dsl/kernel.h"
@@ -70,21 +71,28 @@ ContractionProblem contraction_problem(const In<T, 3>& left, const In<T, 3>& rig
 /// is kept out of the largest plans.
 enum class EpilogueLength { none, short_one, long_one };
 
+/// A result's place and its sum, by the loops of the plan itself: over an RDom in place of the output's own
+/// coordinates.
+struct ScatteredResult {
+  Expr sum, column, row, batch;
+};
+
 /// One way to compute the product. What it may build on stands in `when`; what makes it the quickest, which is a matter
 /// of sizes and devices, in `preferred`.
 struct ContractionPlan {
   std::string name = {};
   std::vector<Expr> when = {};  ///< the calls that it can serve, a loop nest each; empty: all
   Expr preferred = {};          ///< those of them that it is for; undefined: all
-  Halide::Func product;         ///< product(column, row, batch)
+  Halide::Func product = {};    ///< product(column, row, batch); undefined: `scattered` stands for it
+  std::optional<ScatteredResult> scattered = {};
   std::function<void(Halide::Stage)> schedule_output = {};  ///< the loops of the output that reads it
   std::function<void(Halide::Func)> schedule_stages = {};   ///< its own stages, inside those loops
   std::vector<std::string> tunables = {};                   ///< those that it reads
   Expr microseconds = {};                                   ///< by the model; of all plans of a target or of none
 };
 
-/// The product as a stage of a kernel: define() in algorithm(), read like a Func, schedule() at the end. A member of
-/// the kernel.
+/// The product as a stage of a kernel: define() and write() in algorithm(), schedule() at the end. A member of the
+/// kernel.
 class Contraction {
  public:
   /// Plans in the order in which they are tried; the last one has no conditions. Those that can serve no call, by what
@@ -107,12 +115,32 @@ class Contraction {
     chosen_ = plans.at(plans_.chosen_index());
   }
 
-  /// Σ_k left[batch,row,k] · right[batch,k,column]
-  Value operator()(const Var& batch, const Var& row, const Var& column) const {
-    return Value(Expr(chosen_.product(column, row, batch)));
+  /// y[batch,row,column] = finished(Σ_k left[batch,row,k] · right[batch,k,column], batch, row, column), where
+  /// `finished` makes a Value of the sum and its place.
+  template <ElementType Y>
+  void write(const Out<Y, 3>& y, const Var& batch, const Var& row, const Var& column, const auto& finished) const {
+    Halide::Func out = y.func();
+    const auto stored = [&](const ScatteredResult& at) {
+      return Element<Y>::store(finished(Value(at.sum), Value(at.batch), Value(at.row), Value(at.column)),
+                               Descriptor::target);
+    };
+    if (!chosen_.scattered) {
+      out(column, row, batch) = stored({chosen_.product(column, row, batch), column, row, batch});
+      return;
+    }
+    const ScatteredResult& at = *chosen_.scattered;
+    const Expr value = stored(at);
+    out(column, row, batch) = Halide::undef(value.type());
+    out(at.column, at.row, at.batch) = value;
   }
 
   void schedule(Halide::Func out) const {
+    if (chosen_.scattered) {
+      out.gpu_blocks(out.args().back());  // of nothing
+      chosen_.schedule_output(out.update());
+      chosen_.schedule_stages(out);
+      return index_arithmetic();
+    }
     for (const Expr& condition : chosen_.when) chosen_.schedule_output(out.specialize(condition));
     // Of what stands behind a specialize_fail() nothing is compiled, but it has to have loops for the stages.
     if (!chosen_.when.empty()) out.specialize_fail("the plan " + chosen_.name + " can't serve this call");

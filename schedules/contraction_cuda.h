@@ -4,6 +4,7 @@
 #include "schedules/contraction_model.h"
 #include "schedules/contraction_pipelined.h"
 #include "schedules/contraction_stream.h"
+#include "schedules/contraction_threads.h"
 
 namespace ashlar::dsl {
 
@@ -125,6 +126,18 @@ struct WideTiles {
   }
 };
 
+/// Short sides: tiles of threads. By order they are never preferred: only the model knows when they pay.
+inline void add_thread_plans(const ContractionProblem& p, std::vector<ContractionPlan>& plans) {
+  const auto add = [&](const ThreadTile& tile, const std::string& name) {
+    plans.push_back(thread_plan(p, tile, name));
+    plans.back().preferred = Expr(false);
+    plans.back().microseconds = modelled_microseconds(p, name, work_of_threads(p, tile));
+  };
+  add({.rows = 2, .columns = 4, .unroll = 4}, "threads");
+  add({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
+  add({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
+}
+
 /// Elements of f32. The preferences below are for 132 multiprocessors, of which a block takes one or shares it with one
 /// more: tiles shrink, and k is dealt over more warps, as the result does.
 inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionProblem& p, const PipelinedTuning& tuning,
@@ -149,7 +162,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
     plans.back().preferred = preferred;
     plans.back().tunables = std::move(tunables);
-    plans.back().microseconds = modelled_microseconds(p, name, {tile.rows(), tile.columns(), tile.stage_depth()});
+    plans.back().microseconds =
+        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth()}));
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -171,7 +185,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
     plans.back().preferred = p.inner >= kLeastInner;
     plans.back().microseconds =
-        modelled_microseconds(p, name, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices()});
+        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices()}));
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
@@ -287,6 +301,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add(odd_medium, odd, "odd_medium", {fits(odd_medium)}, some);
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
   add(small, {}, "small", {}, count(32, 64) >= kSomeTiles);
+  add_thread_plans(p, plans);
   add(smallest, {}, "smallest", {}, {});
   return plans;
 }

@@ -23,9 +23,9 @@ struct BlockCost {
   float exposed;  ///< the part of the time of moving all operands and the result once that isn't hidden behind work
 };
 
-/// Fitted to an H200 in f32, at 6000 products drawn at random (row's last number to the largest of its few); blocks of
-/// other GPUs are taken to need as many cycles. What a call takes beside them, in microseconds, includes the start of a
-/// kernel inside a graph.
+/// Fitted to an H200 in f32, at 6000 products drawn at random (row's last number to the largest of its few), those of
+/// threads in a line at 600; blocks of other GPUs are taken to need as many cycles. What a call takes beside them, in
+/// microseconds, includes the start of a kernel inside a graph.
 inline constexpr float kModelledStart = 1.4f;
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 923, 42, 1.50f},
@@ -43,27 +43,43 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"odd_large", 2, 17619, 1614, 1406, 4.45f},
     BlockCost{"odd_medium", 2, 2429, 1014, 910, 0.66f},
     BlockCost{"few_rows", 2, 623, 1898, 1707, 0.00f},
+    BlockCost{"threads", 2, 0, 1430, 174, 0.47f},
+    BlockCost{"dealt", 2, 1450, 809, 125, 1.61f},
+    BlockCost{"dealt_row", 2, 772, 917, 133, 1.51f},
     BlockCost{"small", 2, 2405, 1379, 1165, 0.75f},
     BlockCost{"smallest", 1, 1498, 1000, 1528, 0.21f},
 };
 
-// t = start + exposed · bytes / bandwidth + Σ over rounds (setup + stages · max(latency, blocks at work · share))
+/// What a plan deals to blocks: how many, the stages of each, and how many times its share each stage takes.
+struct ModelledWork {
+  Expr blocks, stages, crowding = 1.0f;
+};
+
+inline ModelledWork work_of_tiles(const ContractionProblem& p, const ModelledTile& tile) {
+  const auto over = [](const Expr& e, int unit) {
+    return Halide::ceil(Halide::cast<float>(e) / static_cast<float>(unit));
+  };
+  return {over(p.rows, tile.rows) * over(p.columns, tile.columns) * Halide::cast<float>(p.batches),
+          over(p.inner, tile.depth)};
+}
+
+// t = start + exposed · bytes / bandwidth
+//     + Σ over rounds (setup + stages · max(latency, blocks at work · crowding · share))
 // All rounds but the last have `resident` blocks at work; a multiprocessor has ⌈blocks / multiprocessors⌉ in all.
-inline Expr modelled_microseconds(const ContractionProblem& p, const std::string& plan, const ModelledTile& tile) {
+inline Expr modelled_microseconds(const ContractionProblem& p, const std::string& plan, const ModelledWork& work) {
   const BlockCost* cost = nullptr;
   for (const BlockCost& one : kBlockCosts) {
     if (plan == one.plan) cost = &one;
   }
   if (cost == nullptr) mistake("the plan " + plan + " has no place in kBlockCosts: measure it");
   const auto real = [](const Expr& e) { return Halide::cast<float>(e); };
-  const auto over = [&](const Expr& e, int unit) { return Halide::ceil(real(e) / static_cast<float>(unit)); };
-  const Expr blocks = over(p.rows, tile.rows) * over(p.columns, tile.columns) * real(p.batches);
-  const Expr each = Halide::ceil(blocks / device_multiprocessors()), stages = over(p.inner, tile.depth);
+  const Expr each = Halide::ceil(work.blocks / device_multiprocessors());
   const auto resident = static_cast<float>(cost->resident);
   const Expr full_rounds = Halide::ceil((each + 1.0f) / resident) - 1.0f, rest = each - full_rounds * resident;
   const auto round = [&](const Expr& at_work) {
     return static_cast<float>(cost->setup) +
-           stages * max(static_cast<float>(cost->latency), at_work * static_cast<float>(cost->share));
+           work.stages *
+               max(static_cast<float>(cost->latency), at_work * work.crowding * static_cast<float>(cost->share));
   };
   const Expr cycles = full_rounds * round(resident) + select(rest > 0.0f, round(rest), 0.0f);
   const Expr rows = real(p.rows), columns = real(p.columns), inner = real(p.inner);

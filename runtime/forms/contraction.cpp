@@ -11,6 +11,7 @@
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/parts_of_sums.h"
+#include "runtime/launch/dispatch.h"
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -84,12 +85,20 @@ struct Product {
            vendor_policy() != VendorPolicy::always;
   }
 
-  /// Whether the vendor's library shall compute it, which takes so long in parts.
+  Tensor matrix(const Tensor& x) const { return matrices(x, {}, {}, 0); }
+
+  /// Whether the vendor's library shall compute it, one matrix, which takes so long in parts.
   bool is_vendors(double microseconds) const {
-    const auto matrix = [this](const Tensor& x) { return matrices(x, {}, {}, 0); };
     const std::array inputs{matrix(a), matrix(b), bias};
     const std::array outputs{matrix(y)};
     return ashlar::is_vendors({kernel, key, inputs, outputs, precision.allow_tf32, microseconds}, y.device());
+  }
+
+  /// What the kernel's plans take by their model, of one matrix; -1: there's none.
+  double microseconds_at_once() const {
+    const std::array inputs{matrix(a), matrix(b), bias};
+    const std::array outputs{matrix(y)};
+    return detail::modelled_microseconds(kernel, key, y.device(), inputs, outputs);
   }
 
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)
@@ -116,7 +125,8 @@ struct Product {
   void run() const {
     if (y.numel() == y.size(-2) * y.size(-1) && may_have_parts()) {
       const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % 4 == 0;
-      const PartsOfSums parts = parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device());
+      const PartsOfSums parts = parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device(),
+                                              [this] { return microseconds_at_once(); });
       if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
     constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits

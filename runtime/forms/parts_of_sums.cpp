@@ -52,7 +52,8 @@ double stage_of(int64_t m, bool along_k, Device device) {
 
 }  // namespace
 
-PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device) {
+PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device,
+                          const std::function<double()>& own_plans) {
   if (k < 2 * kLeastLength) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};
@@ -72,6 +73,10 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, b
     length = length_for(std::clamp<int64_t>(fill, 2, most), k);
     split.microseconds = model.in_parts(blocks, m * n, k, length);
     whole.microseconds = model.product(blocks, k);
+    if (split.microseconds < whole.microseconds) {
+      const double own = own_plans();  // which takes a while: asked where it matters
+      if (own >= 0) whole.microseconds = std::min(whole.microseconds, own);
+    }
     split.preferred = split.microseconds < whole.microseconds;
   }
   std::string call;

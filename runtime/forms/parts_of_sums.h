@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "runtime/device/device.h"
 
@@ -15,8 +16,9 @@ struct PartsOfSums {
 
 /// Whether an m×n product of k terms shall be one of parts, by the plans "split_k" and "at_once"
 /// (runtime/launch/plans.h). On a GPU the choice is by a model of its multiprocessors; `along_k`: both operands lie so
-/// in memory, in aligned quads. On the CPU it depends on the sizes alone, so that one call gives the same bits on any
-/// number of threads.
-PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device);
+/// in memory, in aligned quads; `own_plans`: what the kernel's plans take by their model, or -1. On the CPU it depends
+/// on the sizes alone, so that one call gives the same bits on any number of threads.
+PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device,
+                          const std::function<double()>& own_plans);
 
 }  // namespace ashlar::forms

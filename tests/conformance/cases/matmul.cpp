@@ -249,6 +249,23 @@ void add_layers() {
   add_case(example("layer_special_tile", {{20, 100}, special}, {{30, 100}, special}, {.transpose_b = true}));
 }
 
+// Sides shorter than any tile's, many terms, and what whole turns leave of them: threads in one line on CUDA.
+void add_short_sides() {
+  for (const auto& [batch, m, k, n] :
+       {std::tuple{9, 3, 1030, 5}, {40, 37, 3, 6}, {3, 1, 2051, 9}, {2, 260, 67, 2}, {300, 2, 9, 1}}) {
+    for (const bool a : {false, true}) {
+      for (const bool b : {false, true}) {
+        Case item = example(std::string("short_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(batch) +
+                                "x" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+                            {.shape = a ? Shape{batch, k, m} : Shape{batch, m, k}},
+                            {.shape = b ? Shape{batch, n, k} : Shape{batch, k, n}}, {a, b});
+        item.dtypes = {DType::f32};
+        add_case(std::move(item));
+      }
+    }
+  }
+}
+
 void add_batches() {
   add_case(example("batch", {.shape = {3, 17, 9}}, {.shape = {3, 9, 21}}));
   add_case(example("batch_transposed", {.shape = {3, 9, 17}}, {.shape = {3, 21, 9}}, {true, true}));
@@ -375,8 +392,8 @@ void add_benchmarks() {
   add_case(layer);
 }
 
-// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums; and
-// of several parts.
+// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums;
+// and of several parts.
 Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place, int64_t parts = 1) {
   const std::string_view name = epilogue;
   const auto exact = [name](double sum, double bias) {
@@ -387,8 +404,8 @@ Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_pl
   const auto& names = kernels::matmul_parts_sum.comptimes[0].values;
   const auto variant = static_cast<uint16_t>(std::ranges::find(names, name) - names.begin());
   return {.kernel = "matmul_parts_sum",
-          .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue + (in_place ? "_in_place" : "") +
-                  (parts > 1 ? "_of_" + std::to_string(parts) : ""),
+          .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue +
+                  (in_place ? "_in_place" : "") + (parts > 1 ? "_of_" + std::to_string(parts) : ""),
           .inputs = {{.shape = {parts, rows * columns}, .values = {.low = -5, .high = 5}, .dtype = DType::f32},
                      {.shape = {columns}}},
           .dtypes = in_place ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16},
@@ -438,6 +455,7 @@ void add_matmul_cases() {
   add_layouts();
   add_tilings();
   add_layers();
+  add_short_sides();
   add_batches();
   add_epilogues();
   add_gradients();

@@ -16,7 +16,9 @@ class GatedProduct : public Kernel<GatedProduct<T>> {
   GatedProduct() { this->formula("y[b,m,n] = residual[b,m,n] + scale silu(Σ_k x[b,m,k] w[b,k,n])"); }
   void algorithm() {
     product.define(contraction_plans(contraction_problem(x, w, y, b, m, n), tunables, EpilogueLength::long_one));
-    y(b, m, n) = residual(b, m, n) + scale * silu(product(b, m, n));
+    product.write(y, b, m, n, [this](const Value& sum, const Value& batch, const Value& row, const Value& column) {
+      return residual(batch, row, column) + scale * silu(sum);
+    });
   }
   void schedule(auto) { product.schedule(y.func()); }
 

@@ -42,7 +42,7 @@ template <class State, class Weight>
 void define_forward(StepProduct& product, int gates, int first, const State& state, const Weight& weight) {
   const Expr n = state.extent(3);
   product.define(
-      {gates, 1, n, state.extent(2), n, state.extent(0)},
+      {gates, 1, n, state.extent(2), n, state.extent(0), state.extent(1)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return state(Value(t), Value(m), Value(b), Value(k));
       },
@@ -56,7 +56,7 @@ template <class Slopes, class Weight>
 void define_backward(StepProduct& product, int gates, const Slopes& slopes, const Weight& weight, const Expr& terms,
                      const Expr& first = 0) {
   product.define(
-      {1, gates, terms, slopes.extent(2), weight.extent(2), slopes.extent(0)},
+      {1, gates, terms, slopes.extent(2), weight.extent(2), slopes.extent(0), slopes.extent(1)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return slopes(Value(t), Value(m), Value(b), Value(k));
       },

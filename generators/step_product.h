@@ -34,7 +34,7 @@ struct LieOfRight {
 class StepProduct {
  public:
   struct Sizes {
-    int gates, spans;                           ///< gates, and how many times as many terms as columns there are at most
+    int gates, spans;                           ///< spans: most terms for each column
     Expr terms, rows, columns, steps, members;  ///< how many k, b, c, t and m there are
   };
   using Left = std::function<Value(const Expr& t, const Expr& m, const Expr& b, const Expr& k)>;

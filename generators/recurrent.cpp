@@ -42,7 +42,7 @@ template <class State, class Weight>
 void define_forward(StepProduct& product, int gates, int first, const State& state, const Weight& weight) {
   const Expr n = state.extent(3);
   product.define(
-      {gates, 1, n, state.extent(2), n, state.extent(0)},
+      {gates, 1, n, state.extent(2), n, state.extent(0), state.extent(1)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return state(Value(t), Value(m), Value(b), Value(k));
       },
@@ -56,7 +56,7 @@ template <class Slopes, class Weight>
 void define_backward(StepProduct& product, int gates, const Slopes& slopes, const Weight& weight, const Expr& terms,
                      const Expr& first = 0) {
   product.define(
-      {1, gates, terms, slopes.extent(2), weight.extent(2), slopes.extent(0)},
+      {1, gates, terms, slopes.extent(2), weight.extent(2), slopes.extent(0), slopes.extent(1)},
       [&](const Expr& t, const Expr& m, const Expr& b, const Expr& k) {
         return slopes(Value(t), Value(m), Value(b), Value(k));
       },
@@ -209,9 +209,8 @@ class GruStepGradient : public Kernel<GruStepGradient<T>> {
     const Value r = gate_sigmoid(x_of(0) + a_of(0)), z = gate_sigmoid(x_of(1) + a_of(1)),
                 n = gate_tanh(x_of(2) + r * a_of(2));
     // dh, but for the product, and by it the gates' gradients
-    const Values known =
-        product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), (1.0 - z) * (1.0 - n * n),
-                           (h(t, m, b, c) - n) * z * (1.0 - z), a_of(2) * r * (1.0 - r), r, z});
+    const Values known = product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), (1.0 - z) * (1.0 - n * n),
+                                            (h(t, m, b, c) - n) * z * (1.0 - z), a_of(2) * r * (1.0 - r), r, z});
     const Value dh = known[0] + product.sum(at, 0), is_there = of.has(lengths, at);
     const Value dn = dh * known[1], dz = dh * known[2], dr = dn * known[3];
     const Values of_unit = product.held(at, {dr, dz, dn, dn * known[4], dh * known[5], dh});
@@ -417,13 +416,12 @@ class LstmStepGradient : public Kernel<LstmStepGradient<T>> {
                 old = cell(t, m, b, c);
     const Value squashed = gate_tanh(f * old + i * n), is_there = of.has(lengths, at);
     // dh, but for the product, what reaches dc beside it, dc by dh, and by dc and dh the gates' gradients
-    const Values known =
-        product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), dnew(t, m, b, c) + carried(t, m, b, c),
-                           o * (1.0 - squashed * squashed), n * i * (1.0 - i), old * f * (1.0 - f), i * (1.0 - n * n),
-                           squashed * o * (1.0 - o), f});
+    const Values known = product.ahead(at, {dy(t, m, b, c) + direct(t, m, b, c), dnew(t, m, b, c) + carried(t, m, b, c),
+                                            o * (1.0 - squashed * squashed), n * i * (1.0 - i), old * f * (1.0 - f),
+                                            i * (1.0 - n * n), squashed * o * (1.0 - o), f});
     const Value dh = known[0] + product.sum(at, 0), reaching = known[1], dc = dh * known[2] + reaching;
-    const Values of_unit = product.held(
-        at, {dc * known[3], dc * known[4], dc * known[5], dh * known[6], dc * known[7], reaching, dh});
+    const Values of_unit =
+        product.held(at, {dc * known[3], dc * known[4], dc * known[5], dh * known[6], dc * known[7], reaching, dh});
     const Value of_gate = select(Value(g) < 2, select(Value(g) == 0, of_unit[0], of_unit[1]),
                                  select(Value(g) == 2, of_unit[2], of_unit[3]));
     gradients.define({t, m, b, g, c}, {select(is_there, of_gate, 0.0), select(is_there, of_unit[4], of_unit[5]),

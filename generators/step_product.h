@@ -34,8 +34,8 @@ struct LieOfRight {
 class StepProduct {
  public:
   struct Sizes {
-    int gates, spans;                  ///< gates, and how many times as many terms as columns there are at most
-    Expr terms, rows, columns, steps;  ///< how many k, b, c and t there are
+    int gates, spans;                           ///< spans: most terms for each column
+    Expr terms, rows, columns, steps, members;  ///< how many k, b, c, t and m there are
   };
   using Left = std::function<Value(const Expr& t, const Expr& m, const Expr& b, const Expr& k)>;
   using Right = std::function<Value(const Expr& m, const Expr& k, const Expr& g, const Expr& c)>;
@@ -395,19 +395,23 @@ class StepProduct {
       tile_.rows = heights[plans.chosen_index()];
       return;
     }
-    const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
-    if (is_cuda) tile_ = {.slices = 16, .unrolled = 8};
-    if (steps_ == Steps::one || !is_cuda) {
+    if (steps_ == Steps::one || !Descriptor::target.has_feature(Halide::Target::CUDA)) {
       plans.declare({{.name = "step"}});
       return;
     }
-    plans.declare({{.name = "step", .applies = sizes_.steps <= 1},
+    // Of few groups each waits for memory: twice as many threads, with twice as many loads on their way, wait less.
+    constexpr int kMany = 264;  // two for each of an H200's multiprocessors
+    const auto tiles = [](const Expr& of, int size) { return (of + size - 1) / size; };
+    const Expr groups = tiles(sizes_.columns, tile_.columns) * tiles(sizes_.rows, tile_.rows) * sizes_.members;
+    plans.declare({{.name = "step", .applies = sizes_.steps <= 1 && groups < kMany},
+                   {.name = "step_of_many", .applies = sizes_.steps <= 1},
                    {.name = "steps_of_32", .applies = sizes_.columns <= 32},
                    {.name = "steps_of_64", .applies = sizes_.columns <= 64},
                    {.name = "steps_of_96", .applies = sizes_.columns <= 96},
                    {.name = "steps_of_128"}});
-    if (plans.chosen_index() == 0) return;
-    tile_ = {.columns = 32 * static_cast<int>(plans.chosen_index()), .rows = 1, .slices = 4, .is_whole = true};
+    const int chosen = static_cast<int>(plans.chosen_index());
+    if (chosen == 0) tile_ = {.slices = 16, .unrolled = 8};
+    if (chosen > 1) tile_ = {.columns = 32 * (chosen - 1), .rows = 1, .slices = 4, .is_whole = true};
   }
 
   Plans plans;

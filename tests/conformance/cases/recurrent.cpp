@@ -266,8 +266,11 @@ void add_recurrent_cases() {
     add_sequence({unit, 0, 2, 3});
     add_sequence({unit, 5, 6, 4, false, true});
     add_sequence({unit, 5, 6, 4, true, true});
-    add_sequence({unit, 1, 2, 40});   // a cell's
-    add_sequence({unit, 3, 13, 70});  // whole tiles of every schedule, and more
+    add_sequence({unit, 1, 2, 40});    // a cell's
+    add_sequence({unit, 3, 13, 70});   // whole tiles of every schedule, and more
+    add_sequence({unit, 3, 2, 101});   // of a group of threads whose registers don't hold the weights
+    add_sequence({unit, 2, 3, 140});   // of more units than a group of threads has, whole rounds of them and a rest
+    add_sequence({unit, 1, 1060, 3});  // of many groups
     add_sequence({unit, 3, 2, 5, false, false, 5});
     add_sequence({unit, 2, 5, 37, true, true, 3});
   }

@@ -86,9 +86,8 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
     const auto delta = [&] { return sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}); };
     const bool is_on_cpu = query.device().kind == DeviceKind::cpu;
     if (needs(0) + needs(1) + needs(2) > 1 && !is_on_cpu) {
-      const int64_t most_bytes = int64_t{1} << (query.device().kind == DeviceKind::cuda ? 30 : 27);
-      gradients =
-          attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale, most_bytes);
+      gradients = attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale,
+                                          forms::Attention::kMostBytes);
       gradients.resize(4);
     } else if (needs(0) + needs(1) + needs(2) > 1) {
       gradients = forms::Attention::call(kernels::attention_grads,

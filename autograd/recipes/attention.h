@@ -21,7 +21,7 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
 /// keeps weights and their slopes in memory. A call of more than `most_bytes` of these is cut: into some batches, some
 /// heads of one, or some queries of the heads that share their keys, 64 at least.
 std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operands, bool is_causal, double scale,
-                                            int64_t most_bytes = int64_t{1} << 30);
+                                            int64_t most_bytes);
 
 /// As attention_grad() of weights that were dropped with probability p by the stream of `state`.
 template <class T>

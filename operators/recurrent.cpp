@@ -10,6 +10,7 @@
 #include "ashlar/ops/matmul.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/unary.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -89,11 +90,17 @@ struct Sequence {
     lengths =
         is_bounded ? row_lengths.to(DType::i32) : Tensor::empty({1}, DType::i32, x.device()).broadcast_to({batch});
     // A driver of OpenCL may take what a kernel reads for unchanged by it.
-    constexpr int64_t kMostHidden = 128;          // of StepProduct's plans
-    constexpr int64_t kMostElements = INT32_MAX;  // of a kernel's argument
+    constexpr int64_t kMostHidden = 128, kMostOfLittleMemory = 96;  // of StepProduct's plans
+    constexpr int64_t kMostElements = INT32_MAX;                    // of a kernel's argument
     const int64_t each = members * batch * gates * hidden;
     packs = is_a_kernel && x.device().kind == DeviceKind::cpu;
-    const bool in_one = is_a_kernel && hidden <= kMostHidden && x.device().kind == DeviceKind::cuda &&
+    // Of 128 units and four gates, the weights that registers don't hold need more shared memory than some GPUs have.
+    constexpr int kSharedOfFourGates = 108 << 10;
+    const auto most_hidden = [&] {
+      const bool has_room = gates < 4 || detail::cuda_shared_bytes(x.device().index) >= kSharedOfFourGates;
+      return has_room ? kMostHidden : kMostOfLittleMemory;
+    };
+    const bool in_one = is_a_kernel && x.device().kind == DeviceKind::cuda && hidden <= most_hidden() &&
                         (steps + 1) * each <= kMostElements;
     at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
     // What a launch hands from step to step takes memory for each of its steps; few of them aren't worth packing.

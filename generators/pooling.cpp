@@ -185,9 +185,10 @@ class AvgPool : public Kernel<AvgPool<T>> {
     columns_of_row.compute_at({y.func(), row_of_outputs()});
   }
   void schedule(auto target) {
-    by_element(target, y.func(), q, p, a, extent_of(y, 0),
-               WindowScalars::of(window.taps_h) * WindowScalars::of(window.taps_w), {total},
-               {WindowScalars::of(window.taps_w) == 1}, window.usual_taps(windows.value()));
+    const Expr down = WindowScalars::of(window.taps_h), across = WindowScalars::of(window.taps_w);
+    const bool is_adaptive = windows.value() == Windows::adaptive;  // whose columns may be added up first
+    by_element(target, y.func(), q, p, a, extent_of(y, 0), down * across, {total},
+               is_adaptive ? std::vector<Expr>{across == 1} : std::vector<Expr>(), window.usual_taps(windows.value()));
   }
 
  private:

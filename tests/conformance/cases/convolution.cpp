@@ -366,6 +366,8 @@ void add_convolution_cases() {
   add_gradients("depthwise_strided", {2, 3, 8, 7}, {6, 1, 3, 2}, {.stride = two, .padding = one, .groups = 3});
   add_gradients("depthwise_halved", {2, 3, 9, 8}, {3, 1, 3, 3}, {.stride = two, .padding = one, .groups = 3});
   add_gradients("depthwise_7x7", {1, 2, 10, 9}, {2, 1, 7, 7}, {.padding = {3, 3}, .groups = 2});
+  add_gradients("depthwise_7x7_halved", {1, 2, 13, 11}, {2, 1, 7, 7}, {.stride = two, .padding = {3, 3}, .groups = 2});
+  add_gradients("depthwise_multiplied", {2, 2, 9, 8}, {4, 1, 3, 3}, {.stride = two, .padding = one, .groups = 2});
   add_gradients("depthwise_dilated", {1, 4, 12, 11}, {4, 1, 2, 3},
                 {.stride = {1, 2}, .padding = {0, 2}, .dilation = {3, 2}, .groups = 4});
   // A GPU sums the weight's gradient in shares of the images' rows.

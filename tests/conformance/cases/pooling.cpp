@@ -629,6 +629,7 @@ void add_pooling_cases() {
 
   add_average("2x2", {{2, 3, 8, 9}}, {.kernel = {2, 2}});
   add_average("3x3_strided", {{2, 2, 9, 11}}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+  add_average("overlapping", {{1, 2, 7, 10}}, {.kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}});
   add_average("inside_only", {{1, 2, 9, 11}}, {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}}, false);
   add_average("ceil_mode", {{1, 2, 8, 10}}, {.kernel = {3, 3}, .stride = {2, 3}, .padding = {1, 1}, .ceil_mode = true});
   add_average("divisor", {{1, 2, 6, 6}}, {.kernel = {2, 2}}, true, 3);

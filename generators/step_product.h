@@ -152,7 +152,10 @@ class StepProduct {
   /// On a GPU a group of threads has a tile of rows and a column for each lane; its slices of k meet in shared memory.
   void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight&) {
     Var strip("strip"), column("column"), tile("tile"), row("row"), block("block");
+    // The last plan is tried on every call: of more columns it would leave some out, and says so.
+    const bool is_last_of_whole = tile_.is_whole && plans.chosen() == "steps_of_128";
     plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
+      if (is_last_of_whole) stage = out.specialize(sizes_.columns <= tile_.columns);
       stage.split(at.c, strip, column, tile_.columns, Halide::TailStrategy::GuardWithIf);
       if (!tile_.is_whole) stage.split(at.b, tile, row, tile_.rows, Halide::TailStrategy::GuardWithIf);
       std::vector<Halide::VarOrRVar> order(inner.begin(), inner.end());
@@ -166,6 +169,7 @@ class StepProduct {
       }
       for (const Var& v : inner) stage.unroll(v);
     });
+    if (is_last_of_whole) out.specialize_fail("the plan steps_of_128 can't serve this call");
     slices.compute_at(out, at.t)
         .store_in(Halide::MemoryType::GPUShared)
         .bound_extent(c, tile_.columns)

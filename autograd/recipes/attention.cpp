@@ -87,7 +87,7 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
     const bool is_on_cpu = query.device().kind == DeviceKind::cpu;
     if (needs(0) + needs(1) + needs(2) > 1 && !is_on_cpu) {
       gradients = attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale,
-                                          forms::Attention::kMostBytes);
+                                          forms::Attention::most_bytes(query.device().kind));
       gradients.resize(4);
     } else if (needs(0) + needs(1) + needs(2) > 1) {
       gradients = forms::Attention::call(kernels::attention_grads,

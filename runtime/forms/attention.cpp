@@ -141,8 +141,9 @@ std::vector<Piece> pieces_of(const Operands& operands, bool is_by_pairs) {
   if (is_by_pairs) {
     const int64_t of_query = kBytesOfPair * (operands.key().size(2) + kColumns) * most.sharing,
                   of_head = of_query * (queries + kRows);
-    const auto fitting = [](int64_t of_one, int64_t unit) {
-      return std::max(Attention::kMostBytes / of_one / unit, int64_t{1}) * unit;
+    const int64_t bytes = Attention::most_bytes(query.device().kind);
+    const auto fitting = [bytes](int64_t of_one, int64_t unit) {
+      return std::max(bytes / of_one / unit, int64_t{1}) * unit;
     };
     most.batches = std::min(fitting(of_head * heads, 1), std::max(kMostBatches / query.size(1), int64_t{1}));
     most.heads = std::min(heads, fitting(of_head, 1));

@@ -22,7 +22,7 @@ struct Attention : FormDefaults {
                                            .scalars_last = true,
                                            .sizes = {"heads", "queries", "keys", "width"}};
   /// Of scores, or of weights and slopes, that kernels for GPUs keep at a time.
-  static constexpr int64_t kMostBytes = int64_t{1} << 27;
+  static constexpr int64_t most_bytes(DeviceKind kind) { return int64_t{1} << (kind == DeviceKind::cuda ? 29 : 27); }
   static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
   static CanonicalSizes sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static std::vector<std::string> shape_names(const KernelInfo& kernel);

@@ -71,6 +71,10 @@ class CaseTest : public testing::Test {
   } catch (const OutOfMemory& error) {
     if (!job_.item->is_large) throw;
     GTEST_SKIP() << error.what();
+  } catch (const KernelError& error) {
+    // A last plan may refuse calls that are never made of it (dsl/plans.h).
+    if (std::string_view(error.what()).find("can't serve this call") == std::string_view::npos) throw;
+    if (job_.way.plan.empty()) throw;
   }
 
  private:

@@ -49,8 +49,12 @@ ContractionPlan gathered_plan(const ContractionProblem& p, const std::string& na
                            .lane_columns = rows == kRows ? 8 : 4,
                            .lanes_n = 8,
                            .warps_m = is_wide ? 2 : 1,
-                           .warps_n = is_wide ? 2 : is_split ? 1 : 4,
-                           .warps_k = is_wide ? 1 : is_split ? 4 : 2,
+                           .warps_n = is_wide    ? 2
+                                      : is_split ? 1
+                                                 : 4,
+                           .warps_k = is_wide    ? 1
+                                      : is_split ? 4
+                                                 : 2,
                            .depth = is_wide ? 16 : 8,
                            .stages = 3,
                            .order = PipelinedOrder::rows,

@@ -22,9 +22,9 @@ struct InterpolateOptions {
 /// or trilinear, by the number of sizes: one axis after the other. An output i stands at i scale (nearest: rounded
 /// down) or (i + ½) scale - ½, not before the first element; scale is 1 / scale_factor, or the sizes' ratio.
 ///
-/// Images (two sizes) of floats, f64 aside, have kernels of their own. Elsewhere whole factors of nearest are copies, and
-/// the others read by index_select(), so that gradients are added up in the same order every time; indices are made on
-/// the device. Throws ValueError unless there is a size or a factor, positive, for each of one to three axes.
+/// Images (two sizes) of floats, f64 aside, have kernels of their own. Elsewhere whole factors of nearest are copies,
+/// and the others read by index_select(), so that gradients are added up in the same order every time; indices are made
+/// on the device. Throws ValueError unless there is a size or a factor, positive, for each of one to three axes.
 Var interpolate(const Var& x, const InterpolateOptions& options);
 
 /// interpolate() as a module (torch.nn.Upsample).

@@ -1,5 +1,5 @@
-// Checks inside GPU kernels that hold whatever their variables are, but stand behind lets through which Halide 21 doesn't
-// look: OpenCL C has none and Halide warns of each, on CUDA a block waits for them.
+// Checks inside GPU kernels that hold whatever their variables are, but stand behind lets through which Halide 21
+// doesn't look: OpenCL C has none and Halide warns of each, on CUDA a block waits for them.
 #pragma once
 
 #include <Halide.h>

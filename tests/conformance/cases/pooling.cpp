@@ -536,44 +536,43 @@ void add_resizing(const std::string& name, bool is_linear, const Shape& from, co
       for (const int64_t number : {down.terms, across.terms}) scalars.emplace_back(number);
     }
     const KernelInfo& kernel = is_gradient ? kernels::resize_planes_grad : kernels::resize_planes;
-    return Case{.kernel = is_gradient ? "resize_planes_grad" : "resize_planes",
-                .name = name,
-                .inputs = {{is_gradient ? large : small, {}, layout}},
-                .dtypes = {DType::f32},
-                .call =
-                    [=, &kernel](Tensors in) {
-                      const Tensor y = Tensor::empty(out, DType::f32, in[0].device());
-                      const auto variant = static_cast<uint16_t>(is_linear);
-                      launch(kernel, {.elements = {DType::f32}, .variant = variant}, std::span(&in[0], 1), scalars,
-                             std::span(&y, 1));
-                      return std::vector{y};
-                    },
-                .reference =
-                    [=](HostTensors in) {
-                      Expected y{out, {}, {}};
-                      const Shape& from = in[0].shape;
-                      for_each_index(out, dense_strides(out), [&](const Shape& at, int64_t) {
-                        double total = 0, magnitude = 0;
-                        for (int64_t i = 0; i < from[1]; i++)
-                          for (int64_t j = 0; j < from[2]; j++) {
-                            const bool back = is_gradient;
-                            const double rows =
-                                back ? down.share(at[1], i, is_linear) : down.share(i, at[1], is_linear);
-                            const double columns =
-                                back ? across.share(at[2], j, is_linear) : across.share(j, at[2], is_linear);
-                            const double value = in[0].values[static_cast<size_t>((at[0] * from[1] + i) * from[2] + j)];
-                            // Shares are rounded as parts of 1, so none may be some.
-                            constexpr double kRounding = 1e-6;
-                            total += std::max(rows, 0.0) * std::max(columns, 0.0) * value;
-                            magnitude += rows > -kRounding && columns > -kRounding ? std::abs(value) : 0;
-                          }
-                        y.values.push_back(total);
-                        y.magnitudes.push_back(magnitude);
-                      });
-                      return std::vector{y};
-                    },
-                .tolerance = terms(1e-6),
-                .fixed_shapes = true};
+    return Case{
+        .kernel = is_gradient ? "resize_planes_grad" : "resize_planes",
+        .name = name,
+        .inputs = {{is_gradient ? large : small, {}, layout}},
+        .dtypes = {DType::f32},
+        .call =
+            [=, &kernel](Tensors in) {
+              const Tensor y = Tensor::empty(out, DType::f32, in[0].device());
+              const auto variant = static_cast<uint16_t>(is_linear);
+              launch(kernel, {.elements = {DType::f32}, .variant = variant}, std::span(&in[0], 1), scalars,
+                     std::span(&y, 1));
+              return std::vector{y};
+            },
+        .reference =
+            [=](HostTensors in) {
+              Expected y{out, {}, {}};
+              const Shape& from = in[0].shape;
+              for_each_index(out, dense_strides(out), [&](const Shape& at, int64_t) {
+                double total = 0, magnitude = 0;
+                for (int64_t i = 0; i < from[1]; i++)
+                  for (int64_t j = 0; j < from[2]; j++) {
+                    const bool back = is_gradient;
+                    const double rows = back ? down.share(at[1], i, is_linear) : down.share(i, at[1], is_linear);
+                    const double columns = back ? across.share(at[2], j, is_linear) : across.share(j, at[2], is_linear);
+                    const double value = in[0].values[static_cast<size_t>((at[0] * from[1] + i) * from[2] + j)];
+                    // Shares are rounded as parts of 1, so none may be some.
+                    constexpr double kRounding = 1e-6;
+                    total += std::max(rows, 0.0) * std::max(columns, 0.0) * value;
+                    magnitude += rows > -kRounding && columns > -kRounding ? std::abs(value) : 0;
+                  }
+                y.values.push_back(total);
+                y.magnitudes.push_back(magnitude);
+              });
+              return std::vector{y};
+            },
+        .tolerance = terms(1e-6),
+        .fixed_shapes = true};
   };
   add_case(case_of(false));
   add_case(case_of(true));

@@ -16,13 +16,8 @@ const bool plain =
            return s.v + held * s.d * (1.5957691216057308 + 0.2140644488178027 * square);
          },
          "gelu_tanh_second(p, x)"}) &&
-    // (tanh(w) + x (1 - tanh²(w)) s(x), w = softplus(x)
     add_unary<f32, f16, bf16>({"mish", "x tanh(ln(1 + e^x))", [](Value x) -> Value { return mish(x); },
-                               [](Value x) -> Value {
-                                 const Dual t = tanh(Dual(softplus(x), sigmoid(x)));
-                                 return t.v + min(max(x, -1e6), 1e6) * t.d;
-                               },
-                               "mish_second(p, x)"}) &&
+                               [](Value x) -> Value { return mish_slope(x); }, "mish_second(p, x)"}) &&
     add_unary<f32, f16, bf16>(
         {"hardswish", "x min(max(x + 3, 0), 6) / 6", [](Value x) -> Value { return hardswish(x); },
          [](Value x) -> Value { return select(x <= -3.0, 0.0, select(x >= 3.0, 1.0, x * (1.0 / 3) + 0.5)); },
@@ -115,7 +110,7 @@ struct Softplus {
   };
   static Value value(Value x, const Options& o) {
     const Value beta = o.beta, scaled = beta * x;
-    return select(scaled > o.threshold, x, softplus(scaled) / beta);
+    return select(scaled > o.threshold, x, softplus(scaled) * (1.0 / beta));
   }
   static Value derivative(Value x, const Options& o) {
     const Value scaled = Value(o.beta) * x;

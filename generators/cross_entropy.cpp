@@ -70,7 +70,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
     total(r) = sum(j, exp_below_zero(logits(r, j) - largest(r)));
     const Value label = labels(r);
     const Value hit = select(label == Value(Halide::cast<int64_t>(c)), 1.0, 0.0);
-    const Value slope = exp_below_zero(logits(r, c) - largest(r)) * (1.0 / Value(total(r))) - hit;
+    const Value slope = exp_below_zero(logits(r, c) - largest(r)) * reciprocal(Value(total(r))) - hit;
     dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
   }
   void schedule(auto target) { row_reduction(target, {{largest, total}, dlogits.func(), r, c, tunables}); }

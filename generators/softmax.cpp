@@ -36,7 +36,7 @@ class Softmax : public SoftmaxKernel<Softmax<T>, T> {
   void algorithm() {
     this->reduce();
     this->y(this->r, this->c) =
-        exp_below_zero(this->x(this->r, this->c) - this->largest(this->r)) * (1.0 / Value(this->total(this->r)));
+        exp_below_zero(this->x(this->r, this->c) - this->largest(this->r)) * reciprocal(Value(this->total(this->r)));
   }
 };
 

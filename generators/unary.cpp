@@ -23,8 +23,8 @@ const bool registered = add("exp", "e^x", "exp_grad(p, x)", [](auto x) { return 
 template <ElementType T>
 class Neg : public Kernel<Neg<T>> {
  public:
-  In<T, 1> x{"x"};
-  Out<T, 1> y{"y", shape_of(x)};
+  In<T, 2> x{"x", strided};
+  Out<T, 1> y{"y", {any_size}};
   ElementwiseTunables tunables;
 
   Neg() {
@@ -33,12 +33,13 @@ class Neg : public Kernel<Neg<T>> {
   }
   // By the sign's bit: OpenCL C gets 0 - x from Halide, which is +0 for x = +0.
   void algorithm() {
+    const Value element = element_of(x, i);
     if constexpr (is_integer(Element<T>::dtype)) {
-      y(i) = Value(0) - x(i);
+      y(i) = Value(0) - element;
     } else if constexpr (is_value) {
-      y(i) = bit_cast<f32>(bit_cast<u32>(x(i)) ^ 0x80000000u);
+      y(i) = bit_cast<f32>(bit_cast<u32>(element) ^ 0x80000000u);
     } else {
-      const Expr bits = Halide::reinterpret<uint64_t>(Value(x(i)).expr());
+      const Expr bits = Halide::reinterpret<uint64_t>(element.expr());
       y(i) = Value(Halide::reinterpret<double>(bits ^ Expr(uint64_t{1} << 63)));
     }
   }
@@ -53,16 +54,16 @@ class Neg : public Kernel<Neg<T>> {
 template <ElementType T>
 class Affine : public Kernel<Affine<T>> {
  public:
-  In<T, 1> x{"x"};
+  In<T, 2> x{"x", strided};
   Scalar<float> scale{"scale"}, shift{"shift"};
-  Out<T, 1> y{"y", shape_of(x)};
+  Out<T, 1> y{"y", {any_size}};
   ElementwiseTunables tunables;
 
   Affine() {
     this->formula("affine(x, scale, shift)[i] = scale x[i] + shift").form(Form::pointwise);
     this->gradient("x", "affine(dy, scale, 0.0)");
   }
-  void algorithm() { y(i) = x(i) * scale + shift; }
+  void algorithm() { y(i) = element_of(x, i) * scale + shift; }
   void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:

@@ -28,8 +28,8 @@ inline std::string with_upstream(std::string expression) {
 template <ElementType T>
 class Unary : public Kernel<Unary<T>> {
  public:
-  In<T, 1> x{"x"};
-  Out<T, 1> y{"y", shape_of(x)};
+  In<T, 2> x{"x", strided};
+  Out<T, 1> y{"y", {any_size}};
   ElementwiseTunables tunables;
 
   void bind(const UnaryOperator& op) {
@@ -39,7 +39,7 @@ class Unary : public Kernel<Unary<T>> {
     this->formula(op.name + "(x)[i] = " + op.formula).form(Form::pointwise);
     this->gradient("x", op.derivative ? op.name + "_grad(dy, x)" : kZeroGradient);
   }
-  void algorithm() { y(i) = operator_.value(x(i)); }
+  void algorithm() { y(i) = operator_.value(element_of(x, i)); }
   void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
  private:
@@ -102,9 +102,9 @@ struct WithOptions {
   template <ElementType T>
   class Forward : public Kernel<Forward<T>> {
    public:
-    In<T, 1> x{"x"};
+    In<T, 2> x{"x", strided};
     typename F::Options options;
-    Out<T, 1> y{"y", shape_of(x)};
+    Out<T, 1> y{"y", {any_size}};
     ElementwiseTunables tunables;
 
     Forward() {
@@ -112,7 +112,7 @@ struct WithOptions {
       this->formula(name + "(x, " + parameters + ")[i] = " + F::formula).form(Form::pointwise);
       this->gradient("x", name + "_grad(dy, x, " + parameters + ")");
     }
-    void algorithm() { y(i) = F::value(x(i), options); }
+    void algorithm() { y(i) = F::value(element_of(x, i), options); }
     void schedule(auto target) { elementwise(target, y.func(), i, {}, &tunables); }
 
    private:

@@ -242,6 +242,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   const Var& i = index[3];
   const Shape4 shape(out);
   const int lanes = lanes_of_access(out);
+  whole_vectors();
   vector_accesses();
   index_arithmetic();
   const std::vector<Parameter> inputs = inputs_of(out);
@@ -250,15 +251,18 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
     if (inputs[0].type().bytes() == 2) branches.insert(branches.begin(), transposed_pairs(out, index, inputs[0]));
     choose(out, branches);
   }
-  // Several for each thread, a block apart.
-  const auto some_each = [&](auto&& branch, const Var& run) {
-    branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
-        .split(step, step, thread, kThreads)
-        .reorder(step, thread, block)
-        .unroll(step)
+  // A thread for each of few elements of 16 bits, since it would fetch the code of eight one after the other.
+  constexpr int kFew = 1 << 16, kFewLanes = 4;
+  const bool is_short = lanes > kFewLanes;
+  const Expr are_few = shape.elements() < kFew, in_vectors = is_short ? !are_few : Halide::Internal::const_true();
+  const auto one_each = [&](auto&& branch, const Var& run) {
+    branch.split(run, block, thread, kThreads, TailStrategy::GuardWithIf)
         .gpu_blocks(block)
-        .gpu_threads(thread);
+        .gpu_threads(thread)
+        .partition(block, Halide::Partition::Never);
   };
+  const auto few_of_one_run = [&] { one_each(out.specialize(shape.is_flat() && are_few), i); };
+  if (is_short) few_of_one_run();
   for (const auto& [pattern, repeated] : innermost_patterns(inputs)) {
     Expr offsets_aligned = Halide::Internal::const_true(), aligned = shape.extent[0] % lanes == 0;
     // Every row starts at a multiple of the vector, but of an operand that is one element for all of a row.
@@ -279,11 +283,13 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
-        .gpu_threads(thread);
+        .gpu_threads(thread)
+        .partition(block, Halide::Partition::Never)
+        .partition(thread, Halide::Partition::Never);
     // Long rows: several vectors of a row for each thread, so that only a block's number is divided.
     const int row_vectors = chosen_vectors != 0 ? chosen_vectors : std::max(1, kLongRow / (kThreads * lanes));
     const int threads = std::min(kThreads, kLongRow / (row_vectors * lanes));
-    out.specialize(pattern && aligned && shape.extent[0] >= kLongRow)
+    out.specialize(pattern && aligned && in_vectors && shape.extent[0] >= kLongRow)
         .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
         .fuse(index[2], index[1], outer)
         .fuse(outer, index[0], outer)
@@ -314,7 +320,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
           .gpu_threads(thread, row);
     }
     // A thread divides its number once for a whole vector.
-    out.specialize(pattern && aligned)
+    out.specialize(pattern && aligned && in_vectors)
         .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
         .fuse(vector, index[2], outer)
         .fuse(outer, index[1], outer)
@@ -324,26 +330,27 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_blocks(block)
         .gpu_threads(thread);
   }
-  // Long rows: four elements of a row for each thread, a block apart.
-  out.specialize(shape.extent[0] >= 2 * kThreads)
-      .fuse(index[2], index[1], outer)
-      .fuse(outer, index[0], outer)
-      .split(i, block, step, kThreads * 4, TailStrategy::GuardWithIf)
-      .split(step, step, thread, kThreads)
-      .reorder(step, thread, block, outer)
-      .unroll(step)
-      .fuse(block, outer, block)
-      .gpu_blocks(block)
-      .gpu_threads(thread);
-  // Short rows of a matrix: one division for each element; the other outer loops have one iteration.
-  Halide::Stage matrix = out.specialize(shape.extent[2] == 1 && shape.extent[3] == 1);
-  some_each(matrix.fuse(i, index[2], outer), outer);
-  out.fuse(i, index[2], outer)
-      .fuse(outer, index[1], outer)
-      .fuse(outer, index[0], outer)
-      .split(outer, block, thread, kThreads, TailStrategy::GuardWithIf)
-      .gpu_blocks(block)
-      .gpu_threads(thread);
+  if (!is_short) few_of_one_run();
+  // Several for each thread, a block apart. Of long rows without guards, so that all loads are under way at once.
+  const auto some_each = [&](auto&& branch, const Var& run, TailStrategy tail) {
+    branch.split(run, block, step, kThreads * kUnroll, tail)
+        .split(step, step, thread, kThreads)
+        .reorder(step, thread, block)
+        .unroll(step);
+  };
+  Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
+  rows.fuse(index[2], index[1], outer).fuse(outer, index[0], outer);
+  some_each(rows, i, TailStrategy::ShiftInwards);
+  rows.fuse(block, outer, block).gpu_blocks(block).gpu_threads(thread).partition(block, Halide::Partition::Never);
+  // Of a matrix one division for each element; the other outer loops have one iteration.
+  const Expr is_matrix = shape.extent[2] == 1 && shape.extent[3] == 1;
+  Halide::Stage matrix = out.specialize(is_matrix && !are_few);
+  matrix.fuse(i, index[2], outer);
+  some_each(matrix, outer, TailStrategy::GuardWithIf);
+  matrix.gpu_blocks(block).gpu_threads(thread);
+  Halide::Stage small = out.specialize(is_matrix);
+  one_each(small.fuse(i, index[2], outer), outer);
+  one_each(out.fuse(i, index[2], outer).fuse(outer, index[1], outer).fuse(outer, index[0], outer), outer);
 }
 
 }  // namespace

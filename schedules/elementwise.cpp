@@ -1,6 +1,7 @@
 #include "schedules/elementwise.h"
 
 #include "schedules/lowering/accesses.h"
+#include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
@@ -9,23 +10,41 @@ namespace ashlar::dsl {
 
 using Halide::Expr;
 using Halide::Func;
+using Halide::Parameter;
 using Halide::TailStrategy;
 
 namespace {
 
+// What element_of() reads of a tensor that is one dense row.
+std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input) {
+  std::vector<Expr> values = values_of(out);
+  for (Expr& value : values) {
+    value = replace_part(value, i / extent_of(input, 0), 0);
+    value = replace_part(value, i % extent_of(input, 0), i);
+  }
+  return values;
+}
+
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
+  constexpr int kFew = 1 << 16, kFewLanes = 4;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   const int vectors_of_thread = tunables != nullptr && stages.empty() ? tunables->vectors.value() : 1;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
+  whole_vectors();
   vector_accesses();
   index_arithmetic();
-  Expr aligned = Halide::Internal::const_true();
-  for (const Halide::Parameter& input : inputs_of(out)) {
+  Expr dense = Halide::Internal::const_true(), aligned = dense;
+  std::vector<Expr> values = values_of(out);
+  for (const Parameter& input : inputs_of(out)) {
     if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;
+    if (input.dimensions() == 3) {
+      dense = extent_of(input, 1) == 1 && stride_of(input, 0) == 1;
+      values = values_of_dense(out, i, input);
+    }
   }
   aligned = Halide::Internal::simplify(aligned);
-  const auto vectors = [&](auto&& branch) {
+  const auto vectors = [=](Halide::Stage branch) {
     branch.split(i, block, thread, threads * lanes * vectors_of_thread, TailStrategy::GuardWithIf)
         .split(thread, step, thread, threads * lanes)
         .split(thread, thread, lane, lanes)
@@ -33,7 +52,9 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
         .unroll(step)
         .vectorize(lane)
         .gpu_blocks(block)
-        .gpu_threads(thread);
+        .gpu_threads(thread)
+        .partition(block, Halide::Partition::Never)
+        .partition(thread, Halide::Partition::Never);
   };
   if (!stages.empty()) {
     // All loads of a thread's elements come before its first store.
@@ -46,14 +67,38 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     }
     return;
   }
-  if (Halide::Internal::is_const_one(aligned)) return vectors(out);
-  vectors(out.specialize(aligned));
-  out.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
-      .split(step, step, thread, threads)
-      .reorder(step, thread, block)
-      .unroll(step)
-      .gpu_blocks(block)
-      .gpu_threads(thread);
+  const bool has_views = !Halide::Internal::is_const_one(dense), is_short = lanes > kFewLanes;
+  const Expr are_few = out.output_buffers()[0].dim(0).extent() < (is_short ? kFew : threads * 4);
+  std::vector<Branch> branches;
+  if (has_views || is_short) {
+    branches.push_back(
+        {!dense || (is_short ? are_few : are_few && !aligned), values_of(out), [=](Halide::Stage branch) {
+           branch.split(i, block, thread, threads, TailStrategy::GuardWithIf)
+               .gpu_blocks(block)
+               .gpu_threads(thread)
+               .partition(block, Halide::Partition::Never);
+         }});
+  }
+  branches.push_back({dense && aligned, values, vectors});
+  // Without guards, so that all loads are under way at once, where there certainly are so many.
+  const TailStrategy tail = has_views || is_short ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
+  branches.push_back({Expr(), values, [=](Halide::Stage branch) {
+                        branch.split(i, block, step, threads * 4, tail)
+                            .split(step, step, thread, threads)
+                            .reorder(step, thread, block)
+                            .unroll(step)
+                            .gpu_blocks(block)
+                            .gpu_threads(thread)
+                            .partition(block, Halide::Partition::Never);
+                      }});
+  for (Branch& branch : branches) {
+    if (branch.condition.defined()) branch.condition = Halide::Internal::simplify(branch.condition);
+  }
+  if (Halide::Internal::is_const_one(branches[branches.size() - 2].condition)) {
+    branches.pop_back();
+    branches.back().condition = Expr();
+  }
+  choose(out, branches);
 }
 
 }  // namespace
@@ -61,6 +106,9 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
 void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables*) {
   Var vector("vector"), lane("lane"), task("task"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
+  for (Parameter input : inputs_of(out)) {
+    if (input.dimensions() == 3) input.set_stride_constraint(0, 1);  // see element_of()
+  }
   // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
   constexpr int kChunk = 16384;
   out.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)

@@ -20,11 +20,21 @@ struct ElementwiseTunables {
   }
 };
 
+/// The i-th element, row by row, of an operator's only tensor, which is declared strided: Form::pointwise brings a
+/// GPU's view into rows and columns of any strides, and gives the CPU one dense row.
+template <ElementType T>
+Value element_of(const In<T, 2>& x, const Var& i) {
+  if (!on_gpu()) return x(0, i);
+  const Expr row = i / x.extent(1), column = i % x.extent(1);
+  return x(row, column);
+}
+
 /// Vectors, in parallel chunks of 16384 elements.
 void elementwise(Cpu, Halide::Func out, const Var& i, const Intermediates& stages = {},
                  const ElementwiseTunables* tunables = nullptr);
-/// 16-byte accesses where every view starts at a multiple of it, else four elements of a thread, a block apart. With
-/// stages a thread has one vector.
+/// 16-byte accesses where every tensor is dense and starts at a multiple of it, else four elements of a thread, a block
+/// apart. A thread for each element where there are few of 16 bits, since it would fetch the code of eight one after
+/// the other, and for views. With stages a thread has one vector.
 void elementwise(OpenCL, Halide::Func out, const Var& i, const Intermediates& stages = {},
                  const ElementwiseTunables* tunables = nullptr);
 void elementwise(Cuda, Halide::Func out, const Var& i, const Intermediates& stages = {},

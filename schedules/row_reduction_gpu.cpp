@@ -406,10 +406,16 @@ void row_reduction(Cuda, const RowStages& stages) {
     }
     add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables));
     add_long_rows(branches);
+    // Of any length and alignment, element by element: lanes to a row, elements of each.
+    for (const auto& [threads, steps] : {std::pair{4, 4}, {16, 4}, {32, 4}, {32, 8}, {32, 16}}) {
+      const RowLayout layout{threads, steps, 1};
+      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, stages.tunables.warps, 1));
+    }
+  } else {
+    const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
+    branches.add(kColumnsOfThread, ThreadRows(reductions));
+    branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
   }
-  const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
-  branches.add(kColumnsOfThread, ThreadRows(reductions));
-  branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
   branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
   branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));

@@ -18,12 +18,12 @@ inline Value sigmoid(const Value& operand) {
 // ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
 inline Value logsigmoid(const Value& operand) {
   const Value x = detail::float_operand(operand, "logsigmoid");
-  return min(x, 0) - log1p(exp(-abs(x)));
+  return min(x, 0) - log1p_to_one(exp(-abs(x)));
 }
 // softplus(x) = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)
 inline Value softplus(const Value& operand) {
   const Value x = detail::float_operand(operand, "softplus");
-  return max(x, 0) + log1p(exp(-abs(x)));
+  return max(x, 0) + log1p_to_one(exp(-abs(x)));
 }
 // softsign(x) = x / (1 + |x|)
 inline Value softsign(const Value& operand) {
@@ -40,7 +40,15 @@ inline Value silu(const Value& operand) {
 inline Value mish(const Value& operand) {
   const Value x = detail::float_operand(operand, "mish");
   const Value e = exp(-abs(x)), below = e * (e + 2.0), above = 1.0 + 2.0 * e;
-  return as_written(x * select(x >= 0, above, below) / select(x >= 0, above + 2.0 * e * e, below + 2.0));
+  return as_written(x * select(x >= 0, above, below) * reciprocal(select(x >= 0, above + 2.0 * e * e, below + 2.0)));
+}
+// Its derivative: t + x (1 - t²) sigmoid(x) = t + 4 x e^x (1 + e^x) / (n + 2)² with t = n / (n + 2)
+inline Value mish_slope(const Value& operand) {
+  const Value x = detail::float_operand(operand, "mish_slope");
+  const Value e = exp(-abs(x)), below = e * (e + 2.0), above = 1.0 + 2.0 * e;
+  const Value part = reciprocal(select(x >= 0, above + 2.0 * e * e, below + 2.0));
+  const Value q = select(x >= 0, e * e, e) * (1.0 + e) * part;  // 0 before x² overflows
+  return (select(x >= 0, above, below) + 4.0 * min(max(x, -1e6), 1e6) * q) * part;
 }
 // gelu(x) = x Φ(x), the exact form (Hendrycks & Gimpel 2016)
 inline Value gelu(const Value& operand) {

@@ -2,6 +2,7 @@
 // others are the same on every target.
 #include "dsl/functions/logarithm.h"
 
+#include "dsl/functions/error_function.h"
 #include "dsl/functions/native.h"
 #include "dsl/functions/parts.h"
 
@@ -99,6 +100,23 @@ Value log1p(const Value& operand) {
   const Expr low = add(add(log1p_rest(f), lost), mul(e, -2.12194440e-4f));
   const Expr result = add(add(low, f), mul(e, 0.693359375f));
   return choose(less(magnitude(x), 1e-8f), x, logarithm_or_special(u, result));
+}
+
+// ln(1 + x) = 2 artanh s with s = x / (2 + x) <= 1/3:  2s + 2s s² p(s²), p fitted for the least relative error
+// (Lawson's algorithm: 6e-9)
+Value log1p_to_one(const Value& operand) {
+  const Expr x = detail::float_operand(operand, "log1p_to_one").expr();
+  if (x.type() != Halide::Float(32)) return log1p(x);
+  constexpr float kSeries[] = {0.3333321f, 0.20010765f, 0.14000885f, 0.14006083f};
+  const Expr part = reciprocal(Value(2.0f + x)).expr();
+  Expr s = x * part;
+  if (is_cuda_f32(x)) {  // what the quick reciprocal left: x - s (2 + x)
+    const Expr left = fused_on_gpu(-s, x, fused_on_gpu(-2.0f, s, x));
+    s = fused_on_gpu(left, part, s);
+  }
+  const Expr square = s * s;
+  const Expr twice = s + s;
+  return twice + twice * (square * polynomial(square, kSeries));
 }
 
 }  // namespace ashlar::dsl

@@ -20,7 +20,7 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   const std::span<const Scalar> scalars = call.scalars;
   detail::check_version(kernel);
   if (inputs.empty()) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
-  if (const auto results = call_along_memory(kernel, call, Broadcast::call)) return *results;
+  if (const auto results = call_along_memory(kernel, call, Broadcast::call, true)) return *results;
   if (const std::optional<Promotion> to = promotion_of(kernel, inputs, call.variant))
     return call_promoted(kernel, call, *to);
   const KernelKey key = key_of(kernel, call);

@@ -1,5 +1,7 @@
 #include "runtime/forms/memory_order.h"
 
+#include <algorithm>
+
 #include "runtime/forms/collapse.h"
 
 namespace ashlar::forms {
@@ -20,9 +22,11 @@ bool is_dense_in_other_order(const Tensor& x) {
 }  // namespace
 
 std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
-                                                     std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&)) {
+                                                     std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
+                                                     bool broadcasts) {
   std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());
   const Tensor* first = nullptr;
+  int rank_of_elements = 0;
   size_t index = 0;
   for (const Argument& argument : kernel.arguments) {
     if (argument.in_place_of >= 0) return {};
@@ -31,6 +35,12 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
     const Tensor& given = call.inputs[index++];
     if (argument.rank == 0) continue;
     if (!given.defined()) return {};
+    if (broadcasts && given.numel() == 1) {
+      rank_of_elements = std::max(rank_of_elements, given.rank());
+      // One of rank 0 stays so: it counts for less where dtypes meet.
+      if (given.rank() > 0) x = Tensor(given.storage(), {1}, {1}, given.offset(), given.dtype());
+      continue;
+    }
     if (first == nullptr) {
       if (!is_dense_in_other_order(given)) return {};
       first = &given;
@@ -38,7 +48,7 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
     if (given.shape() != first->shape() || given.strides() != first->strides()) return {};
     x = Tensor(given.storage(), {given.numel()}, {1}, given.offset(), given.dtype());
   }
-  if (first == nullptr || index != call.inputs.size()) return {};
+  if (first == nullptr || index != call.inputs.size() || rank_of_elements > first->rank()) return {};
   FormCall along = call;
   along.inputs = inputs;
   std::vector<Tensor> results = form(kernel, along);

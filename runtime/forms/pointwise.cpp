@@ -1,14 +1,37 @@
 #include "runtime/forms/pointwise.h"
 
+#include <algorithm>
+
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/memory_order.h"
 #include "runtime/forms/promotion.h"
+#include "runtime/launch/bind.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::forms {
+namespace {
+
+/// What a kernel takes that reads rows and columns of any strides: a view as it is, on a GPU and where it has no more
+/// dimensions than these; else one dense row.
+Tensor rows_of_view(const Tensor& x) {
+  constexpr int kRank = 2;
+  // Each element has a thread there, of which a copy reads several: of 16 bits two passes are no slower then.
+  constexpr int64_t kMostOf16Bits = 1 << 20;
+  const int64_t most = size_of(x.dtype()) > 2 ? kMaxElements : kMostOf16Bits;
+  if (x.device().kind != DeviceKind::cpu && !x.is_contiguous() && x.numel() <= most) {
+    const Loops loops = collapse(x.shape(), {x.strides()});
+    const bool steps_forward = std::ranges::all_of(loops.strides[0], [](int64_t stride) { return stride >= 0; });
+    if (loops.sizes.rank() <= kRank && steps_forward && detail::span_of(x) <= kMaxElements) {
+      return piece_of(x, loops, 0, 0, kRank);
+    }
+  }
+  return dense_as(x, {1, x.numel()});
+}
+
+}  // namespace
 
 std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& call) try {
   if (const auto results = call_along_memory(kernel, call, Pointwise::call)) return *results;
@@ -34,7 +57,9 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
     if (x.shape() != first->shape()) {
       throw shape_error(kernel, inputs, "tensors of one shape", "Use broadcast_to() or reshape()");
     }
-    flat.push_back(as_declared(kernel, static_cast<int>(i), x, {x.numel()}));
+    flat.push_back(argument_of(kernel, Argument::Role::input, static_cast<int>(i)).rank == 2
+                       ? rows_of_view(x)
+                       : as_declared(kernel, static_cast<int>(i), x, {x.numel()}));
   }
   if (first == nullptr) throw ValueError(kernel.name, "no tensor", "at least one", "Give one tensor for each input");
 
@@ -60,7 +85,7 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
   } else {
     const auto part = [](std::vector<Tensor> tensors, int64_t start, int64_t stop) {
       for (Tensor& x : tensors) {
-        if (x.rank() == 1) x = x.slice(0, start, stop);
+        if (x.rank() > 0) x = x.slice(x.rank() - 1, start, stop);
       }
       return tensors;
     };

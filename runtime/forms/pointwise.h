@@ -1,4 +1,4 @@
-// Form::pointwise: all tensors of one shape, seen as rank 1.
+// Form::pointwise: all tensors of one shape, seen as rank 1; an input of rank 2 is a view of rows and columns.
 #pragma once
 
 #include "runtime/launch/form.h"

@@ -1,9 +1,12 @@
 #include "runtime/forms/rows.h"
 
+#include <algorithm>
+
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/promotion.h"
+#include "runtime/launch/bind.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -43,6 +46,16 @@ std::string needed(const KernelInfo& kernel, const Argument& argument, const Sha
     text += std::string(" (") + kernel.axis_names[axis] + ")";
   }
   return text;
+}
+
+/// Rows as they lie, where a row's elements lie side by side and all rows at one distance; else dense. On the CPU, and
+/// where they are written over, dense.
+Tensor rows_in_place(const KernelInfo& kernel, int index, const Tensor& view, const Shape& shape) {
+  const bool is_overwritten =
+      std::ranges::any_of(kernel.arguments, [&](const Argument& argument) { return argument.in_place_of == index; });
+  const bool lies_so = view.device().kind != DeviceKind::cpu && view.strides()[view.rank() - 1] == 1 &&
+                       !is_overwritten && detail::span_of(view) <= kMaxElements;
+  return lies_so ? without_negative_strides(view).reshape(shape) : as_declared(kernel, index, view, shape);
 }
 
 /// A tensor of rank 0 is a row of one element.
@@ -132,7 +145,10 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
         const bool has_own_columns = kernel.shape_rule != nullptr && argument.axes[1] != kColumns;
         if (has_own_columns && input.defined() && input.rank() == rank) expected[at] = input.shape()[at];
         require(expected, "Use reshape()");
-        canonical.push_back(dense(input.defined() ? input.permute(there) : input, {row_count, expected[at]}));
+        const Shape rows_and_columns{row_count, expected[at]};
+        canonical.push_back(input.defined()
+                                ? rows_in_place(kernel, static_cast<int>(i), input.permute(there), rows_and_columns)
+                                : dense(input, rows_and_columns));
         break;
       }
       case Per::other:

@@ -1,5 +1,7 @@
 #include "schedules/lowering/accesses.h"
 
+#include <optional>
+
 #include "dsl/descriptor.h"
 #include "dsl/element.h"
 
@@ -135,6 +137,85 @@ Stmt write_out_guarded(const LetStmt* let) {
   return guard.found ? substitute(let->name, let->value, let->body) : Stmt();
 }
 
+// A store without its guards, and under them, as Halide writes it for vectors wholly inside and for others.
+struct StoredTwice {
+  const Store *plain, *guarded;
+};
+
+Expr unguarded(const Expr& value) {
+  class Unguarded : public IRMutator {
+    using IRMutator::visit;
+    Expr visit(const Load* load) override {
+      return Load::make(load->type, load->name, mutate(load->index), load->image, load->param,
+                        const_true(load->type.lanes()), load->alignment);
+    }
+  } mutator;
+  return mutator.mutate(substitute_in_all_lets(value));
+}
+
+Stmt without_bindings(Stmt statement) {
+  while (const auto* let = statement.as<LetStmt>()) statement = substitute(let->name, let->value, let->body);
+  return statement;
+}
+
+// The two stores of `inside` and `other`, where that is what they are.
+std::optional<StoredTwice> stored_twice(const Stmt& inside, const Stmt& other) {
+  const auto *plain = inside.as<Store>(), *guarded = other.as<Store>();
+  const bool is_same = plain != nullptr && guarded != nullptr && !is_const_one(guarded->predicate) &&
+                       plain->name == guarded->name && equal(plain->index, guarded->index) &&
+                       equal(unguarded(plain->value), unguarded(guarded->value));
+  return is_same ? std::optional(StoredTwice{plain, guarded}) : std::nullopt;
+}
+
+class WholeVectors : public IRMutator {
+  using IRMutator::visit;
+
+  // Whether all vectors that are loaded lie side by side from a multiple of their length on.
+  static bool loads_whole(const Expr& value) {
+    class Find : public IRVisitor {
+     public:
+      bool whole = true;
+
+     private:
+      using IRVisitor::visit;
+      void visit(const Load* load) override {
+        const int lanes = load->type.lanes();
+        const auto* ramp = load->index.as<Ramp>();
+        const bool is_run = ramp != nullptr && is_const_one(ramp->stride);
+        const bool is_aligned = load->alignment.modulus % lanes == 0 && load->alignment.remainder % lanes == 0;
+        whole = whole && (lanes == 1 || (is_run && is_aligned));
+        IRVisitor::visit(load);
+      }
+    } find;
+    value.accept(&find);
+    return find.whole;
+  }
+
+  Stmt visit(const IfThenElse* branch) override {
+    if (!branch->else_case.defined()) return IRMutator::visit(branch);
+    const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
+    const std::optional<StoredTwice> stores = stored_twice(inside, other);
+    if (!stores) return IRMutator::visit(branch);
+    const auto [plain, guarded] = *stores;
+    const Expr value = unguarded(plain->value);
+    if (!loads_whole(value)) return IRMutator::visit(branch);
+    const std::string name = unique_name("whole");
+    const Expr whole = Variable::make(value.type(), name);
+    std::vector<Stmt> elements;
+    for (int i = 0; i < value.type().lanes(); i++) {
+      Lane lane(i);
+      elements.push_back(
+          IfThenElse::make(lane.mutate(guarded->predicate),
+                           Store::make(plain->name, Shuffle::make_extract_element(whole, i), lane.mutate(plain->index),
+                                       plain->param, const_true(), ModulusRemainder())));
+    }
+    const Stmt all = Store::make(plain->name, whole, plain->index, plain->param, plain->predicate, plain->alignment);
+    const Stmt stored = LetStmt::make(name, common_subexpression_elimination(value),
+                                      IfThenElse::make(branch->condition, all, Block::make(elements)));
+    return IfThenElse::make(Lane(0).mutate(guarded->predicate), stored);
+  }
+};
+
 // Guards that are the same for all lanes of a vector: one `if` around the whole store.
 class UniformGuards : public IRMutator {
  public:
@@ -143,32 +224,12 @@ class UniformGuards : public IRMutator {
  private:
   using IRMutator::visit;
 
-  static Expr unguarded(const Expr& value) {
-    class Unguarded : public IRMutator {
-      using IRMutator::visit;
-      Expr visit(const Load* load) override {
-        return Load::make(load->type, load->name, mutate(load->index), load->image, load->param,
-                          const_true(load->type.lanes()), load->alignment);
-      }
-    } mutator;
-    return mutator.mutate(substitute_in_all_lets(value));
-  }
-
-  static Stmt without_bindings(Stmt statement) {
-    while (const auto* let = statement.as<LetStmt>()) statement = substitute(let->name, let->value, let->body);
-    return statement;
-  }
-
   // Where all lanes are inside Halide writes the store without guards, and with them else: one of the two is enough,
   // the first for machine code, the second, which is shorter, where text is compiled at its first use.
   Stmt visit(const IfThenElse* branch) override {
     if (!branch->else_case.defined()) return IRMutator::visit(branch);
     const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
-    const auto *plain = inside.as<Store>(), *guarded = other.as<Store>();
-    const bool is_same = plain != nullptr && guarded != nullptr && !is_const_one(guarded->predicate) &&
-                         plain->name == guarded->name && equal(plain->index, guarded->index) &&
-                         equal(unguarded(plain->value), unguarded(guarded->value));
-    if (!is_same) return IRMutator::visit(branch);
+    if (!stored_twice(inside, other)) return IRMutator::visit(branch);
     return is_text_ ? mutate(other) : IfThenElse::make(branch->condition, mutate(branch->then_case));
   }
   Stmt visit(const LetStmt* let) override {
@@ -241,11 +302,18 @@ std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainV
 
 std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }
 
+std::unique_ptr<IRMutator> whole_vectors_pass() { return std::make_unique<WholeVectors>(); }
+
 std::unique_ptr<IRMutator> uniform_guards_pass(bool is_text) { return std::make_unique<UniformGuards>(is_text); }
 
 void uniform_guards() {
   const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
   Descriptor::current->lowering_passes.emplace_back(uniform_guards_pass(is_opencl));
+}
+
+void whole_vectors() {
+  const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+  if (is_cuda) Descriptor::current->lowering_passes.emplace_back(whole_vectors_pass());
 }
 
 void vector_accesses() {

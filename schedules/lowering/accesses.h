@@ -16,6 +16,14 @@ void vector_accesses();
 /// Has it lowered with the last one; before vector_accesses().
 void uniform_guards();
 
+/// Has it lowered with whole_vectors_pass() on CUDA; before vector_accesses().
+void whole_vectors();
+
+/// A vector that crosses the end of dense, aligned inputs is loaded and worked out as all others are, by the same code,
+/// and stored element by element as far as it is inside. What lies beyond is in the same 16 bytes, which no allocation
+/// and no page shares with another. Halide masks each load, and has code of its own for that.
+std::unique_ptr<Halide::Internal::IRMutator> whole_vectors_pass();
+
 /// Eight neighbouring 16-bit elements, known to begin at a multiple of eight, are loaded and stored as four 32-bit
 /// words: those the PTX back end turns into one access of 16 bytes. Vectors of bf16 are widened and narrowed in pairs.
 std::unique_ptr<Halide::Internal::IRMutator> wide_accesses_pass();

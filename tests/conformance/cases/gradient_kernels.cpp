@@ -131,6 +131,7 @@ void add_function(const Function& f) {
     add_case(example(f, std::string("5x33_") + name, {.shape = {5, 33}}, {{5, 33}, f.domain, layout}));
     add_case(example(f, std::string("5x33_dy_") + name, {.shape = {5, 33}, .layout = layout}, {{5, 33}, f.domain}));
   }
+  add_case(example(f, "66003_offset", {.shape = {66003}}, {{66003}, f.domain, Layout::offset}));
   const Values special{Pattern::special, f.domain.low, f.domain.high};
   add_case(example(f, "special", {.shape = {4099}}, {{4099}, special}));
   add_case(example(f, "special_dy", {{4099}, {Pattern::special}}, {{4099}, f.domain}));

@@ -177,6 +177,7 @@ void add_function(const Function& f) {
   for (const int64_t n : {0, 1, 17, 257, 1027, 100003}) add_case(example(f, std::to_string(n), {{n}, f.domain}));
   differentiable("37", {{37}, f.domain});
   differentiable("3x5x7_transposed", {{3, 5, 7}, f.domain, Layout::transposed});
+  add_case(example(f, "66003_offset", {{66003}, f.domain, Layout::offset}));
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
                                       {"denormal", Pattern::denormal},
@@ -206,6 +207,7 @@ void add_whole_function(const WholeFunction& f) {
   add("no_elements", {.shape = {0}}, floats, false);
   add("of_37", {{37}, {.low = -3, .high = 3}}, floats, true);
   add("of_4x33_stepped", {{4, 33}, {.low = -3, .high = 3}, Layout::stepped}, floats, false);
+  add("of_1027_offset", {{1027}, {.low = -3, .high = 3}, Layout::offset}, floats, false);
   add("halves", {{129}, {Pattern::integers, -9, 9}}, floats, false);
   for (const auto& [name, pattern] :
        {std::pair{"specials", Pattern::special}, {"denormals", Pattern::denormal}, {"all_sizes", Pattern::wide}}) {

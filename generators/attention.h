@@ -34,14 +34,40 @@ Expr padded(const In<T, 4>& x, const Expr& b, const Expr& h, const Expr& row, co
   return Halide::select(row < x.extent(2) && c < x.extent(3), at, 0.0f);
 }
 
+/// The sizes of a call of attention.
+struct AttentionSizes {
+  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
+      value_width{"value_width"};
+};
+
+// What calls are made of, as bases of the kernels, in the order of their arguments.
+struct AttentionOperands : AttentionSizes {
+  In<f32, 4> query{"query", {batch, heads, queries, width}};
+  In<f32, 4> key{"key", {batch, key_heads, keys, width}};
+  In<f32, 4> value{"value", {batch, key_heads, keys, value_width}};
+};
+struct AttentionGradientOperands : AttentionSizes {
+  In<f32, 4> dy{"dy", {batch, heads, queries, value_width}};
+  In<f32, 4> query{"query", {batch, heads, queries, width}};
+  In<f32, 4> key{"key", {batch, key_heads, keys, width}};
+  In<f32, 4> value{"value", {batch, key_heads, keys, value_width}};
+  In<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}}, delta{"delta", {batch, heads, queries}};
+};
+
 // What a query and a key come to: scale dot + mask, or -∞ where the one doesn't see the other. is_boolean: the mask is
 // 0 or 1, and 0 hides.
-struct Masking {
-  Value scale, is_boolean, diagonal;
-  Expr score(const Expr& dot, const Expr& mask, const Expr& query, const Expr& key, const Expr& keys) const {
-    const Expr scaled = dot * scale.expr();
-    const Expr shown = Halide::select(is_boolean.expr() == 0, scaled + mask, mask != 0.0f, scaled, kMinusInfinity);
-    return Halide::select(key < keys && key <= query + diagonal.expr(), shown, kMinusInfinity);
+struct AttentionMask {
+  explicit AttentionMask(const AttentionSizes& of)
+      : attn_mask("attn_mask", {of.batch, of.heads, of.queries, of.keys}, absent_is(0)) {}
+  In<f32, 4> attn_mask;
+  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
+  Scalar<float> scale{"scale", 0.0F};
+
+  Expr masked(const Expr& dot, const Expr& mask, const Expr& query, const Expr& key, const Expr& keys) const {
+    const Expr scaled = dot * Value(scale).expr();
+    const Expr shown =
+        Halide::select(Value(is_boolean).expr() == 0, scaled + mask, mask != 0.0f, scaled, kMinusInfinity);
+    return Halide::select(key < keys && key <= query + Value(diagonal).expr(), shown, kMinusInfinity);
   }
 };
 
@@ -84,7 +110,7 @@ class Dropout {
     return Halide::select(Halide::reinterpret<int32_t>(word >> 8) >= Value(threshold).expr(), 1.0f, -1.0f);
   }
   /// What those that take part are multiplied by.
-  Expr scale() const {
+  Expr scale_of_kept() const {
     const Expr rest = 1.0f - Value(p).expr();
     return Halide::select(rest > 0.0f, 1.0f / rest, 0.0f);
   }
@@ -93,21 +119,12 @@ class Dropout {
 // y[q] = Σ_k e^(s[q,k] - lse[q]) value[k],  s[q,k] = scale query[q] · key[k] + mask[q,k],  lse[q] = ln Σ_k e^s[q,k]
 // with dropout Σ_k over the keys that are kept, times 1 / (1 - p)
 template <class Derived, ElementType T, class Drop>
-class AttentionOf : public Kernel<Derived> {
+class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMask {
  public:
-  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
-      value_width{"value_width"};
-  In<T, 4> query{"query", {batch, heads, queries, width}};
-  In<T, 4> key{"key", {batch, key_heads, keys, width}};
-  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
-  [[no_unique_address]] Drop dropout;
-  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
-  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
-  Scalar<float> scale{"scale", 0.0F};
   Out<T, 4> y{"y", {batch, heads, queries, value_width}};
   Out<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}};
 
-  AttentionOf() {
+  AttentionOf() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
     this->formula(Drop::kDrops
                       ? "y = dropout(softmax(scale query keyᵀ + attn_mask), p) value, by the stream of state, which "
                         "stays where it is; scale 0: 1/√width; a query that sees no key: 0"
@@ -142,8 +159,7 @@ class AttentionOf : public Kernel<Derived> {
     dot(j, i, t, u, h, b) = 0.0f;
     dot(j, i, t, u, h, b) += query_tile(place, i, u, h, b) * key_tile(place, j, t, h, b);
     const Expr mask = attn_mask(b, h, inside(row, queries.extent()), inside(column, keys.extent()));
-    score(j, i, t, u, h, b) =
-        Masking{scale, is_boolean, diagonal}.score(dot(j, i, t, u, h, b), mask, row, column, keys.extent());
+    score(j, i, t, u, h, b) = masked(dot(j, i, t, u, h, b), mask, row, column, keys.extent());
     best(i, t, u, h, b) = kLowest;  // finite, so that no score is -∞ - -∞
     best(i, t, u, h, b) = Halide::max(best(i, t, u, h, b), score(k, i, t, u, h, b));
     Descriptor::current->maxima_of_numbers.insert(best.name());  // a NaN among them is in the sum
@@ -152,8 +168,7 @@ class AttentionOf : public Kernel<Derived> {
     if constexpr (Drop::kDrops) {
       const auto& [in_j, in_i, jj, ii] = in_pair;
       const PlaceInPairs pairs{u * (tile.rows / 2) + ii, in_i, t * (tile.columns / 2) + jj, in_j};
-      kept(in_j, in_i, jj, ii, t, u, h, b) =
-          dropout.sign(b * heads.extent() + h, queries.extent(), keys.extent(), pairs);
+      kept(in_j, in_i, jj, ii, t, u, h, b) = Drop::sign(b * heads.extent() + h, queries.extent(), keys.extent(), pairs);
       exponential = exponential * kept(j % 2, i % 2, j / 2, i / 2, t, u, h, b);
     }
     weight(j, i, t, u, h, b) = exponential;
@@ -179,7 +194,7 @@ class AttentionOf : public Kernel<Derived> {
       return state(column_of_y, q % tile.rows, q / tile.rows, h, b)[of];
     };
     Value mean = Value(result(c, q, 2)) / Value(result(c, q, 1));
-    if constexpr (Drop::kDrops) mean = mean * Value(dropout.scale());
+    if constexpr (Drop::kDrops) mean = mean * Value(Drop::scale_of_kept());
     y(b, h, q, c) = select(Value(result(c, q, 1)) == 0, 0, mean);
     logsumexp(b, h, q) = log(Value(result(0, q, 1))) + Value(result(0, q, 0));
     stages = {.tile = tile,
@@ -249,15 +264,15 @@ class AttentionOf : public Kernel<Derived> {
         key(in_batch, in_key_heads, in_keys, certain(term, width.extent())) * query_tile(i, term, u, h, b);
     const Expr mask = attn_mask(in_batch, in_heads, in_queries, in_keys);
     has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
-    score(i, k, u, h, b) = Masking{scale, is_boolean, diagonal}.score(dot(i, k, u, h, b), mask, row, k, keys.extent());
+    score(i, k, u, h, b) = masked(dot(i, k, u, h, b), mask, row, k, keys.extent());
     best(i, u, h, b) = kLowest;  // finite, so that no score is -∞ - -∞
     best(i, u, h, b) = Halide::max(best(i, u, h, b), score(i, seen, u, h, b));
     Descriptor::current->maxima_of_numbers.insert(best.name());  // a NaN among them is in the sum
     Expr exponential = exp_below_zero(Value(score(i, k, u, h, b) - best(i, u, h, b)));
     if constexpr (Drop::kDrops) {
       const auto& [in_k, in_i, kk, ii] = in_pair;
-      kept(in_i, ii, in_k, kk, u, h, b) = dropout.sign(b * heads.extent() + h, queries.extent(), keys.extent(),
-                                                       {u * (kQueries / 2) + ii, in_i, kk, in_k});
+      kept(in_i, ii, in_k, kk, u, h, b) = Drop::sign(b * heads.extent() + h, queries.extent(), keys.extent(),
+                                                     {u * (kQueries / 2) + ii, in_i, kk, in_k});
       exponential = exponential * kept(i % 2, i / 2, k % 2, k / 2, u, h, b);
     }
     weight(i, k, u, h, b) = exponential;
@@ -269,7 +284,7 @@ class AttentionOf : public Kernel<Derived> {
     part(c, i, u, h, b) = 0.0f;
     part(c, i, u, h, b) += (Drop::kDrops ? Halide::select(one > 0.0f, one, 0.0f) : one) * value_tile(c, seen, h, b);
     Value quotient = Value(Expr(part(c, i, u, h, b))) / Value(Expr(sum(i, u, h, b)));
-    if constexpr (Drop::kDrops) quotient = quotient * Value(dropout.scale());
+    if constexpr (Drop::kDrops) quotient = quotient * Value(Drop::scale_of_kept());
     mean(c, i, u, h, b) = select(Value(Expr(sum(i, u, h, b))) == 0, 0, quotient);
     y(b, h, q, c) = Value(Expr(mean(c, q % kQueries, q / kQueries, h, b)));
     logsumexp(b, h, q) = Value(Expr(total(q % kQueries, q / kQueries, h, b)));
@@ -295,25 +310,14 @@ enum class Wanted { query, key, value };
 // where q runs over all heads that share k's. delta[q] = dy[q] · y[q].
 // with dropout ds = weight (kept dy · value - delta) and dvalue = Σ kept weight dy, kept 1 / (1 - p) or 0.
 template <class Derived, ElementType T, Wanted wanted, class Drop = NoDropout>
-class AttentionGradient : public Kernel<Derived> {
+class AttentionGradient : public Kernel<Derived>, AttentionGradientOperands, Drop, AttentionMask {
  public:
   static constexpr bool kOfQuery = wanted == Wanted::query, kOfValue = wanted == Wanted::value;
-  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
-      value_width{"value_width"};
-  In<T, 4> dy{"dy", {batch, heads, queries, value_width}};
-  In<T, 4> query{"query", {batch, heads, queries, width}};
-  In<T, 4> key{"key", {batch, key_heads, keys, width}};
-  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
-  In<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}}, delta{"delta", {batch, heads, queries}};
-  [[no_unique_address]] Drop dropout;
-  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
-  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
-  Scalar<float> scale{"scale", 0.0F};
   Out<T, 4> dx{"dx", kOfQuery   ? Sizes{batch, heads, queries, width}
                      : kOfValue ? Sizes{batch, key_heads, keys, value_width}
                                 : Sizes{batch, key_heads, keys, width}};
 
-  AttentionGradient() {
+  AttentionGradient() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
     this->formula(kOfQuery   ? "dquery[q] = scale Σ_k ds[q,k] key[k], ds = weight (dy valueᵀ - delta)"
                   : kOfValue ? "dvalue[k] = Σ_q weight[q,k] dy[q], weight = e^(score - logsumexp)"
                              : "dkey[k] = scale Σ_q ds[q,k] query[q], ds = weight (dy valueᵀ - delta)");
@@ -349,8 +353,7 @@ class AttentionGradient : public Kernel<Derived> {
     slope(j, i, t, g, u, h, b) += left_value(value_place, i, u, h, b) * right_value(value_place, j, t, g, h, b);
     const Expr at_b = certain(b, batch.extent()), at_h = certain(head, heads.extent());
     const Expr at_q = inside(q, queries.extent()), at_k = inside(k, keys.extent());
-    const Expr score = Masking{scale, is_boolean, diagonal}.score(
-        dot(j, i, t, g, u, h, b), attn_mask(at_b, at_h, at_q, at_k), q, k, keys.extent());
+    const Expr score = masked(dot(j, i, t, g, u, h, b), attn_mask(at_b, at_h, at_q, at_k), q, k, keys.extent());
     // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none.
     const Expr weight = Halide::select((Value(score) < Value(kLowest)).expr() || q >= queries.extent(), 0.0f,
                                        exp(Value(score - logsumexp(at_b, at_h, at_q).expr())));
@@ -359,11 +362,11 @@ class AttentionGradient : public Kernel<Derived> {
     if constexpr (Drop::kDrops) {
       const auto& [in_j, in_i, jj, ii] = in_pair;
       const Expr row_pair = u * (tile.rows / 2) + ii, column_pair = t * (tile.columns / 2) + jj;
-      kept(in_j, in_i, jj, ii, t, g, u, h, b) = dropout.sign(
+      kept(in_j, in_i, jj, ii, t, g, u, h, b) = Drop::sign(
           b * heads.extent() + head, queries.extent(), keys.extent(),
           kOfQuery ? PlaceInPairs{row_pair, in_i, column_pair, in_j} : PlaceInPairs{column_pair, in_j, row_pair, in_i});
       const Expr is_kept = kept(j % 2, i % 2, j / 2, i / 2, t, g, u, h, b) > 0.0f;
-      const Expr of_kept = Halide::select(is_kept, (kOfValue ? weight : slope_here) * dropout.scale(), 0.0f);
+      const Expr of_kept = Halide::select(is_kept, (kOfValue ? weight : slope_here) * Drop::scale_of_kept(), 0.0f);
       coefficient(j, i, t, g, u, h, b) = kOfValue ? of_kept : weight * (of_kept - shift) * factor;
     } else {
       coefficient(j, i, t, g, u, h, b) = kOfValue ? weight : weight * (slope_here - shift) * factor;

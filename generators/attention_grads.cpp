@@ -9,24 +9,14 @@ namespace ashlar::dsl {
 // A head's queries are cut into parts by the call's shape alone, which are worked out beside each other where heads are
 // few, each tile of 32 queries after the other: its own gradient, and what it adds to those of all keys that it sees.
 template <ElementType T>
-class AttentionGradients : public Kernel<AttentionGradients<T>> {
+class AttentionGradients : public Kernel<AttentionGradients<T>>, AttentionGradientOperands, AttentionMask {
  public:
   static constexpr bool on_cpu_alone = true;
-  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
-      value_width{"value_width"};
-  In<T, 4> dy{"dy", {batch, heads, queries, value_width}};
-  In<T, 4> query{"query", {batch, heads, queries, width}};
-  In<T, 4> key{"key", {batch, key_heads, keys, width}};
-  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
-  In<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}}, delta{"delta", {batch, heads, queries}};
-  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
-  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
-  Scalar<float> scale{"scale", 0.0F};
   Out<T, 4> dquery{"dquery", {batch, heads, queries, width}};
   Out<T, 4> dkey{"dkey", {batch, key_heads, keys, width}};
   Out<T, 4> dvalue{"dvalue", {batch, key_heads, keys, value_width}};
 
-  AttentionGradients() {
+  AttentionGradients() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
     this->formula(
         "dquery[q] = Σ_k ds[q,k] key[k], dkey[k] = Σ_q ds[q,k] query[q], dvalue[k] = Σ_q weight[q,k] dy[q], "
         "ds = scale weight (dy valueᵀ - delta), weight = e^(score - logsumexp)");
@@ -60,7 +50,7 @@ class AttentionGradients : public Kernel<AttentionGradients<T>> {
     const Expr at = block.y * rows + block.x;
     const Expr mask = attn_mask(in_batch, in_heads, in_queries, inside(at, keys.extent()));
     has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
-    const Expr score = Masking{scale, is_boolean, diagonal}.score(dot(i, at, u, h, b), mask, row, at, keys.extent());
+    const Expr score = masked(dot(i, at, u, h, b), mask, row, at, keys.extent());
     // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none. Keys behind the last that is
     // seen aren't looked at.
     weight(i, k, u, h, b) = Halide::undef<float>();

@@ -8,18 +8,11 @@ namespace ashlar::dsl {
 //   dquery[q] = Σ_k ds[q,k] key[k],  dkey[k] = Σ_q ds[q,k] query[q],  dvalue[k] = Σ_q weight[q,k] dy[q]
 // Five products. Of their operands query lies beside dy, and key beside value.
 template <ElementType T>
-class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, AttentionPairs {
+class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>,
+                               AttentionPairs,
+                               AttentionGradientOperands,
+                               AttentionMask {
  public:
-  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
-      value_width{"value_width"};
-  In<T, 4> dy{"dy", {batch, heads, queries, value_width}};
-  In<T, 4> query{"query", {batch, heads, queries, width}};
-  In<T, 4> key{"key", {batch, key_heads, keys, width}};
-  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
-  In<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}}, delta{"delta", {batch, heads, queries}};
-  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
-  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
-  Scalar<float> scale{"scale", 0.0F};
   Out<T, 4> dquery{"dquery", {batch, heads, queries, width}};
   Out<T, 4> dkey{"dkey", {batch, key_heads, keys, width}};
   Out<T, 4> dvalue{"dvalue", {batch, key_heads, keys, value_width}};
@@ -37,7 +30,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
   Scratch<f32, 3> weights{"weights", {batch, Size(heads) * padded_to(queries, kRows), padded_to(keys, kColumns)}};
   Scratch<f32, 3> slopes{"slopes", {batch, Size(heads) * padded_to(queries, kRows), padded_to(keys, kColumns)}};
 
-  AttentionPairGradients() {
+  AttentionPairGradients() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
     this->formula(
         "dquery[q] = Σ_k ds[q,k] key[k], dkey[k] = Σ_q ds[q,k] query[q], dvalue[k] = Σ_q weight[q,k] dy[q], "
         "ds = scale weight (dy valueᵀ - delta), weight = e^(score - logsumexp)");
@@ -74,8 +67,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>, Attenti
     };
     const Expr in_heads = certain(head, heads.extent()), in_queries = inside(q, queries.extent());
     const Expr mask = attn_mask(b, in_heads, in_queries, inside(m, keys.extent()));
-    const Value score =
-        Value(Masking{scale, is_boolean, diagonal}.score(product(dot, 0, width).expr(), mask, q, m, keys.extent()));
+    const Value score = Value(masked(product(dot, 0, width).expr(), mask, q, m, keys.extent()));
     // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none.
     weights(b, n, m) = Value(Halide::select((score < Value(kLowest)).expr() || q >= queries.extent(), 0.0f,
                                             exp_below_zero(score - logsumexp(b, in_heads, in_queries)).expr()));

@@ -1,6 +1,6 @@
 // Attention on GPUs whose scores, or of gradients whose weights and slopes, lie in memory: they are worked out once, in
 // products of matrices that fill a GPU even where heads are few. Whoever calls such a kernel sees to it that its pairs
-// of a query and a key aren't too many (runtime/forms/attention.cpp, autograd/recipes/attention_pairs.cpp). Operands
+// of a query and a key aren't too many (runtime/forms/attention_pieces.h). Operands
 // are laid out for the products before: padded by zeros to whole tiles, the queries of a batch's heads behind each
 // other.
 #pragma once
@@ -82,16 +82,8 @@ struct AttentionPairs {
 
 // y[q] = Σ_k e^(s[q,k] - lse[q]) value[k],  s[q,k] = scale query[q] · key[k] + mask[q,k],  lse[q] = ln Σ_k e^s[q,k]
 template <ElementType T>
-class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
+class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs, AttentionOperands, AttentionMask {
  public:
-  Dim batch{"batch"}, heads{"heads"}, key_heads{"key_heads"}, queries{"queries"}, keys{"keys"}, width{"width"},
-      value_width{"value_width"};
-  In<T, 4> query{"query", {batch, heads, queries, width}};
-  In<T, 4> key{"key", {batch, key_heads, keys, width}};
-  In<T, 4> value{"value", {batch, key_heads, keys, value_width}};
-  In<T, 4> attn_mask{"attn_mask", {batch, heads, queries, keys}, absent_is(0)};
-  Scalar<int32_t> diagonal{"diagonal", 0}, is_boolean{"is_boolean", 0};
-  Scalar<float> scale{"scale", 0.0F};
   Out<T, 4> y{"y", {batch, heads, queries, value_width}};
   Out<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}};
   Scratch<f32, 3> query_terms{"query_terms",
@@ -101,7 +93,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
                              {batch, key_heads, padded_to(keys, kColumns), padded_to(value_width, kPlaces)}};
   Scratch<f32, 3> scores{"scores", {batch, Size(heads) * padded_to(queries, kRows), padded_to(keys, kColumns)}};
 
-  AttentionByPairs() {
+  AttentionByPairs() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
     this->formula("y = softmax(scale query keyᵀ + attn_mask) value, whose scores lie in memory");
     this->form(forms::Attention::signature).internal();
     this->widest_on_cpu(CodeTarget::cpu);
@@ -122,8 +114,8 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs {
     dot.define(tile_of_pairs(), {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
     const Expr mask =
         attn_mask(b, certain(head, heads.extent()), inside(q, queries.extent()), inside(m, keys.extent()));
-    scores(b, n, m) = Value(Masking{scale, is_boolean, diagonal}.score(
-        dot.at(m % kColumns, n % kRows, {m / kColumns, n / kRows, b}), mask, q, m, keys.extent()));
+    scores(b, n, m) =
+        Value(masked(dot.at(m % kColumns, n % kRows, {m / kColumns, n / kRows, b}), mask, q, m, keys.extent()));
 
     const Expr row = certain(h * tiles * kRows + n, all_rows);
     on_gpu() ? define_logsumexp(row, all_keys / kLanes) : define_logsumexp_alone(row, all_keys);

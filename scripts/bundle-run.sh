@@ -21,6 +21,7 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
 limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
+parts=${ASHLAR_PARTS:-1}         # so many processes share the cases of a device; all devices run at once then
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 # unpack ARCHIVE FOLDER: unless it was done already
 unpack() {
@@ -147,25 +148,52 @@ if ((draws > 0)); then
   exit $code
 fi
 
+# run_part DEVICE PART ARGUMENT ...: CUDA's cases are split by test, OpenCL's by kernel, since a driver takes seconds to
+# compile one.
+run_part() {
+  local device=$1 part=$2 split=() environment=()
+  shift 2
+  if ((parts > 1)) && [[ $device == opencl* ]]; then split=(--shard "$part/$parts"); fi
+  if ((parts > 1)) && [[ $device == cuda* ]]; then environment=(GTEST_TOTAL_SHARDS="$parts" GTEST_SHARD_INDEX="$part"); fi
+  # shellcheck disable=SC2046
+  env "${environment[@]}" timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" \
+    $(chosen_kernels "$device") "${split[@]}" --results "$output/part-$device-$part.json" \
+    --revision "$(cat "$here/revision")" "$@" > "$output/conformance-$device-$part.log" 2>&1
+}
+
 code=0
 results=()
 for device in "${devices[@]}"; do
-  log=$output/conformance-$device.log
-  json=$output/results-$device.json
-  rm -f "$json"
+  rm -f "$output/results-$device.json" "$output"/part-"$device"-*.json "$output"/conformance-"$device"-*.log
+done
+declare -A running=() failed=()
+finish() {  # DEVICE: waits for its parts
+  local process
+  for process in ${running[$1]}; do
+    wait "$process" || failed[$1]=$?
+  done
+}
+for device in "${devices[@]}"; do
   if changed_nothing "$device"; then
     echo "$device: nothing has changed since the results that this bundle was made against"
     continue
   fi
-  # shellcheck disable=SC2046
-  timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" $(chosen_kernels "$device") \
-    --results "$json" --revision "$(cat "$here/revision")" "$@" > "$log" 2>&1
-  status=$?
+  for ((part = 0; part < parts; part++)); do
+    run_part "$device" "$part" "$@" &
+    running[$device]+=" $!"
+  done
+  ((parts > 1)) || finish "$device"
+done
+for device in "${!running[@]}"; do
+  ((parts == 1)) || finish "$device"
+  status=${failed[$device]:-0}
+  printf -v from '%s,' "$output"/part-"$device"-*.json
+  json=$output/results-$device.json
   # Cases of a missing device are skipped, which is no success here.
-  if [[ $status == 0 ]] && grep -q "no $device.* device or driver" "$json" "$log"; then status=4; fi
+  if [[ $status == 0 ]] && grep -q "no $device.* device or driver" "$output"/{part,conformance}-"$device"-*; then status=4; fi
   [[ $status == 0 ]] || code=1
-  echo "$device: exit code $status, details in $log"
-  if [[ -e $json ]]; then results+=("$json"); fi
+  echo "$device: exit code $status, details in $output/conformance-$device-*.log"
+  if "$output/bin/ashlar-conformance" --from "${from%,}" --results "$json" > /dev/null; then results+=("$json"); fi
 done
 
 {

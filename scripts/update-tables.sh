@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=build/bin/ashlar-conformance
-here=(build/conformance/{cpu,cpu_avx2,cpu_baseline}.json)
+here=(build/conformance/{cpu,cpu_baseline}.json)
 for file in "${here[@]}"; do
   if [[ ! -e $file ]]; then
     echo "update-tables: no $file; run ./dev test -R '^conformance' first" >&2
@@ -14,6 +14,7 @@ for file in "${here[@]}"; do
   fi
 done
 shopt -s nullglob
+here=(build/conformance/cpu*.json)  # cpu_avx2.json where cpu.json is of AVX-512
 brought=(docs/results/*.json)
 list() { local IFS=,; echo "$*"; }
 made=$(mktemp -d)

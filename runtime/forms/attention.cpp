@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "runtime/forms/attention_pieces.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/forms.h"
 #include "runtime/memory/host_memory.h"
@@ -42,12 +43,6 @@ struct Operands {
 
 [[noreturn]] void refuse(const Operands& operands, std::string_view needed, std::string_view remedy) {
   throw shape_error(operands.kernel, operands.given, needed, remedy);
-}
-
-/// With the axes that a caller's tensors of lower rank lack: [N, rows, width] has one head each.
-Tensor with_heads(Tensor x, int missing) {
-  if (missing > 0) x = x.unsqueeze(missing == 1 && x.rank() > 1 ? 1 : 0);
-  return missing > 1 ? x.unsqueeze(0) : x;
 }
 
 /// A view whose rows are dense and that nowhere steps backwards, or a copy.
@@ -109,60 +104,12 @@ std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tenso
 
 bool is_of_keys(std::string_view name) { return name == "key" || name == "value"; }
 
-/// Part of a call: of batches, and maybe of heads of keys with those of queries that share them, and of queries.
-struct Piece {
-  int64_t batch = 0, batches, head = 0, heads, sharing, query = 0, queries;
-  bool cuts_batches = false;
-  Tensor of(const Tensor& x, bool is_of_keys) const {
-    const Tensor y = x.slice(0, batch, batch + batches);
-    if (!cuts_batches) return y;
-    const int64_t each = is_of_keys ? 1 : sharing;
-    const Tensor z = y.slice(1, head * each, (head + heads) * each);
-    return is_of_keys ? z : z.slice(2, query, query + queries);
-  }
-};
-
 /// What keeps all weights of a call in memory is quicker on a GPU, but for narrow rows.
 const KernelInfo& kernel_for(const Operands& operands) {
   constexpr int64_t kNarrow = 16;
   const bool is_by_pairs = operands.kernel.parts != nullptr && operands.query().device().kind != DeviceKind::cpu &&
                            std::max(operands.query().size(3), operands.all[2].size(3)) > kNarrow;
   return is_by_pairs ? *operands.kernel.parts : operands.kernel;
-}
-
-/// One piece where weights don't lie in memory, as far as CUDA's grids go; else as few as keep the scores of a piece,
-/// or of 64 queries and the heads that share their keys, in so many bytes.
-std::vector<Piece> pieces_of(const Operands& operands, bool is_by_pairs) {
-  constexpr int64_t kMostBatches = 65535;  // the third dimension of CUDA's grids
-  constexpr int64_t kBytesOfPair = 4, kRows = 64, kColumns = 128;
-  const Tensor& query = operands.query();
-  const int64_t batches = query.size(0), heads = operands.key().size(1), queries = query.size(2);
-  Piece most{.batches = kMostBatches, .heads = heads, .sharing = query.size(1) / heads, .queries = queries};
-  if (is_by_pairs) {
-    const int64_t of_query = kBytesOfPair * (operands.key().size(2) + kColumns) * most.sharing,
-                  of_head = of_query * (queries + kRows);
-    const int64_t bytes = Attention::most_bytes(query.device().kind);
-    const auto fitting = [bytes](int64_t of_one, int64_t unit) {
-      return std::max(bytes / of_one / unit, int64_t{1}) * unit;
-    };
-    most.batches = std::min(fitting(of_head * heads, 1), std::max(kMostBatches / query.size(1), int64_t{1}));
-    most.heads = std::min(heads, fitting(of_head, 1));
-    most.queries = std::min(queries, fitting(of_query, kRows));
-    most.cuts_batches = most.heads < heads || most.queries < queries;
-  }
-  std::vector<Piece> pieces;
-  Piece next = most;
-  for (next.batch = 0; next.batch < batches; next.batch += most.batches) {
-    next.batches = std::min(most.batches, batches - next.batch);
-    for (next.head = 0; next.head < heads; next.head += most.heads) {
-      next.heads = std::min(most.heads, heads - next.head);
-      for (next.query = 0; next.query < queries; next.query += most.queries) {
-        next.queries = std::min(most.queries, queries - next.query);
-        pieces.push_back(next);
-      }
-    }
-  }
-  return pieces;
 }
 
 }  // namespace
@@ -223,7 +170,7 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
     constexpr int64_t kAll = int64_t{1} << 30;
     const double given_scale = call.scalars.back().real;
     const double scale = given_scale != 0 ? given_scale : 1 / std::sqrt(static_cast<double>(query.size(3)));
-    const auto scalar = [&](std::string_view name, const Piece& piece) -> Scalar {
+    const auto scalar = [&](std::string_view name, const AttentionPiece& piece) -> Scalar {
       if (name == "diagonal") return call.integer(0) != 0 ? call.integer(0) - 1 + piece.query : kAll;
       if (name == "is_boolean") return int64_t{is_boolean};
       if (name == "scale") return scale;
@@ -233,17 +180,22 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
       return int64_t{call.inputs.size() == count && call.inputs.back().defined()};  // whether there is a mask
     };
     const KernelInfo& chosen = kernel_for(operands);
-    for (const Piece& piece : pieces_of(operands, &chosen != &kernel)) {
+    constexpr int64_t kBytesOfScore = 4;
+    for (const AttentionPiece& piece :
+         pieces_of_attention(query, keys, &chosen == &kernel ? 0 : kBytesOfScore, most_bytes(query.device().kind))) {
       std::vector<Tensor> inputs, results;
       std::vector<Scalar> scalars;
       for (size_t i = 0; i < operands.all.size(); i++) {
         const Tensor& x = operands.all[i];
-        inputs.push_back(operands.is_of_rows(i) ? piece.of(x, is_of_keys(operands.argument(i).name)) : x);
+        if (!operands.is_of_rows(i))
+          inputs.push_back(x);
+        else
+          inputs.push_back(is_of_keys(operands.argument(i).name) ? piece.of_keys(x) : piece.of_queries(x));
       }
       for (const Argument& argument : kernel.arguments) {
         if (argument.role == Argument::Role::scalar) scalars.push_back(scalar(argument.name, piece));
       }
-      for (const Tensor& y : outputs) results.push_back(piece.of(y, false));
+      for (const Tensor& y : outputs) results.push_back(piece.of_queries(y));
       launch(chosen, key, inputs, scalars, results);
     }
   }

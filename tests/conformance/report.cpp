@@ -118,6 +118,43 @@ void DeviceRun::add(const std::string& kernel, const std::string& dtype, const s
   tally.tests += fingerprint;
 }
 
+std::vector<DeviceRun> joined(const std::vector<DeviceRun>& parts) {
+  std::vector<DeviceRun> runs;
+  const auto add = [](std::map<std::string, Tally>& to, const std::map<std::string, Tally>& part) {
+    for (const auto& [dtype, tally] : part) {
+      to[dtype].passed += tally.passed;
+      to[dtype].failed += tally.failed;
+      to[dtype].tests += tally.tests;
+    }
+  };
+  for (const DeviceRun& part : parts) {
+    const auto same = [&](const DeviceRun& run) {
+      return run.revision == part.revision && run.target == part.target && run.description == part.description &&
+             run.driver == part.driver;
+    };
+    const auto found = std::ranges::find_if(runs, same);
+    if (found == runs.end()) {
+      runs.push_back(part);
+      continue;
+    }
+    found->date = std::max(found->date, part.date);
+    found->seconds = std::max(found->seconds, part.seconds);
+    found->passed += part.passed;
+    found->failed += part.failed;
+    found->skipped += part.skipped;
+    for (const auto& [reason, count] : part.skip_reasons) found->skip_reasons[reason] += count;
+    found->failures.insert(found->failures.end(), part.failures.begin(), part.failures.end());
+    for (const auto& [name, kernel] : part.kernels) {
+      KernelRun& all = found->kernels[name];
+      add(all.dtypes, kernel.dtypes);
+      add(all.gradients, kernel.gradients);
+      all.ran.insert(kernel.ran.begin(), kernel.ran.end());
+      all.gradients_ran.insert(kernel.gradients_ran.begin(), kernel.gradients_ran.end());
+    }
+  }
+  return runs;
+}
+
 std::string support_table(const std::vector<DeviceRun>& runs, const Expectation& expected) {
   const std::vector<DeviceRun> counting = newest(runs);
   std::vector<Column> shown;

@@ -52,6 +52,10 @@ struct DeviceRun {
 void write_results(const std::string& path, const std::vector<DeviceRun>& runs);
 std::vector<DeviceRun> read_results(const std::string& path);
 
+/// Parts of a run, split by kernel (--shard) or by test (GTEST_TOTAL_SHARDS), as one: those of one revision on one
+/// device. `seconds` is the longest part's.
+std::vector<DeviceRun> joined(const std::vector<DeviceRun>& parts);
+
 class Expectation;
 
 /// Markdown: kernels × targets, the dtypes whose cases all ran and passed, what the kernel has changed since, and

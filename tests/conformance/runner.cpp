@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <random>
@@ -300,7 +301,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 void write_reports(const Options& options, const std::vector<DeviceRun>& runs, Kernels kernels) {
   const Expectation expected(kernels);
-  if (!options.results.empty()) write_results(options.results, runs);
+  if (!options.results.empty()) write_results(options.results, options.from.empty() ? runs : joined(runs));
   if (!options.support.empty()) write_text(options.support, support_table(runs, expected));
   if (!options.status.empty()) write_text(options.status, status_table(runs, expected));
 }
@@ -448,7 +449,8 @@ int run_all(const Options& options, Kernels kernels) {
                           [device, kernels]() -> testing::Test* { return new DeviceTest(device, kernels); });
   }
   // A part of the tests can't reach every instance.
-  if (testing::GTEST_FLAG(filter) == "*" && only.empty() && options.sample.empty()) {
+  const bool is_whole = testing::GTEST_FLAG(filter) == "*" && std::getenv("GTEST_TOTAL_SHARDS") == nullptr;
+  if (is_whole && only.empty() && options.sample.empty()) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
       const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
@@ -492,8 +494,9 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--devices", options.devices, "cpu, opencl[:i], cuda[:i], separated by commas; default: all there are")
       ->delimiter(',');
   app.add_option("--kernels", options.kernels, "Only these kernels and their gradients")->delimiter(',');
-  app.add_option("--shard", options.shard, "i/n: only the i-th (from 0) of n parts, split by kernel");
-  app.add_option("--results", options.results, "Write what passed as JSON");
+  app.add_option("--shard", options.shard, "i/n: only the i-th (from 0) of n parts, split by kernel (by test: GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX)");
+  app.add_option("--results", options.results,
+                 "Write what passed as JSON; with --from, parts of a run on one device as one");
   app.add_option("--support", options.support, "Write the support table (Markdown)");
   app.add_option("--status", options.status, "Write devices, drivers and counts (Markdown)");
   app.add_option("--from", options.from, "Run nothing; make the tables from these --results files")->delimiter(',');

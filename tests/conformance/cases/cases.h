@@ -37,6 +37,7 @@ void add_indexing_cases();
 void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
+void add_interpolation_cases();
 void add_pooling_cases();
 void add_linear_algebra_cases();
 void add_orthogonal_cases();
@@ -85,6 +86,7 @@ inline void add_all_cases() {
   add_attention_cases();
   add_recurrent_cases();
   add_convolution_cases();
+  add_interpolation_cases();
   add_pooling_cases();
   add_linear_algebra_cases();
   add_orthogonal_cases();

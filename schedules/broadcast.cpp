@@ -331,22 +331,22 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_threads(thread);
   }
   if (!is_short) few_of_one_run();
-  // Several for each thread, a block apart. Of long rows without guards, so that all loads are under way at once.
-  const auto some_each = [&](auto&& branch, const Var& run, TailStrategy tail) {
-    branch.split(run, block, step, kThreads * kUnroll, tail)
+  // Several for each thread, a block apart. None is worked out twice: the output may be an input as well.
+  const auto some_each = [&](auto&& branch, const Var& run) {
+    branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
         .split(step, step, thread, kThreads)
         .reorder(step, thread, block)
         .unroll(step);
   };
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   rows.fuse(index[2], index[1], outer).fuse(outer, index[0], outer);
-  some_each(rows, i, TailStrategy::ShiftInwards);
-  rows.fuse(block, outer, block).gpu_blocks(block).gpu_threads(thread).partition(block, Halide::Partition::Never);
+  some_each(rows, i);
+  rows.fuse(block, outer, block).gpu_blocks(block).gpu_threads(thread);
   // Of a matrix one division for each element; the other outer loops have one iteration.
   const Expr is_matrix = shape.extent[2] == 1 && shape.extent[3] == 1;
   Halide::Stage matrix = out.specialize(is_matrix && !are_few);
   matrix.fuse(i, index[2], outer);
-  some_each(matrix, outer, TailStrategy::GuardWithIf);
+  some_each(matrix, outer);
   matrix.gpu_blocks(block).gpu_threads(thread);
   Halide::Stage small = out.specialize(is_matrix);
   one_each(small.fuse(i, index[2], outer), outer);

@@ -80,16 +80,14 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
          }});
   }
   branches.push_back({dense && aligned, values, vectors});
-  // Without guards, so that all loads are under way at once, where there certainly are so many.
-  const TailStrategy tail = has_views || is_short ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf;
+  // None is worked out twice: the output may be the input as well.
   branches.push_back({Expr(), values, [=](Halide::Stage branch) {
-                        branch.split(i, block, step, threads * 4, tail)
+                        branch.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
                             .split(step, step, thread, threads)
                             .reorder(step, thread, block)
                             .unroll(step)
                             .gpu_blocks(block)
-                            .gpu_threads(thread)
-                            .partition(block, Halide::Partition::Never);
+                            .gpu_threads(thread);
                       }});
   for (Branch& branch : branches) {
     if (branch.condition.defined()) branch.condition = Halide::Internal::simplify(branch.condition);

@@ -181,8 +181,9 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
     };
     const KernelInfo& chosen = kernel_for(operands);
     constexpr int64_t kBytesOfScore = 4;
+    const bool is_by_pairs = &chosen != &kernel;
     for (const AttentionPiece& piece :
-         pieces_of_attention(query, keys, &chosen == &kernel ? 0 : kBytesOfScore, most_bytes(query.device().kind))) {
+         pieces_of_attention(query, keys, is_by_pairs ? kBytesOfScore : 0, most_bytes(query.device().kind))) {
       std::vector<Tensor> inputs, results;
       std::vector<Scalar> scalars;
       for (size_t i = 0; i < operands.all.size(); i++) {
@@ -195,7 +196,7 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
       for (const Argument& argument : kernel.arguments) {
         if (argument.role == Argument::Role::scalar) scalars.push_back(scalar(argument.name, piece));
       }
-      for (const Tensor& y : outputs) results.push_back(piece.of_queries(y));
+      for (const Tensor& y : outputs) results.push_back(is_by_pairs ? piece.of_queries(y) : piece.of_batches(y));
       launch(chosen, key, inputs, scalars, results);
     }
   }

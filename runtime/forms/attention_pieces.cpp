@@ -12,10 +12,12 @@ Tensor some(const Tensor& x, int axis, int64_t first, int64_t count) {
 }  // namespace
 
 Tensor AttentionPiece::of_queries(const Tensor& x) const {
-  return some(some(some(x, 0, batch, batches), 1, head * sharing, heads * sharing), 2, query, queries);
+  return some(some(of_batches(x), 1, head * sharing, heads * sharing), 2, query, queries);
 }
 
-Tensor AttentionPiece::of_keys(const Tensor& x) const { return some(some(x, 0, batch, batches), 1, head, heads); }
+Tensor AttentionPiece::of_keys(const Tensor& x) const { return some(of_batches(x), 1, head, heads); }
+
+Tensor AttentionPiece::of_batches(const Tensor& x) const { return some(x, 0, batch, batches); }
 
 Tensor with_heads(Tensor x, int missing) {
   if (missing > 0) x = x.unsqueeze(missing == 1 && x.rank() > 1 ? 1 : 0);

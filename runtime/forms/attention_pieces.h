@@ -12,10 +12,11 @@ namespace ashlar::forms {
 struct AttentionPiece {
   int64_t batch = 0, batches, head = 0, heads, sharing, query = 0, queries;
 
-  /// A view of what the piece has of queries, and of what there is one of for each query, or of keys and values. An
-  /// axis of one element, which a mask may broadcast, stays.
+  /// A view of what the piece has of queries, and of what there is one of for each query, or of keys and values, or of
+  /// either where heads and queries aren't cut. An axis of one element, which a mask may broadcast, stays.
   Tensor of_queries(const Tensor& x) const;
   Tensor of_keys(const Tensor& x) const;
+  Tensor of_batches(const Tensor& x) const;
 };
 
 /// [N, rows, width] and [rows, width], and what has one value for each row, with axes for the `missing` heads and batches.

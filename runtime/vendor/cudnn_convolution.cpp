@@ -281,16 +281,17 @@ bool run(const VendorCall& call) {
 /// near either.
 template <Kind kind>
 bool preferred(const VendorCall& call) {
-  constexpr int64_t kFewTerms = 48, kMuchWork = 1 << 29, kLongOfFew = 1 << 12, kLongSum = 1 << 16;
+  constexpr int64_t kFewTerms = 48, kMuchWork = 1 << 29, kLongOfFew = 1 << 12, kLongSum = 1 << 16,
+                    kManyElements = 1 << 24;
   const int64_t groups = call.scalars[8].integer;
   if (groups != 1 || api() == nullptr) return false;
   const Tensor& filters = kind == Kind::weight ? call.outputs[0] : call.inputs[1];
   const int64_t terms = filters.numel() / filters.size(0);
   if (kind == Kind::forward) return terms > kFewTerms || call.outputs[0].numel() * terms < kMuchWork;
   if (call.scalars[2].integer > 1 || call.scalars[3].integer > 1) return false;
-  if (kind == Kind::input) return true;
   const Tensor& dy = call.inputs[0];
   const bool is_one_tap = filters.size(2) * filters.size(3) == 1;
+  if (kind == Kind::input) return !is_one_tap || std::max(dy.numel(), call.outputs[0].numel()) < kManyElements;
   return !is_one_tap && dy.numel() / dy.size(1) <= (terms > kFewTerms ? kLongSum : kLongOfFew);
 }
 

@@ -431,14 +431,14 @@ TEST(Report, ResultsComeBackAsTheyWere) {
 
 TEST(Report, PartsOfARunAreTheWholeOfIt) {
   const Linked linked;
-  const std::vector<DeviceRun> all = joined({linked.run("1/"), linked.run("2/")});
+  const std::vector<DeviceRun> all = joined({linked.run(".1/"), linked.run(".2/")});
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(linked.row(all), linked.row({linked.run()}));
   EXPECT_EQ(all[0].passed, linked.run().passed);
-  EXPECT_EQ(linked.row({linked.run("1/")}), "| linked | ?f32 ?f16 | (CUDA: not all ran) |");
-  DeviceRun elsewhere = linked.run("2/");
+  EXPECT_EQ(linked.row({linked.run(".1/")}), "| linked | ?f32 ?f16 | (CUDA: not all ran) |");
+  DeviceRun elsewhere = linked.run(".2/");
   elsewhere.description = "another GPU";
-  EXPECT_EQ(joined({linked.run("1/"), elsewhere}).size(), 2U);
+  EXPECT_EQ(joined({linked.run(".1/"), elsewhere}).size(), 2U);
 }
 
 TEST(Changed, LeavesOutWhatNoChosenCaseLaunches) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/forms/broadcast.h"
+#include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
 #include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
@@ -29,6 +30,15 @@ Expected on_cpu(const KernelInfo& kernel, HostTensors inputs) {
   // Of results that cancel, what went in tells how large an error may be.
   for (const double value : y.values) expected.magnitudes.push_back(std::max(std::abs(value), 8.0));
   return expected;
+}
+
+// The first operand's memory is the result's too: no element may be worked out twice.
+std::vector<Tensor> call_in_place(const KernelInfo& kernel, Tensors inputs) {
+  std::vector<Tensor> operands;
+  for (const Tensor& input : inputs) operands.push_back(input.broadcast_to(inputs[0].shape()));
+  const std::vector<Scalar> scalars(static_cast<size_t>(kernel.count(Argument::Role::scalar)), Scalar(0.75F));
+  launch(kernel, forms::key_of(kernel, inputs), operands, scalars, std::span(&inputs[0], 1));
+  return {inputs[0]};
 }
 
 std::vector<DType> compiled_for(const KernelInfo& kernel) {
@@ -64,6 +74,19 @@ void add_internal_cases(Kernels kernels) {
       other.name = name;
       for (size_t i = 0; i < shapes.size(); ++i) other.inputs[i].shape = shapes[i];
       add_case(std::move(other));
+    }
+    const Argument& result = forms::argument_of(*kernel, Argument::Role::output, 0);
+    if (result.element >= 0 && result.element == forms::argument_of(*kernel, Argument::Role::input, 0).element) {
+      for (const int64_t columns : {5, 1521, 12289}) {  // of rows that don't begin at multiples of a vector
+        Case in_place = item;
+        in_place.name = "in place, rows of " + std::to_string(columns);
+        for (Input& input : in_place.inputs) input.shape = {1, 6, 1, 1};
+        in_place.inputs[0].shape = {8, 6, 1, columns};
+        in_place.call = [kernel](Tensors x) { return call_in_place(*kernel, x); };
+        in_place.in_place = in_place.fixed_shapes = true;
+        in_place.vary = {};
+        add_case(std::move(in_place));
+      }
     }
     add_case(std::move(item));
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dsl/kernel.h"
+#include "schedules/lowering/cluster.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/per_thread.h"
 
@@ -151,17 +152,17 @@ class StepProduct {
   }
   /// On a GPU a group of threads has a tile of rows and a column for each lane; its slices of k meet in shared memory.
   void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight&) {
-    Var strip("strip"), column("column"), tile("tile"), row("row"), block("block");
-    // The last plan is tried on every call: of more columns it would leave some out, and says so.
-    const bool is_last_of_whole = tile_.is_whole && plans.chosen() == "steps_of_128";
+    Var strip("strip"), column("column"), tile("tile"), row("row"), block("block"), some("some");
     plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
-      if (is_last_of_whole) stage = out.specialize(sizes_.columns <= tile_.columns);
+      // The last plan is tried on every call: what it can't serve it refuses.
+      if (tile_.blocks > 1) stage = out.specialize(sizes_.columns <= tile_.columns * tile_.blocks && has_clusters());
       stage.split(at.c, strip, column, tile_.columns, Halide::TailStrategy::GuardWithIf);
-      if (!tile_.is_whole) stage.split(at.b, tile, row, tile_.rows, Halide::TailStrategy::GuardWithIf);
+      stage.split(at.b, tile, row, tile_.rows, Halide::TailStrategy::GuardWithIf);
       std::vector<Halide::VarOrRVar> order(inner.begin(), inner.end());
       if (tile_.is_whole) {
-        for (const Var& v : {column, at.t, strip, at.b, at.m}) order.emplace_back(v);
-        stage.reorder(order).fuse(at.b, at.m, block).gpu_blocks(block, strip).gpu_threads(column);
+        // The inner loop becomes the first dimension of blocks: strips are the second, a cluster's.
+        for (const Var& v : {column, row, at.t, tile, at.m, strip}) order.emplace_back(v);
+        stage.reorder(order).fuse(tile, at.m, block).gpu_blocks(block, strip).gpu_threads(column, row);
       } else {
         for (const Var& v : {column, row, at.t, strip, tile, at.m}) order.emplace_back(v);
         stage.reorder(order).fuse(strip, tile, block).fuse(block, at.m, block);
@@ -169,7 +170,7 @@ class StepProduct {
       }
       for (const Var& v : inner) stage.unroll(v);
     });
-    if (is_last_of_whole) out.specialize_fail("the plan steps_of_128 can't serve this call");
+    if (tile_.blocks > 1) out.specialize_fail("the plan " + plans.chosen() + " can't serve this call");
     slices.compute_at(out, at.t)
         .store_in(Halide::MemoryType::GPUShared)
         .bound_extent(c, tile_.columns)
@@ -178,13 +179,15 @@ class StepProduct {
         .bound_extent(s, tile_.slices)
         .bound_extent(m, 1)
         .bound_extent(t, 1)
-        .reorder(g, b, c, s, m, t)
+        .split(b, some, b, tile_.rows_at_once)
+        .reorder(g, b, some, c, s, m, t)
         .unroll(g)
         .unroll(b)
+        .unroll(some)
         .gpu_threads(c, s);
-    sums.compute_at(slices, c).store_in(Halide::MemoryType::Register).unroll(g).unroll(b);
+    sums.compute_at(slices, some).store_in(Halide::MemoryType::Register).unroll(g).unroll(b);
     if (tile_.is_whole) {
-      schedule_held(out, at, strip);
+      schedule_held(out, at, block, strip, some);
     } else {
       sums.update(0).reorder(g, b, c, s, m, t, k.x, k.y).unroll(g).unroll(b).unroll(k.x);
       sums.update(1).reorder(g, b, c, s, m, t, rest.x, rest.y).unroll(g).unroll(b).unroll(rest.x);
@@ -195,7 +198,9 @@ class StepProduct {
  private:
   struct Tile {
     int columns = 32, rows = 4, slices = 8, unrolled = 4;
-    bool is_whole = false;  ///< it has all columns of its rows
+    int rows_at_once = rows;  ///< whose sums a thread holds
+    int blocks = 1;           ///< of a cluster, which share the columns
+    bool is_whole = false;    ///< it, or its cluster, has all columns of its rows
   };
 
   // ---- CPU
@@ -300,8 +305,9 @@ class StepProduct {
   // zeros behind the last term.
   static constexpr int kFour = 4, kRegisters = 65536;  // of a multiprocessor
   int threads() const { return tile_.columns * tile_.slices; }
+  int terms() const { return sizes_.spans * tile_.columns * tile_.blocks; }
   int registers() const { return std::min(255, kRegisters / threads() / 8 * 8); }
-  int fours() const { return sizes_.spans * tile_.columns / (tile_.slices * kFour); }
+  int fours() const { return terms() / (tile_.slices * kFour); }
   int fours_held() const {
     constexpr int kOthers = 48;
     return std::min(fours(), (registers() - kOthers) / (kFour * sizes_.gates));
@@ -332,12 +338,12 @@ class StepProduct {
     }
     slices(c, g, b, s, m, t) = sums(c, g, b, s, m, t);
   }
-  void schedule_held(Halide::Func out, const StepIndex& at, const Var& strip) {
-    Var span("span"), term("term");
+  void schedule_held(Halide::Func out, const StepIndex& at, const Var& block, const Var& strip, const Var& some) {
+    Var span("span"), of_threads("of_threads"), of_block("of_block"), term("term");
     for (Halide::Func part : {in_registers, in_shared}) {
       const bool is_rest = part.name() == in_shared.name();
       if (is_rest && fours_held() == fours()) continue;
-      part.compute_at(out, strip)
+      part.compute_at(out, block)
           .bound_extent(c, tile_.columns)
           .bound_extent(i, kFour)
           .bound_extent(f, is_rest ? fours() - fours_held() : fours_held())
@@ -354,15 +360,17 @@ class StepProduct {
     in_shared.store_in(Halide::MemoryType::GPUShared);
     staged.compute_at(out, at.t)
         .store_in(Halide::MemoryType::GPUShared)
-        .bound_extent(i, sizes_.spans * tile_.columns)
+        .bound_extent(i, terms())
         .bound_extent(b, tile_.rows)
         .bound_extent(m, 1)
         .bound_extent(t, 1)
-        .split(i, span, term, tile_.columns)
-        .reorder(b, term, span, m, t)
+        .split(i, of_threads, term, tile_.columns)
+        .split(of_threads, span, of_block, std::min(tile_.slices, terms() / tile_.columns))
+        .reorder(b, span, term, of_block, m, t)
         .unroll(b)
-        .gpu_threads(term, span);
-    read.compute_at(slices, c).store_in(Halide::MemoryType::Register).bound_extent(i, kFour).bound_extent(f, fours());
+        .unroll(span)
+        .gpu_threads(term, of_block);
+    read.compute_at(slices, some).store_in(Halide::MemoryType::Register).bound_extent(i, kFour).bound_extent(f, fours());
     read.reorder(i, f, b, s, m, t).vectorize(i).unroll(f).unroll(b);
     sums.update(0).reorder(g, b, k.x, k.y, c, s, m, t).unroll(g).unroll(b).unroll(k.x).unroll(k.y);
     if (fours_held() < fours()) {
@@ -376,13 +384,15 @@ class StepProduct {
         .bound_extent(at.t, 1)
         .reorder(of_ahead, at.c, at.b, at.m, at.t)
         .unroll(of_ahead)
-        .gpu_threads(at.c);
+        .gpu_threads(at.c, at.b);
     per_thread(aheads);
     limit_registers(slices, registers());
     loads_see_stores();
+    if (tile_.blocks > 1) steps_in_cluster(out, strip, tile_.blocks);
   }
 
-  // CUDA goes through several steps at once where a group of threads has all columns: it alone reads what it wrote.
+  // CUDA goes through several steps at once where a group of threads, or a cluster of them, has all columns: it alone
+  // reads what it wrote.
   // Calls of several steps with more columns than that aren't made (operators/recurrent.cpp).
   void declare_plans() {
     if (steps_ == Steps::many && !on_gpu()) {
@@ -412,10 +422,13 @@ class StepProduct {
                    {.name = "steps_of_32", .applies = sizes_.columns <= 32},
                    {.name = "steps_of_64", .applies = sizes_.columns <= 64},
                    {.name = "steps_of_96", .applies = sizes_.columns <= 96},
-                   {.name = "steps_of_128"}});
+                   {.name = "steps_of_128", .applies = sizes_.columns <= 128},
+                   {.name = "steps_of_256"}});
+    constexpr int kClusters = 6;
     const int chosen = static_cast<int>(plans.chosen_index());
     if (chosen == 0) tile_ = {.slices = 16, .unrolled = 8};
     if (chosen > 1) tile_ = {.columns = 32 * (chosen - 1), .rows = 1, .slices = 4, .is_whole = true};
+    if (chosen == kClusters) tile_ = {.columns = 32, .rows = 8, .slices = 8, .rows_at_once = 2, .blocks = 8, .is_whole = true};
   }
 
   Plans plans;

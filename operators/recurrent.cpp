@@ -90,8 +90,8 @@ struct Sequence {
     lengths =
         is_bounded ? row_lengths.to(DType::i32) : Tensor::empty({1}, DType::i32, x.device()).broadcast_to({batch});
     // A driver of OpenCL may take what a kernel reads for unchanged by it.
-    constexpr int64_t kMostHidden = 128, kMostOfLittleMemory = 96;  // of StepProduct's plans
-    constexpr int64_t kMostElements = INT32_MAX;                    // of a kernel's argument
+    constexpr int64_t kMostHidden = 128, kMostOfLittleMemory = 96, kMostOfCluster = 256;  // of StepProduct's plans
+    constexpr int64_t kMostElements = INT32_MAX;                                          // of a kernel's argument
     const int64_t each = members * batch * gates * hidden;
     packs = is_a_kernel && x.device().kind == DeviceKind::cpu;
     // Of 128 units and four gates, the weights that registers don't hold need more shared memory than some GPUs have.
@@ -100,7 +100,11 @@ struct Sequence {
       const bool has_room = gates < 4 || detail::cuda_shared_bytes(x.device().index) >= kSharedOfFourGates;
       return has_room ? kMostHidden : kMostOfLittleMemory;
     };
-    const bool in_one = is_a_kernel && x.device().kind == DeviceKind::cuda && hidden <= most_hidden() &&
+    const auto has_plan = [&] {
+      return hidden <= most_hidden() ||
+             (hidden > kMostHidden && hidden <= kMostOfCluster && detail::cuda_has_clusters(x.device().index));
+    };
+    const bool in_one = is_a_kernel && x.device().kind == DeviceKind::cuda && has_plan() &&
                         (steps + 1) * each <= kMostElements;
     at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
     // What a launch hands from step to step takes memory for each of its steps; few of them aren't worth packing.

@@ -85,9 +85,9 @@ class KernelRewriter {
       }
     }
     static const std::map<std::string, std::pair<size_t, size_t>> kKinds{
-        {"copy", {3, 3}},      {"commit", {2, 0}},   {"wait", {2, 0}}, {"end", {2, 0}},
-        {"registers", {1, 0}}, {"coherent", {0, 0}}, {"bf16", {0, 1}}, {"bf16x2", {0, 2}},
-        {"cluster", {2, 0}},   {"peers", {0, 0}},    {"give", {2, 2}}, {"meet", {1, 0}}};
+        {"copy", {3, 3}},     {"commit", {2, 0}}, {"wait", {2, 0}},   {"end", {2, 0}},     {"registers", {1, 0}},
+        {"coherent", {0, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}, {"cluster", {2, 0}}, {"peers", {0, 0}},
+        {"give", {2, 2}},     {"meet", {1, 0}},   {"group", {1, 0}},  {"assemble", {0, 0}}};
     const auto known = kKinds.find(marker.kind);
     if (known == kKinds.end() || marker.numbers.size() != known->second.first ||
         marker.arguments.size() != known->second.second) {
@@ -111,7 +111,7 @@ class KernelRewriter {
     std::map<int, std::set<int>> copies;
     std::map<int, int> commits;
     std::set<int> gives, meets;
-    int ends = 0, waits_for_peers = 0;
+    int ends = 0, waits_for_peers = 0, assemblies = 0;
     for (const Marker& m : markers_) {
       bool is_new = true;
       if (m.kind == "copy") is_new = copies[m.numbers[1]].insert(m.numbers[2]).second;
@@ -130,6 +130,12 @@ class KernelRewriter {
         cluster_ = m.numbers[0];
         exchanges_ = m.numbers[1];
       }
+      if (m.kind == "group") {
+        is_new = cluster_ == 0;
+        cluster_ = m.numbers[0];
+        shares_steps_ = true;
+      }
+      if (m.kind == "assemble") is_new = assemblies++ == 0;
       if (m.kind == "peers") is_new = waits_for_peers++ == 0;
       if (m.kind == "give") is_new = gives.insert(m.numbers[0]).second;
       if (m.kind == "meet") is_new = meets.insert(m.numbers[0]).second;
@@ -143,7 +149,8 @@ class KernelRewriter {
     const auto numbered = [](const std::set<int>& all, int count) {
       return static_cast<int>(all.size()) == count && (count == 0 || (*all.begin() == 0 && *all.rbegin() == count - 1));
     };
-    if (!numbered(gives, exchanges_) || !numbered(meets, exchanges_) || waits_for_peers != (cluster_ > 0 ? 1 : 0)) {
+    if (!numbered(gives, exchanges_) || !numbered(meets, exchanges_) ||
+        waits_for_peers != (cluster_ > 0 && !shares_steps_ ? 1 : 0) || assemblies != (shares_steps_ ? 1 : 0)) {
       fail(begin_, "a marker of a cluster was dropped");
     }
     if (copies.empty() && commits.empty() && waits_.empty() && ends == 0) return;
@@ -303,7 +310,8 @@ class KernelRewriter {
         } else if (code.find("bra") != std::string::npos || starts_with(code, "brx")) {
           fail(line, "can't follow " + code);
         } else if (code == "ret;") {
-          if (cluster_ > 0) require(line, at, {{kExchange, exchanges_}}, "the end of a block of a cluster");
+          if (cluster_ > 0 && !shares_steps_)
+            require(line, at, {{kExchange, exchanges_}}, "the end of a block of a cluster");
           break;
         }
       }
@@ -330,7 +338,8 @@ class KernelRewriter {
       instruction = clusters::kWait;
     } else if (marker.kind == "give") {
       instruction = clusters::give(marker);
-    } else if (marker.kind == "meet") {  // takes the place of the block's barrier, which follows
+    } else if (marker.kind == "meet" ||
+               marker.kind == "assemble") {  // takes the place of the block's barrier, which follows
       size_t barrier = marker.last + 1;
       while (barrier < end_ && code_of(lines_[barrier]).empty()) barrier++;
       if (barrier == end_ || !starts_with(code_of(lines_[barrier]), "bar.sync")) {
@@ -360,7 +369,7 @@ class KernelRewriter {
   std::set<int> waits_;
   int regions_ = 0, wait_count_ = 0, cluster_ = 0, exchanges_ = 0;  // a cluster's blocks and exchanges
   std::optional<int> register_limit_;
-  bool is_coherent_ = false;
+  bool is_coherent_ = false, shares_steps_ = false;
 };
 
 }  // namespace

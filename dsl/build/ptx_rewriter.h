@@ -6,7 +6,7 @@
 namespace ashlar::dsl {
 
 /// Rewrites PTX in which calls of ashlar_marker_… functions stand for instructions, as put there by stage_async,
-/// limit_registers, across_cluster and the element type bf16:
+/// limit_registers, across_cluster, steps_in_cluster and the element type bf16:
 ///   copy_B_R_I    cp.async of B bytes, the I-th copy of region R; arguments: a load from the destination in shared
 ///                 memory, a load from the source in global memory, how many bytes to copy (the rest becomes 0)
 ///   commit_R_C    cp.async.commit_group: region R, of C copies, ends here
@@ -19,6 +19,8 @@ namespace ashlar::dsl {
 ///   give_I_B      exchange I: st.shared::cluster of the first argument into the second, a block of the cluster, at
 ///                 byte B + 4 · own rank
 ///   meet_I        the cluster's barrier in place of the block's, which follows
+///   group_C       .reqnctapercluster 1, C, 1 of the kernel, whose blocks meet once in each turn of a loop
+///   assemble      meets there: the cluster's barrier in place of the block's, which follows
 ///   bf16          cvt.rn.bf16x2.f32 of the argument and 0: the low 16 bits of the result
 ///   bf16x2        cvt.rn.bf16x2.f32 of two arguments, the first in the low 16 bits
 /// The loads only give addresses and vanish. The last two are functions: LLVM may drop, move and repeat their calls.

@@ -211,6 +211,56 @@ class AcrossCluster : public ir::EachKernel {
   const int blocks_;
 };
 
+// One kernel whose second dimension of blocks becomes a cluster that meets in each turn of its serial loop.
+class Assemble : public IRMutator {
+ public:
+  Assemble(const std::string& strip, int blocks) : loop_("." + strip + ".block_id_y"), blocks_(blocks) {}
+  int clusters = 0, meetings = 0;
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const For* op) override {
+    if (op->for_type == ForType::GPUBlock && op->name.find(loop_) != std::string::npos) {
+      clusters++;
+      return For::make(op->name, op->min, blocks_, op->for_type, op->partition_policy, op->device_api,
+                       mutate(op->body));
+    }
+    if (op->for_type != ForType::Serial) return IRMutator::visit(op);
+    return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api,
+                     ending(op->body));
+  }
+  // The statement, whose last part, a barrier, is preceded by the cluster's.
+  Stmt ending(const Stmt& s) {
+    if (const auto* let = s.as<LetStmt>()) return LetStmt::make(let->name, let->value, ending(let->body));
+    if (const auto* block = s.as<Block>()) return Block::make(block->first, ending(block->rest));
+    if (!ir::is_barrier(s)) return s;
+    meetings++;
+    return Block::make(ir::marker("ashlar_marker_assemble"), s);
+  }
+  const std::string loop_;
+  const int blocks_;
+};
+
+class StepsInCluster : public ir::EachKernel {
+ public:
+  StepsInCluster(std::string func, std::string strip, int blocks)
+      : func_(std::move(func)), strip_(std::move(strip)), blocks_(blocks) {}
+
+ private:
+  Stmt kernel(const Stmt& loop) override {
+    Assemble assemble(strip_, blocks_);
+    const Stmt result = assemble.mutate(loop);
+    if (assemble.clusters != 1 || assemble.meetings != 1) {
+      ir::fail("steps_in_cluster", func_,
+               "a kernel with " + std::to_string(assemble.clusters) + " second dimensions of blocks of that name and " +
+                   std::to_string(assemble.meetings) + " serial loops that end with a barrier: " + ir::text(loop));
+    }
+    return ir::started_with(ir::marker("ashlar_marker_group_" + std::to_string(blocks_)), result);
+  }
+  const std::string func_, strip_;
+  const int blocks_;
+};
+
 }  // namespace
 
 Expr rank_in_cluster(const Expr& thread, int blocks) {
@@ -227,10 +277,18 @@ void across_cluster(const std::vector<Halide::Func>& totals, int blocks) {
   Descriptor::current->lowering_passes.emplace_back(across_cluster_pass(names, blocks));
 }
 
+void steps_in_cluster(const Halide::Func& func, const Halide::Var& strip, int blocks) {
+  Descriptor::current->lowering_passes.emplace_back(steps_in_cluster_pass(func.name(), strip.name(), blocks));
+}
+
 Expr has_clusters() { return device_fact(kCudaClusters) != 0; }
 
 std::unique_ptr<IRMutator> across_cluster_pass(const std::vector<std::string>& totals, int blocks) {
   return std::make_unique<AcrossCluster>(totals, blocks);
+}
+
+std::unique_ptr<IRMutator> steps_in_cluster_pass(const std::string& func, const std::string& strip, int blocks) {
+  return std::make_unique<StepsInCluster>(func, strip, blocks);
 }
 
 }  // namespace ashlar::dsl

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/linear_algebra.h"
@@ -63,16 +64,19 @@ Orthogonal orthogonal_once(const Tensor& x, int64_t seed, Wanted wanted, const R
   return {wanted == Wanted::both ? l.to(DType::f32) : Tensor(), q};
 }
 
-Orthogonal orthogonal_twice(const Tensor& x, int64_t seed, Wanted wanted) {
-  const Orthogonal first = orthogonal_once(x, seed, wanted), second = orthogonal_once(first.q, seed + 1, wanted);
+/// x's memory is free for what follows where the caller gives it away.
+Orthogonal orthogonal_twice(Tensor x, int64_t seed, Wanted wanted) {
+  const Orthogonal first = orthogonal_once(x, seed, wanted);
+  x = Tensor();
+  const Orthogonal second = orthogonal_once(first.q, seed + 1, wanted);
   return {wanted == Wanted::both ? matmul(first.l, second.l) : Tensor(), second.q};
 }
 
 /// The rows of x [count, rows, columns], rows <= columns: panels one after the other, each freed of those before it.
-Orthogonal orthogonal(const Tensor& x, Wanted wanted) {
+Orthogonal orthogonal(Tensor x, Wanted wanted) {
   const int64_t rows = x.size(1);
   const bool is_l_wanted = wanted == Wanted::both;
-  if (rows <= kPanel) return orthogonal_twice(x, 1, wanted);
+  if (rows <= kPanel) return orthogonal_twice(std::move(x), 1, wanted);
   const Orthogonal all{is_l_wanted ? Tensor::zeros({x.size(0), rows, rows}, DType::f32, x.device()) : Tensor(),
                        Tensor::empty(x.shape(), DType::f32, x.device())};
   for (int64_t at = 0; at < rows; at += kPanel) {
@@ -198,7 +202,7 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   const int64_t samples = std::min(rank + std::min(oversampling, size), size);
   require("svd_lowrank", samples <= kMostJacobi, came,
           "a rank with oversampling of at most " + std::to_string(kMostJacobi), "Lower the rank");
-  const Tensor directions = normal(state, 0, 1, {matrices.count, samples, matrices.columns});
+  Tensor directions = normal(state, 0, 1, {matrices.count, samples, matrices.columns});
   if (x.numel() == 0) {
     return {matrices.unfolded(zeros(matrices, matrices.rows, rank)),
             matrices.unfolded(Tensor::zeros({matrices.count, rank}, DType::f32, x.device())),
@@ -206,11 +210,12 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   }
   // Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, of rows: seen by columns, y = (x xᵀ)^niter x directions.
   Tensor y = matmul(directions, matrices.x, {.transpose_b = true});
+  directions = Tensor();
   for (int64_t turn = 0; turn < niter; turn++) {
     const Tensor back = matmul(same_span(y), matrices.x);
     y = matmul(same_span(back), matrices.x, {.transpose_b = true});
   }
-  const Tensor q = orthogonal(y, Wanted::rows).q;
+  const Tensor q = orthogonal(std::move(y), Wanted::rows).q;
   const auto [u, s, v] = singular(matmul(q, matrices.x), rank);
   return {matrices.unfolded(matmul(q, u, {.transpose_a = true})), matrices.unfolded(s),
           matrices.unfolded(transposed(v).contiguous())};

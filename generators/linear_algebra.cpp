@@ -7,6 +7,7 @@
 #include "generators/linear_algebra.h"
 
 #include <array>
+#include <cmath>
 
 #include "schedules/generic.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -55,17 +56,19 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
   }
   void algorithm() {
     const Expr n = columns.extent();
-    // Row 0 holds s[:,k] / d[k], the matrix lies below.
-    s(j, i, b) = x(b, Halide::clamp(i - 1, 0, n - 1), Halide::clamp(j, 0, n - 1)).expr();
-    turn = Halide::RDom(0, kMost, 0, n + 1, 0, 2, 0, n, "turn");
-    const Expr column = turn.x, row = turn.y, k = turn.w, is_scaling = turn.z == 0;
-    turn.where(column > k && column < n &&
-               Halide::select(is_scaling, row == 0, row > column || (row > 0 && row <= k + 1)));
+    // Row 0 holds what each pivot is measured against, the matrix lies below.
+    const Value at_most = Value(Halide::cast<typename Element<T>::Storage>(Value(least).expr()));
+    const Expr of_column = Halide::clamp(j, 0, n - 1);
+    s(j, i, b) = Halide::select(i == 0, (at_most * whole(b, of_column)).expr(),
+                                x(b, Halide::clamp(i - 1, 0, n - 1), of_column).expr());
+    turn = Halide::RDom(0, kMost, 0, n + 1, 0, n, "turn");
+    const Expr column = turn.x, row = turn.y, k = turn.z;
+    turn.where(column > k && column < n && row > 0 && (row > column || row <= k + 1));
+    // Turn k reads column k alone, which it doesn't write.
     const Expr scaled = kept(k, s(k, column + 1, b) / s(k, k + 1, b));
     const Expr is_unit = row == k + 1, none = Halide::Internal::make_zero(scaled.type()), one = none + 1;
-    const Expr left =
-        Halide::select(is_unit, none, s(column, row, b)) - s(column, 0, b) * Halide::select(is_unit, one, s(k, row, b));
-    s(column, row, b) = Halide::select(is_scaling, scaled, left);
+    s(column, row, b) =
+        Halide::select(is_unit, none, s(column, row, b)) - scaled * Halide::select(is_unit, one, s(k, row, b));
     const auto over_root = [&](const Expr& value, const Expr& of) {
       return kept(of, value / Halide::sqrt(s(of, of + 1, b)));
     };
@@ -81,17 +84,15 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
     s.compute_at(factors.func(), b).store_in(Halide::MemoryType::Stack);
     bound();
     s.vectorize(j, lanes, Halide::TailStrategy::GuardWithIf);
-    // No turn writes what the same phase of it reads.
     s.update()
         .allow_race_conditions()
         .split(turn.x, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-        .vectorize(lane)
-        .unroll(turn.z);
+        .vectorize(lane);
   }
   void schedule(auto) {
     constexpr int kRows = 16;
     index_arithmetic();
-    Halide::RVar rows("rows"), one("one");
+    Halide::RVar rows("rows"), one("one"), pair("pair"), of_pair("of_pair");
     in_rows_and_columns(factors.func(), {j, i}, {kMost, kRows}).gpu_blocks(b);
     s.compute_at(factors.func(), b).store_in(Halide::MemoryType::GPUShared);
     bound();
@@ -99,9 +100,10 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
     s.update()
         .allow_race_conditions()
         .split(turn.y, rows, one, kRows, Halide::TailStrategy::GuardWithIf)
-        .reorder(turn.x, one, rows, turn.z, turn.w)
+        .split(turn.z, pair, of_pair, 2, Halide::TailStrategy::GuardWithIf)
+        .reorder(turn.x, one, rows, of_pair, pair)
         .gpu_threads(turn.x, one)
-        .unroll(turn.z);
+        .unroll(of_pair);
   }
 
  private:
@@ -110,8 +112,8 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
   /// `value`, which belongs to pivot k, where that is large enough.
   Expr kept(const Expr& k, const Expr& value) const {
     const Value pivot = Value(s(k, k + 1, b));
-    const auto wide = [&](const Value& scalar) { return Value(Halide::cast(pivot.type(), scalar.expr())); };
-    return select(pivot <= wide(least) * whole(b, k), wide(otherwise), Value(value)).expr();
+    const Value filling = Value(Halide::cast(pivot.type(), Value(otherwise).expr()));
+    return select(pivot <= Value(s(k, 0, b)), filling, Value(value)).expr();
   }
   void bound() { s.bound_storage(j, kMost).bound_storage(i, kMost + 1).bound_storage(b, 1); }
 
@@ -275,7 +277,9 @@ class Gram : public Kernel<Gram<T>> {
 // n of columns (else with one more) pair k of round r, of n - 1, is r + k and r - k mod n - 1, pair 0 is r and the
 // last. Each takes the element p, q off the diagonal to 0:
 //   τ = (g[q,q] - g[p,p]) / (2 g[p,q]);  t = sign(τ) / (|τ| + √(1 + τ²));  cos = 1 / √(1 + t²), sin = t cos
-// t in f32 is enough, since what it leaves of g[p,q] the next sweep sees; cos and sin turn by exactly that angle.
+// t in f32 is enough, since what it leaves of g[p,q] the next sweep sees; cos and sin turn by exactly that angle. What is
+// small, |g[p,q]| ≤ ε √(g[p,p] g[q,q]), isn't turned; a sweep follows while one had an angle or such a ratio of more than
+// √ε: all that is left then is their products.
 // A work-group keeps a small g and its v in shared memory.
 template <ElementType T, bool kIsSmall>
 class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
@@ -285,7 +289,8 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
   Scalar<int32_t> sweeps{"sweeps"};
   Out<f32, 2> roots{"roots", {matrices, columns}};
   Out<f32, 3> vectors{"vectors", {matrices, columns, columns}};
-  // Rows 0 and 1: the cosine and sine of each pair; then g, then v, both with an even number of columns.
+  // Rows 0 and 1: the cosine and sine of each pair, and behind them what sweeps are needed; then g, then v, both with an
+  // even number of columns.
   Scratch<T, 3> w{"w", {matrices, Size(columns) * constant(2) + constant(4), Size(columns) + constant(1)}};
   Scratch<i32, 2> rank{"rank", {matrices, columns}}, place{"place", {matrices, columns}};
 
@@ -305,7 +310,9 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
     const Expr most = kIsSmall ? Expr(kFactorTurned) : even;
     turn = Halide::RDom({{0, most / 2}, {0, most}, {0, 2}, {0, last}, {0, Value(sweeps).expr()}}, "turn");
     const Expr pair = turn[0], line = turn[1], is_angle = turn[2] == 0, round = turn[3];
-    turn.where(pair < pairs && line < Halide::select(is_angle, 1, even));
+    // What says whether a sweep is needed lies behind the angles: 0 at first, then the sweep's number where it is.
+    const Expr sweep = turn[4], is_needed = all(n, sweep % 2, b) >= Halide::cast<double>(sweep);
+    turn.where(pair < pairs && line < Halide::select(is_angle, 1, even) && is_needed);
     const auto element = [&](const Expr& r, const Expr& c) { return all(c, r + 2, b); };
     const auto first_of = [&](const Expr& pair) {
       const Expr at = round + pair;
@@ -323,10 +330,14 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
     const Value off = cast<f32>(between * power);
     const Value tau = cast<f32>((second - first) * (0.5 * power)) / off;
     const Value size = 1.0 / (abs(tau) + sqrt(1.0 + tau * tau));
-    const Value t = cast<f64>(select(off == 0.0, 0.0, select(tau < 0.0, -size, size)));
+    // Against a diagonal of ones, squared.
+    const Value square_off = off * off, squares = abs(cast<f32>(first * power) * cast<f32>(second * power));
+    const Value is_small = square_off <= squares * (kSmallOff * kSmallOff);
+    const Value t = cast<f64>(select(is_small, 0.0, select(tau < 0.0, -size, size)));
+    const Value is_rough = square_off > squares * kSmallOff || abs(t) > std::sqrt(kSmallOff);
     const Value square = 1.0 + t * t;
     Value cosine = cast<f64>(1.0 / sqrt(cast<f32>(square)));
-    for (int step = 0; step < 2; step++) cosine = cosine * (1.5 - 0.5 * square * cosine * cosine);  // Newton's
+    cosine = cosine * (1.5 - 0.5 * square * cosine * cosine);  // Newton's: right to 2^-45
     const Expr angles[] = {cosine.expr(), (t * cosine).expr()};
 
     // Lines of g's rows are pairs of them, too; v's rows stay what they are.
@@ -347,11 +358,15 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
     const auto [pp, qp] = rotated(row_cosine, row_sine, above_p, below_p);
     const auto [pq, qq] = rotated(row_cosine, row_sine, above_q, below_q);
 
-    // All four are computed before one is stored.
+    // All four are computed before one is stored. What an angle has no use for is written to its place a second time.
     const auto where = [&](const Expr& angle, const Expr& value) { return Halide::select(is_angle, angle, value); };
-    all(Halide::scatter(where(pair, p), where(pair, q), where(pair, p), where(pair, q)),
-        Halide::scatter(where(0, above + 2), where(1, above + 2), where(0, below + 2), where(1, below + 2)), b) =
-        Halide::gather(where(angles[0], pp), where(angles[1], pq), where(angles[0], qp), where(angles[1], qq));
+    const Expr rough = is_rough.expr(), next = Halide::cast<double>(sweep + 1);
+    all(Halide::scatter(where(pair, p), where(pair, q), where(pair, p), where(Halide::select(rough, n, pair), q)),
+        Halide::scatter(where(0, above + 2), where(1, above + 2), where(0, below + 2),
+                        where(Halide::select(rough, (sweep + 1) % 2, 1), below + 2)),
+        b) =
+        Halide::gather(where(angles[0], pp), where(angles[1], pq), where(angles[0], qp),
+                       where(Halide::select(rough, next, angles[1]), qq));
 
     if (kIsSmall) w(b, i, j) = Value(all(j, i, b));
 
@@ -409,6 +424,8 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
   }
 
  private:
+  static constexpr double kSmallOff = 0x1p-24;  // ε
+
   /// g and v while they are turned.
   Halide::Func turned() { return kIsSmall ? in_shared : w.func(); }
   void bound() {

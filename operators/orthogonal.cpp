@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/linear_algebra.h"
@@ -26,6 +27,7 @@ constexpr int64_t kMostJacobi = 128;      // rows of a matrix whose eigenvectors
 struct Orthogonal {
   Tensor l, q;
 };
+enum class Wanted : uint8_t { both, rows };  ///< of them: rows are q alone, l is left undefined
 
 Tensor gram_of(const Tensor& x) {
   const int64_t rows = x.size(1);
@@ -57,30 +59,34 @@ Orthogonal wide_factors(const Tensor& x, int64_t seed, const Rounding& left = {}
   return {factors[0], q};
 }
 
-Orthogonal orthogonal_once(const Tensor& x, int64_t seed, const Rounding& left = {}) {
+Orthogonal orthogonal_once(const Tensor& x, int64_t seed, Wanted wanted, const Rounding& left = {}) {
   const auto [l, q] = wide_factors(x, seed, left);
-  return {l.to(DType::f32), q};
+  return {wanted == Wanted::both ? l.to(DType::f32) : Tensor(), q};
 }
 
-Orthogonal orthogonal_twice(const Tensor& x, int64_t seed) {
-  const Orthogonal first = orthogonal_once(x, seed), second = orthogonal_once(first.q, seed + 1);
-  return {matmul(first.l, second.l), second.q};
+/// x's memory is free for what follows where the caller gives it away.
+Orthogonal orthogonal_twice(Tensor x, int64_t seed, Wanted wanted) {
+  const Orthogonal first = orthogonal_once(x, seed, wanted);
+  x = Tensor();
+  const Orthogonal second = orthogonal_once(first.q, seed + 1, wanted);
+  return {wanted == Wanted::both ? matmul(first.l, second.l) : Tensor(), second.q};
 }
 
 /// The rows of x [count, rows, columns], rows <= columns: panels one after the other, each freed of those before it.
-Orthogonal orthogonal(const Tensor& x) {
+Orthogonal orthogonal(Tensor x, Wanted wanted) {
   const int64_t rows = x.size(1);
-  if (rows <= kPanel) return orthogonal_twice(x, 1);
-  const Orthogonal all{Tensor::zeros({x.size(0), rows, rows}, DType::f32, x.device()),
+  const bool is_l_wanted = wanted == Wanted::both;
+  if (rows <= kPanel) return orthogonal_twice(std::move(x), 1, wanted);
+  const Orthogonal all{is_l_wanted ? Tensor::zeros({x.size(0), rows, rows}, DType::f32, x.device()) : Tensor(),
                        Tensor::empty(x.shape(), DType::f32, x.device())};
   for (int64_t at = 0; at < rows; at += kPanel) {
     const int64_t end = std::min(at + kPanel, rows);
     const Tensor panel = x.slice(1, at, end);
     const auto part_of_l = [&](int64_t from, int64_t to) { return all.l.slice(1, at, end).slice(2, from, to); };
     if (at == 0) {
-      const Orthogonal first = orthogonal_twice(panel, 1);
+      const Orthogonal first = orthogonal_twice(panel, 1, wanted);
       all.q.slice(1, at, end).copy_(first.q);
-      part_of_l(at, end).copy_(first.l);
+      if (is_l_wanted) part_of_l(at, end).copy_(first.l);
       continue;
     }
     // panel = a before + l q: what is left of it is orthogonal to digits of its own, of which there may be few; noise
@@ -90,13 +96,15 @@ Orthogonal orthogonal(const Tensor& x) {
     const Tensor lengths = diagonal(gram_of(panel));  // 2^-19 of each is what f32's products leave of nothing
     for (int64_t round = 0; round < 3; round++) {
       const Tensor along = matmul(q, before, {.transpose_b = true});
-      const Orthogonal next = orthogonal_once(sub(q, matmul(along, before)), at + round,
+      const Orthogonal next = orthogonal_once(sub(q, matmul(along, before)), at + round, wanted,
                                               round == 0 ? Rounding{lengths, 0x1p-38} : Rounding{});
+      q = next.q;
+      if (!is_l_wanted) continue;
       a = round == 0 ? along : add(a, matmul(l, along));
       l = round == 0 ? next.l : matmul(l, next.l);
-      q = next.q;
     }
     all.q.slice(1, at, end).copy_(q);
+    if (!is_l_wanted) continue;
     part_of_l(0, at).copy_(a);
     part_of_l(at, end).copy_(l);
   }
@@ -104,7 +112,9 @@ Orthogonal orthogonal(const Tensor& x) {
 }
 
 /// What spans the same as the rows of x, well enough to go on with.
-Tensor same_span(const Tensor& x) { return x.size(1) <= kPanel ? wide_factors(x, 1).q : orthogonal(x).q; }
+Tensor same_span(const Tensor& x) {
+  return x.size(1) <= kPanel ? wide_factors(x, 1).q : orthogonal(x, Wanted::rows).q;
+}
 
 /// x [count, rows, columns] = uᵀ… of its first `rank` singular values, rows <= columns: u [count, rows, rank],
 /// s [count, rank], v [count, rank, columns].
@@ -115,7 +125,7 @@ Singular singular(const Tensor& x, int64_t rank) {
   const int64_t count = x.size(0), n = x.size(1);
   const Tensor gram = gram_of(x), roots = Tensor::empty({count, n}, DType::f32, x.device());
   const Tensor vectors = Tensor::empty({count, n, n}, DType::f32, x.device());
-  // Off the diagonal less is left than f32's last digits after log₂ n sweeps and a few.
+  // Off the diagonal less is left than f32's last digits after log₂ n sweeps and a few; the kernel knows when earlier.
   int sweeps = 4;
   for (int64_t size = 1; size < n; size *= 2) sweeps++;
   const std::array<Scalar, 1> scalars{sweeps};
@@ -123,7 +133,8 @@ Singular singular(const Tensor& x, int64_t rank) {
   launch(kernel, {.elements = {DType::f64}}, std::span(&gram, 1), scalars, std::array{roots, vectors});
   const Tensor u = vectors.slice(2, 0, rank);
   // uᵀ x = s v: rows that are orthogonal, the longest first.
-  return {u.contiguous(), roots.slice(1, 0, rank).contiguous(), orthogonal(matmul(u, x, {.transpose_a = true})).q};
+  return {u.contiguous(), roots.slice(1, 0, rank).contiguous(),
+          orthogonal(matmul(u, x, {.transpose_a = true}), Wanted::rows).q};
 }
 
 Tensor zeros(const Matrices& matrices, int64_t rows, int64_t columns) {
@@ -146,7 +157,7 @@ QrResult qr(const Tensor& x) try {
             matrices.unfolded(zeros(matrices, size, matrices.columns))};
   }
   const Tensor columns = transposed(matrices.x).slice(1, 0, size).contiguous();
-  const auto [l, q] = orthogonal(columns);
+  const auto [l, q] = orthogonal(columns, Wanted::both);
   const Tensor r = zeros(matrices, size, matrices.columns);
   r.slice(2, 0, size).copy_(transposed(l));
   if (size < matrices.columns) r.slice(2, size).copy_(matmul(q, matrices.x.slice(2, size)));
@@ -191,7 +202,7 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   const int64_t samples = std::min(rank + std::min(oversampling, size), size);
   require("svd_lowrank", samples <= kMostJacobi, came,
           "a rank with oversampling of at most " + std::to_string(kMostJacobi), "Lower the rank");
-  const Tensor directions = normal(state, 0, 1, {matrices.count, samples, matrices.columns});
+  Tensor directions = normal(state, 0, 1, {matrices.count, samples, matrices.columns});
   if (x.numel() == 0) {
     return {matrices.unfolded(zeros(matrices, matrices.rows, rank)),
             matrices.unfolded(Tensor::zeros({matrices.count, rank}, DType::f32, x.device())),
@@ -199,11 +210,12 @@ SvdLowrankResult svd_lowrank(const Tensor& state, const Tensor& x, int64_t rank,
   }
   // Halko, Martinsson and Tropp 2011, algorithms 4.4 and 5.1, of rows: seen by columns, y = (x xᵀ)^niter x directions.
   Tensor y = matmul(directions, matrices.x, {.transpose_b = true});
+  directions = Tensor();
   for (int64_t turn = 0; turn < niter; turn++) {
     const Tensor back = matmul(same_span(y), matrices.x);
     y = matmul(same_span(back), matrices.x, {.transpose_b = true});
   }
-  const Tensor q = orthogonal(y).q;
+  const Tensor q = orthogonal(std::move(y), Wanted::rows).q;
   const auto [u, s, v] = singular(matmul(q, matrices.x), rank);
   return {matrices.unfolded(matmul(q, u, {.transpose_a = true})), matrices.unfolded(s),
           matrices.unfolded(transposed(v).contiguous())};

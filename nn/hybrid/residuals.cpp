@@ -1,6 +1,7 @@
 #include "nn/hybrid/residuals.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
+#include "runtime/launch/launch.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
 
@@ -27,7 +29,18 @@ LowRank compress_residual(const Tensor& random, const Tensor& residual, int64_t 
 }
 
 Tensor apply_correction(const Tensor& weights, const LowRank& correction, const Tensor& share) {
-  return addcmul(weights, matmul(correction.left, correction.right, {.transpose_b = true}), share);
+  const Tensor product = matmul(correction.left, correction.right, {.transpose_b = true});
+  if (weights.shape() != product.shape() || weights.dtype() != product.dtype() || share.numel() != 1) {
+    return addcmul(weights, product, share);
+  }
+  // The sum takes the product's place: a matrix less in memory.
+  const Shape line{1, 1, 1, product.numel()};
+  const Tensor sum = product.reshape(line);
+  const std::array<Scalar, 1> once{1.0};
+  launch(kernels::addcmul, {.elements = {DType::f32}},
+         std::array{weights.contiguous().reshape(line), sum, share.reshape({1, 1, 1, 1}).broadcast_to(line)}, once,
+         std::span(&sum, 1));
+  return product;
 }
 
 ResidualStore::ResidualStore(Optimizer& optimizer, int64_t capacity, int64_t rank, uint64_t seed)

@@ -94,27 +94,54 @@ struct Product {
     return ashlar::is_vendors({kernel, key, inputs, outputs, precision.allow_tf32, microseconds}, y.device());
   }
 
-  /// What the kernel's plans take by their model, of one matrix; -1: there's none.
-  double microseconds_at_once() const {
-    const std::array inputs{matrix(a), matrix(b), bias};
-    const std::array outputs{matrix(y)};
-    return detail::modelled_microseconds(kernel, key, y.device(), inputs, outputs);
+  KernelKey without_activation() const {
+    KernelKey plain = key;
+    plain.variant = without_epilogue;
+    return plain;
+  }
+
+  /// The operands of `count` parts of `terms` terms each, from the at-th term on, and a bias that isn't read.
+  std::array<Tensor, 3> parts_of(int64_t at, int64_t count, int64_t terms) const {
+    const int64_t a_step = a.strides()[a.rank() - 1], b_step = b.strides()[b.rank() - 2];
+    return {Tensor(a.storage(), {count, a.size(-2), terms}, {terms * a_step, a.strides()[a.rank() - 2], a_step},
+                   a.offset() + at * a_step, a.dtype()),
+            Tensor(b.storage(), {count, terms, b.size(-1)}, {terms * b_step, b_step, b.strides()[b.rank() - 1]},
+                   b.offset() + at * b_step, b.dtype()),
+            Tensor(b.storage(), {1}, {1}, b.offset(), b.dtype())};
+  }
+
+  /// What the kernel's plans take by their model for the first parts of k, or for all of it; -1: there's no model.
+  double modelled(int64_t parts, int64_t terms) const {
+    const int64_t m = y.size(-2), n = y.size(-1);
+    const std::array outputs{
+        Tensor(y.storage(), {parts, m, n}, {m * n, n, 1}, y.offset(), y.dtype())};  // never written
+    return detail::modelled_microseconds(kernel, terms == a.size(-1) ? key : without_activation(), y.device(),
+                                         parts_of(0, parts, terms), outputs);
+  }
+
+  /// Whether it shall be computed in parts of k, and how long they are.
+  PartsOfSums in_parts() const {
+    constexpr int64_t kAligned = 4;  // elements, of the widest access
+    const std::array<int64_t, 8> numbers{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)),
+                                         key.packed(),
+                                         a.strides()[a.rank() - 2],
+                                         a.strides()[a.rank() - 1],
+                                         b.strides()[b.rank() - 2],
+                                         b.strides()[b.rank() - 1],
+                                         a.offset() % kAligned,
+                                         b.offset() % kAligned};
+    const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % kAligned == 0;
+    return parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), {along_k, numbers}, y.device(),
+                         [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
   }
 
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)
   void run_in_parts(int64_t length) const {
     const int64_t m = y.size(-2), n = y.size(-1), k = a.size(-1), whole = k / length, rest = k % length;
     const Tensor sums = Tensor::empty({whole + (rest > 0), m, n}, y.dtype(), y.device());
-    KernelKey plain = key;
-    plain.variant = without_epilogue;
     const auto add_parts = [&](int64_t first, int64_t count, int64_t terms) {
-      const int64_t a_step = a.strides()[a.rank() - 1], b_step = b.strides()[b.rank() - 2], at = first * length;
-      const Tensor left(a.storage(), {count, m, terms}, {length * a_step, a.strides()[a.rank() - 2], a_step},
-                        a.offset() + at * a_step, a.dtype());
-      const Tensor right(b.storage(), {count, terms, n}, {length * b_step, b_step, b.strides()[b.rank() - 1]},
-                         b.offset() + at * b_step, b.dtype());
-      const Tensor unread(b.storage(), {1}, {1}, b.offset(), b.dtype());
-      launch(kernel, plain, std::array{left, right, unread}, scalars, std::array{sums.slice(0, first, first + count)});
+      launch(kernel, without_activation(), parts_of(first * length, count, terms), scalars,
+             std::array{sums.slice(0, first, first + count)});
     };
     if (whole > 0) add_parts(0, whole, length);
     if (rest > 0) add_parts(whole, 1, rest);
@@ -124,9 +151,7 @@ struct Product {
 
   void run() const {
     if (y.numel() == y.size(-2) * y.size(-1) && may_have_parts()) {
-      const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % 4 == 0;
-      const PartsOfSums parts = parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), along_k, y.device(),
-                                              [this] { return microseconds_at_once(); });
+      const PartsOfSums parts = in_parts();
       if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
     constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits

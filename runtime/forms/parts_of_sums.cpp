@@ -7,6 +7,7 @@
 
 #include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
+#include "runtime/support/recent.h"
 
 namespace ashlar::forms {
 namespace {
@@ -25,9 +26,9 @@ int64_t length_for(int64_t parts, int64_t k) {
   return k / parts / kAligned * kAligned;
 }
 
-// In microseconds, fitted to an H200 as schedules/contraction_model.h is. A multiprocessor takes as long for one block
-// of 32 × 32 results as for two, each at least so long for 64 terms; the start of a kernel and the sum of the parts
-// come on top. A part that is left over is one more kernel, behind the others.
+// In microseconds, where the plans have no model, and for short sides. A multiprocessor takes as long for one block of
+// 32 × 32 results as for two, each at least so long for 64 terms; the start of a kernel and the sum of the parts come
+// on top. A part that is left over is one more kernel, behind the others.
 struct GpuModel {
   static constexpr double kStart = 1.5, kBlock = 0.85, kStageTerms = 64, kBlocksAtWork = 2;
   double multiprocessors, gigabytes_per_second, stage;
@@ -44,39 +45,101 @@ struct GpuModel {
   }
 };
 
-/// Of 64 terms. CUDA has plans of their own for few rows and operands that lie along k.
+/// Of 64 terms. CUDA has plans of their own for few rows and operands that lie along k, in aligned quads.
 double stage_of(int64_t m, bool along_k, Device device) {
   if (!along_k || device.kind != DeviceKind::cuda || m > 64) return 0.75;
   return m == 1 ? 0.022 : m <= 8 ? 0.088 : 0.33;
 }
 
+struct Choice {
+  int64_t length = 0;
+  double in_parts = -1, at_once = -1;  ///< microseconds; less than 0: not known
+};
+
+// Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts, which is a
+// kernel's start, a little for each part and the bytes that it reads and writes: fitted to an H200 at 341 products,
+// median error 9 %. Lengths in multiples of 32 suit every plan; those of four leave the least.
+Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, const PartsModel& model) {
+  constexpr std::array<int64_t, 13> kParts{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+  constexpr std::array<int64_t, 2> kUnits{32, 4};
+  constexpr double kStart = 1.34, kPart = 0.02, kOfBytes = 1.86;
+  constexpr int64_t kMostSums = 1 << 25;  // 128 MB
+  Choice best{.at_once = model(1, k)};
+  if (best.at_once < 0) return best;
+  int64_t before = 0;
+  for (const int64_t wanted : kParts) {
+    for (const int64_t unit : kUnits) {
+      const int64_t length = k / wanted / unit * unit;
+      if (length < kLeastLength || length == before) continue;
+      before = length;
+      const int64_t whole = k / length, rest = k % length, parts = whole + (rest > 0);
+      if (parts > kMostSums / (m * n)) return best;
+      const double bytes = 4.0 * static_cast<double>(m * n) * static_cast<double>(parts + 1);
+      double all = kStart + kPart * static_cast<double>(parts) + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
+                   model(whole, length);
+      if (rest > 0 && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
+      if (best.length != 0 && all >= best.in_parts) continue;
+      best.length = length;
+      best.in_parts = all;
+    }
+  }
+  return best;
+}
+
+Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model) {
+  constexpr int64_t kTile = 32;
+  const int64_t blocks = over(m, kTile) * over(n, kTile), most = std::min(kMostParts, k / kLeastLength);
+  const auto fill = static_cast<int64_t>(GpuModel::kBlocksAtWork * model.multiprocessors) / blocks;
+  const int64_t length = length_for(std::clamp<int64_t>(fill, 2, most), k);
+  return {length, model.in_parts(blocks, m * n, k, length), model.product(blocks, k)};
+}
+
+/// Worked out once for calls that are alike: by plans it asks the model some 20 times. Beside a short side those are
+/// plans of threads, whose model was fitted to single products and says too little of parts (0.985 of the speed by
+/// multiprocessors).
+Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
+  constexpr size_t kMostNumbers = 16;
+  constexpr int64_t kShortSide = 64;
+  thread_local detail::Recent<Choice, kMostNumbers> known;
+  std::array<int64_t, kMostNumbers> key{m, n, k, static_cast<int64_t>(device.kind), device.index, layout.along_k};
+  constexpr size_t kOthers = 6;
+  std::ranges::copy(layout.numbers, key.begin() + kOthers);
+  return known.get(std::span(key).first(kOthers + layout.numbers.size()), [&] {
+    const double* numbers = detail::plan_device_numbers(device);
+    const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)];
+    if (std::min(m, n) >= kShortSide) {
+      const Choice choice = by_plans(m, n, k, speed, model);
+      if (choice.at_once >= 0) return choice;
+    }
+    Choice choice = by_multiprocessors(
+        m, n, k,
+        {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, stage_of(m, layout.along_k, device)});
+    if (choice.in_parts < choice.at_once) {
+      const double own = model(1, k);
+      if (own >= 0) choice.at_once = std::min(choice.at_once, own);
+    }
+    return choice;
+  });
+}
+
 }  // namespace
 
-PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device,
-                          const std::function<double()>& own_plans) {
+PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
+                          const PartsModel& model) {
   if (k < 2 * kLeastLength) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};
   int64_t length = 0;
-  const int64_t most = std::min(kMostParts, k / kLeastLength);
   if (device.kind == DeviceKind::cpu) {
     constexpr int64_t kParts = 8, kFewResults = 1024, kManyTerms = 8192, kRowsOfOtherPlans = 8;
-    length = length_for(std::min(kParts, most), k);
+    length = length_for(std::min(kParts, k / kLeastLength), k);
     split.preferred = m > kRowsOfOtherPlans && m * n <= kFewResults && k >= kManyTerms;
   } else {
-    constexpr int64_t kTile = 32;
-    const double* numbers = detail::plan_device_numbers(device);
-    const GpuModel model{numbers[static_cast<size_t>(PlanDevice::multiprocessors)],
-                         numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)], stage_of(m, along_k, device)};
-    const int64_t blocks = over(m, kTile) * over(n, kTile);
-    const auto fill = static_cast<int64_t>(GpuModel::kBlocksAtWork * model.multiprocessors) / blocks;
-    length = length_for(std::clamp<int64_t>(fill, 2, most), k);
-    split.microseconds = model.in_parts(blocks, m * n, k, length);
-    whole.microseconds = model.product(blocks, k);
-    if (split.microseconds < whole.microseconds) {
-      const double own = own_plans();  // which takes a while: asked where it matters
-      if (own >= 0) whole.microseconds = std::min(whole.microseconds, own);
-    }
+    const Choice choice = on_gpu(m, n, k, layout, device, model);
+    length = choice.length;
+    if (length == 0) return {};
+    split.microseconds = choice.in_parts;
+    whole.microseconds = choice.at_once;
     split.preferred = split.microseconds < whole.microseconds;
   }
   std::string call;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "runtime/device/device.h"
 
@@ -14,11 +15,19 @@ struct PartsOfSums {
   double microseconds = -1;  ///< what the parts take by the model; -1: there's none
 };
 
+/// What the kernel's plans take by their model for so many parts of so many terms each; -1: there's no model.
+using PartsModel = std::function<double(int64_t parts, int64_t terms)>;
+
+/// How the operands lie in memory.
+struct PartsLayout {
+  bool along_k;                      ///< both along k, in aligned quads
+  std::span<const int64_t> numbers;  ///< at most ten: what the model's answers depend on beside m, n, k and the device
+};
+
 /// Whether an m×n product of k terms shall be one of parts, by the plans "split_k" and "at_once"
-/// (runtime/launch/plans.h). On a GPU the choice is by a model of its multiprocessors; `along_k`: both operands lie so
-/// in memory, in aligned quads; `own_plans`: what the kernel's plans take by their model, or -1. On the CPU it depends
-/// on the sizes alone, so that one call gives the same bits on any number of threads.
-PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, bool along_k, Device device,
-                          const std::function<double()>& own_plans);
+/// (runtime/launch/plans.h). On a GPU the choice is by a model. On the CPU it depends on the sizes alone, so that one
+/// call gives the same bits on any number of threads.
+PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
+                          const PartsModel& model);
 
 }  // namespace ashlar::forms

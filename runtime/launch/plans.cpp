@@ -1,5 +1,6 @@
 #include "runtime/launch/plans.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -12,6 +13,7 @@
 #include "runtime/opencl/opencl_device.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/error.h"
+#include "runtime/support/recent.h"
 
 namespace ashlar {
 namespace detail {
@@ -98,15 +100,31 @@ int choose_among(const PlanSet& plans, const PlanJudgement& judged, Device devic
   microseconds = -1;
   if (plans.cost == nullptr || choice().load(std::memory_order_relaxed) == PlanChoice::order)
     return std::countr_zero(judged.applies & judged.preferred);
-  double costs[kMostPlans];
-  plans.cost(judged.features, plan_device_numbers(device), costs);
-  int quickest = -1;
-  for (uint64_t rest = judged.applies; rest != 0; rest &= rest - 1) {
-    const int plan = std::countr_zero(rest);
-    if (quickest < 0 || costs[plan] < costs[quickest]) quickest = plan;
-  }
-  microseconds = costs[quickest];
-  return quickest;
+  struct Quickest {
+    int plan;
+    double microseconds;
+  };
+  const auto by_model = [&] {
+    double costs[kMostPlans];
+    plans.cost(judged.features, plan_device_numbers(device), costs);
+    int quickest = -1;
+    for (uint64_t rest = judged.applies; rest != 0; rest &= rest - 1) {
+      const int plan = std::countr_zero(rest);
+      if (quickest < 0 || costs[plan] < costs[quickest]) quickest = plan;
+    }
+    return Quickest{quickest, costs[quickest]};
+  };
+  constexpr size_t kOthers = 3;
+  thread_local Recent<Quickest, kMostPlanFeatures + kOthers> known;
+  std::array<int64_t, kMostPlanFeatures + kOthers> key;
+  key[0] = static_cast<int64_t>(reinterpret_cast<intptr_t>(&plans));
+  key[1] = static_cast<int64_t>(device.kind);
+  key[2] = device.index;
+  const auto count = static_cast<size_t>(plans.feature_count);
+  std::copy_n(judged.features, count, key.begin() + kOthers);
+  const Quickest quickest = known.get(std::span(key).first(count + kOthers), by_model);
+  microseconds = quickest.microseconds;
+  return quickest.plan;
 }
 
 int forced_rank(const char* plan) {

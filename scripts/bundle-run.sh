@@ -148,16 +148,14 @@ if ((draws > 0)); then
   exit $code
 fi
 
-# run_part DEVICE PART ARGUMENT ...: CUDA's cases are split by test, OpenCL's by kernel, since a driver takes seconds to
-# compile one.
+# run_part DEVICE PART ARGUMENT ...: every so-manieth test
 run_part() {
-  local device=$1 part=$2 split=() environment=()
+  local device=$1 part=$2 environment=()
   shift 2
-  if ((parts > 1)) && [[ $device == opencl* ]]; then split=(--shard "$part/$parts"); fi
-  if ((parts > 1)) && [[ $device == cuda* ]]; then environment=(GTEST_TOTAL_SHARDS="$parts" GTEST_SHARD_INDEX="$part"); fi
+  if ((parts > 1)); then environment=(GTEST_TOTAL_SHARDS="$parts" GTEST_SHARD_INDEX="$part"); fi
   # shellcheck disable=SC2046
   env "${environment[@]}" timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" \
-    $(chosen_kernels "$device") "${split[@]}" --results "$output/part-$device-$part.json" \
+    $(chosen_kernels "$device") --results "$output/part-$device-$part.json" \
     --revision "$(cat "$here/revision")" "$@" > "$output/conformance-$device-$part.log" 2>&1
 }
 

@@ -389,6 +389,11 @@ class CpuRivals:
     def clean(self):
         gc.collect()
 
+    def compute_something(self):
+        """Raises RuntimeError where PyTorch no longer computes."""
+        if self.torch:
+            self.torch.compute_something()
+
     def contenders(self, benchmark, sets, short):
         """({name: Contender}, {name: why there is none})"""
         calls, found, missing = {}, {}, {}

@@ -186,10 +186,11 @@ def work(options):
 
 
 def answers(rival, libraries):
-    """Whether devices still work: an illegal access leaves nothing of a CUDA context."""
+    """Whether devices still work: an illegal access leaves nothing of a CUDA context, a compilation that was interrupted
+    nothing of PyTorch's dispatcher."""
     try:
         rival.clean()
-        rival.synchronize()
+        rival.compute_something()
         for library in libraries.values():
             run = Run(library, draws.Draw("neg", [draws.View([8])], [8], "f32"))
             run.call()

@@ -140,6 +140,10 @@ class TorchRival:
         if self.on_gpu:
             torch.cuda.empty_cache()
 
+    def compute_something(self):
+        """Raises RuntimeError where PyTorch or the device no longer computes."""
+        torch.ones(1, device=self.device).add(1).item()
+
     def graphs(self, calls):
         """Each call as a CUDA graph's replay, which returns what the captured call did."""
         found = []

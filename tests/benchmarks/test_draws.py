@@ -342,13 +342,17 @@ class Rival:
     versions = {{}}
     def cache_bytes(self): return 1
     def clean(self): pass
-    def synchronize(self): pass
+    is_corrupt = False
+    def compute_something(self):
+        if Rival.is_corrupt: raise RuntimeError("corrupt")
 
 def measured(self, draw):
     how = os.environ["HOW"]
+    Rival().compute_something()
     if (draw.family, draw.index) == ("rows", 1):
         if how == "kill": os.kill(os.getpid(), signal.SIGSEGV)
         if how == "hang": time.sleep(60)
+        Rival.is_corrupt = how == "corrupt"
         raise RuntimeError("broke")
     return {{"cpu": {{"kernel": draw.kernel, "name": draw.name, "dtype": draw.dtype, "family": draw.family, "index": draw.index,
                     "ms": {{"ashlar": 1.0}}}}}}
@@ -376,6 +380,7 @@ class MeasuringDraws(unittest.TestCase):
 
     def test_a_draw_that_kills_hangs_or_throws_is_a_row_and_the_others_go_on(self):
         for how, why, *arguments in (("kill", "the process ended with signal 11"), ("throw", "RuntimeError: broke"),
+                                     ("corrupt", "RuntimeError: broke"),
                                      ("hang", "takes longer than 4 s", "--patience", "4")):
             code, text, rows = self.run_with(how, *arguments)
             self.assertEqual(code, 1, text)

@@ -384,6 +384,10 @@ TEST(Report, OneFailureTakesTheMarkAway) {
   run.add("linked", "f32", "linked.5", 5, false, Outcome::skipped, "no device");
   EXPECT_EQ(linked.row({run}), "| linked | f32 ✗f16 | ✗ (CUDA) |");
   EXPECT_NE(status_table({run}, Expectation(linked.list)).find("| 6 | 2 | 1 |"), std::string::npos);
+  EXPECT_NE(status_table({run}, Expectation(linked.list)).find("failed: linked.3"), std::string::npos);
+  DeviceRun again = linked.run();
+  again.date = "2026-11-22T02:00:00Z";
+  EXPECT_EQ(status_table({run, again}, Expectation(linked.list)).find("failed: "), std::string::npos);
 }
 
 TEST(Report, ChangedCodeIsStale) {

@@ -450,7 +450,8 @@ int run_all(const Options& options, Kernels kernels) {
   }
   // A part of the tests can't reach every instance.
   const bool is_whole = testing::GTEST_FLAG(filter) == "*" && std::getenv("GTEST_TOTAL_SHARDS") == nullptr;
-  if (is_whole && only.empty() && options.sample.empty()) {
+  // --cover names what isn't reached, function by function, on GPUs without clusters too.
+  if (is_whole && only.empty() && options.sample.empty() && options.cover.empty()) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
       const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));

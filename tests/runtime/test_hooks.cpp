@@ -108,10 +108,10 @@ TEST_P(Compiled, InPlaceThroughOneStorage) {
   for (int64_t offset : {0, 5, 256}) {
     const Tensor base = upload(ramp(2000), GetParam());
     const Tensor view(base.storage(), {1000}, {1}, offset, DType::f32);
-    const std::vector<Tensor> tensors = {view};
-    launch(kernels::relu, KernelKey{}, tensors, {}, tensors);
+    const std::vector<Tensor> tensors = {view}, rows = {view.unsqueeze(0)};
+    launch(kernels::relu, KernelKey{}, rows, {}, tensors);
     const Tensor negative = upload(ramp(1000, -500), GetParam());
-    const std::vector<Tensor> inputs = {negative};
+    const std::vector<Tensor> inputs = {negative.unsqueeze(0)};
     launch(kernels::relu, KernelKey{}, inputs, {}, tensors);
     const std::vector<float> all = download(base);
     EXPECT_EQ(all[static_cast<size_t>(offset) + 10], 0);

@@ -24,7 +24,7 @@ using testing::upload;
 class Threads : public ::testing::TestWithParam<Device> {};
 
 void relu(const Tensor& x, const Tensor& y) {
-  const std::vector<Tensor> inputs = {x}, outputs = {y};
+  const std::vector<Tensor> inputs = {x.unsqueeze(0)}, outputs = {y};  // rows and columns
   launch(kernels::relu, KernelKey{}, inputs, {}, outputs);
 }
 

@@ -123,7 +123,7 @@ TEST_P(Compiled, InPlaceThroughOneStorage) {
 TEST_P(Compiled, MathsIsWhatItSays) {
   const Tensor x = upload(ramp(100, -50), GetParam());
   const Tensor y = upload(ramp(100), GetParam());
-  const std::vector<Tensor> inputs = {x}, outputs = {y};
+  const std::vector<Tensor> inputs = {x.unsqueeze(0)}, outputs = {y};
   launch(kernels::exp, KernelKey{}, inputs, {}, outputs);
   const std::vector<float> values = download(y);
   for (int i = 0; i < 100; ++i) {

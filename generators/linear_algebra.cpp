@@ -277,10 +277,9 @@ class Gram : public Kernel<Gram<T>> {
 // n of columns (else with one more) pair k of round r, of n - 1, is r + k and r - k mod n - 1, pair 0 is r and the
 // last. Each takes the element p, q off the diagonal to 0:
 //   τ = (g[q,q] - g[p,p]) / (2 g[p,q]);  t = sign(τ) / (|τ| + √(1 + τ²));  cos = 1 / √(1 + t²), sin = t cos
-// t in f32 is enough, since what it leaves of g[p,q] the next sweep sees; cos and sin turn by exactly that angle. What is
-// small, |g[p,q]| ≤ ε √(g[p,p] g[q,q]), isn't turned; a sweep follows while one had an angle or such a ratio of more than
-// √ε: all that is left then is their products.
-// A work-group keeps a small g and its v in shared memory.
+// t in f32 is enough, since what it leaves of g[p,q] the next sweep sees; cos and sin turn by exactly that angle. What
+// is small, |g[p,q]| ≤ ε √(g[p,p] g[q,q]), isn't turned; a sweep follows while one had an angle or such a ratio of more
+// than √ε: all that is left then is their products. A work-group keeps a small g and its v in shared memory.
 template <ElementType T, bool kIsSmall>
 class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
  public:
@@ -289,8 +288,8 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
   Scalar<int32_t> sweeps{"sweeps"};
   Out<f32, 2> roots{"roots", {matrices, columns}};
   Out<f32, 3> vectors{"vectors", {matrices, columns, columns}};
-  // Rows 0 and 1: the cosine and sine of each pair, and behind them what sweeps are needed; then g, then v, both with an
-  // even number of columns.
+  // Rows 0 and 1: the cosine and sine of each pair, and behind them what sweeps are needed; then g, then v, both with
+  // an even number of columns.
   Scratch<T, 3> w{"w", {matrices, Size(columns) * constant(2) + constant(4), Size(columns) + constant(1)}};
   Scratch<i32, 2> rank{"rank", {matrices, columns}}, place{"place", {matrices, columns}};
 
@@ -364,9 +363,8 @@ class Jacobi : public Kernel<Jacobi<T, kIsSmall>> {
     all(Halide::scatter(where(pair, p), where(pair, q), where(pair, p), where(Halide::select(rough, n, pair), q)),
         Halide::scatter(where(0, above + 2), where(1, above + 2), where(0, below + 2),
                         where(Halide::select(rough, (sweep + 1) % 2, 1), below + 2)),
-        b) =
-        Halide::gather(where(angles[0], pp), where(angles[1], pq), where(angles[0], qp),
-                       where(Halide::select(rough, next, angles[1]), qq));
+        b) = Halide::gather(where(angles[0], pp), where(angles[1], pq), where(angles[0], qp),
+                            where(Halide::select(rough, next, angles[1]), qq));
 
     if (kIsSmall) w(b, i, j) = Value(all(j, i, b));
 

@@ -370,7 +370,10 @@ class StepProduct {
         .unroll(b)
         .unroll(span)
         .gpu_threads(term, of_block);
-    read.compute_at(slices, some).store_in(Halide::MemoryType::Register).bound_extent(i, kFour).bound_extent(f, fours());
+    read.compute_at(slices, some)
+        .store_in(Halide::MemoryType::Register)
+        .bound_extent(i, kFour)
+        .bound_extent(f, fours());
     read.reorder(i, f, b, s, m, t).vectorize(i).unroll(f).unroll(b);
     sums.update(0).reorder(g, b, k.x, k.y, c, s, m, t).unroll(g).unroll(b).unroll(k.x).unroll(k.y);
     if (fours_held() < fours()) {
@@ -428,7 +431,8 @@ class StepProduct {
     const int chosen = static_cast<int>(plans.chosen_index());
     if (chosen == 0) tile_ = {.slices = 16, .unrolled = 8};
     if (chosen > 1) tile_ = {.columns = 32 * (chosen - 1), .rows = 1, .slices = 4, .is_whole = true};
-    if (chosen == kClusters) tile_ = {.columns = 32, .rows = 8, .slices = 8, .rows_at_once = 2, .blocks = 8, .is_whole = true};
+    if (chosen == kClusters)
+      tile_ = {.columns = 32, .rows = 8, .slices = 8, .rows_at_once = 2, .blocks = 8, .is_whole = true};
   }
 
   Plans plans;

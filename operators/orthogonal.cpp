@@ -112,9 +112,7 @@ Orthogonal orthogonal(Tensor x, Wanted wanted) {
 }
 
 /// What spans the same as the rows of x, well enough to go on with.
-Tensor same_span(const Tensor& x) {
-  return x.size(1) <= kPanel ? wide_factors(x, 1).q : orthogonal(x, Wanted::rows).q;
-}
+Tensor same_span(const Tensor& x) { return x.size(1) <= kPanel ? wide_factors(x, 1).q : orthogonal(x, Wanted::rows).q; }
 
 /// x [count, rows, columns] = uᵀ… of its first `rank` singular values, rows <= columns: u [count, rows, rank],
 /// s [count, rank], v [count, rank, columns].

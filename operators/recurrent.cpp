@@ -104,8 +104,8 @@ struct Sequence {
       return hidden <= most_hidden() ||
              (hidden > kMostHidden && hidden <= kMostOfCluster && detail::cuda_has_clusters(x.device().index));
     };
-    const bool in_one = is_a_kernel && x.device().kind == DeviceKind::cuda && has_plan() &&
-                        (steps + 1) * each <= kMostElements;
+    const bool in_one =
+        is_a_kernel && x.device().kind == DeviceKind::cuda && has_plan() && (steps + 1) * each <= kMostElements;
     at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
     // What a launch hands from step to step takes memory for each of its steps; few of them aren't worth packing.
     constexpr int64_t kMostOfPacked = 1 << 22, kLeastSteps = 8;

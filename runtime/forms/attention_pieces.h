@@ -19,12 +19,13 @@ struct AttentionPiece {
   Tensor of_batches(const Tensor& x) const;
 };
 
-/// [N, rows, width] and [rows, width], and what has one value for each row, with axes for the `missing` heads and batches.
+/// [N, rows, width] and [rows, width], and what has one value for each row, with axes for the `missing` heads and
+/// batches.
 Tensor with_heads(Tensor x, int missing);
 
 /// The pieces of a call, in the order of its batches, heads and queries. Each keeps `bytes_of_pair` for each query and
-/// key, both padded to tiles, in `most_bytes`, or else has 64 queries of one head of keys. 0 bytes of a pair: one piece,
-/// as far as CUDA's grids go.
+/// key, both padded to tiles, in `most_bytes`, or else has 64 queries of one head of keys. 0 bytes of a pair: one
+/// piece, as far as CUDA's grids go.
 std::vector<AttentionPiece> pieces_of_attention(const Tensor& query, const Tensor& key, int64_t bytes_of_pair,
                                                 int64_t most_bytes);
 

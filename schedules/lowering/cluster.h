@@ -28,9 +28,10 @@ Halide::Expr of_peer(const Halide::Func& total, const std::vector<Halide::Expr>&
 /// block level into shared memory, 32 bits each, and read through of_peer() alone.
 void across_cluster(const std::vector<Halide::Func>& totals, int blocks);
 
-/// Has the kernel that computes `func` lowered with its second dimension of blocks, `strip`, at most `blocks`, as a cluster,
-/// whose blocks meet at the end of each turn of the kernel's serial loop: from then on each sees what the others stored
-/// in global memory. Blocks beyond the loop's extent are there too: the schedule guards what they would store.
+/// Has the kernel that computes `func` lowered with its second dimension of blocks, `strip`, at most `blocks`, as a
+/// cluster, whose blocks meet at the end of each turn of the kernel's serial loop: from then on each sees what the
+/// others stored in global memory. Blocks beyond the loop's extent are there too: the schedule guards what they would
+/// store.
 void steps_in_cluster(const Halide::Func& func, const Halide::Var& strip, int blocks);
 
 /// True on the device of the call where clusters run.
@@ -43,6 +44,6 @@ std::unique_ptr<Halide::Internal::IRMutator> across_cluster_pass(const std::vect
 /// The lowering pass behind steps_in_cluster(). Throws Halide::CompileError, naming the Func, unless the kernel has one
 /// such loop, which ends with a barrier of the block.
 std::unique_ptr<Halide::Internal::IRMutator> steps_in_cluster_pass(const std::string& func, const std::string& strip,
-                                                                  int blocks);
+                                                                   int blocks);
 
 }  // namespace ashlar::dsl

@@ -495,7 +495,9 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--devices", options.devices, "cpu, opencl[:i], cuda[:i], separated by commas; default: all there are")
       ->delimiter(',');
   app.add_option("--kernels", options.kernels, "Only these kernels and their gradients")->delimiter(',');
-  app.add_option("--shard", options.shard, "i/n: only the i-th (from 0) of n parts, split by kernel (by test: GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX)");
+  app.add_option(
+      "--shard", options.shard,
+      "i/n: only the i-th (from 0) of n parts, split by kernel (by test: GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX)");
   app.add_option("--results", options.results,
                  "Write what passed as JSON; with --from, parts of a run on one device as one");
   app.add_option("--support", options.support, "Write the support table (Markdown)");

@@ -59,6 +59,13 @@ Var div(const Var& a, Number b) { return a / Var(tensor_of(b, a.value())); }
 Var div(Number a, const Var& b) { return Var(tensor_of(a, b.value())) / b; }
 
 Var pow(const Var& a, Number b) { return with_promotion(pow, a, Var(tensor_of(b, a.value()))); }
+Var pow(Number a, const Var& b) { return with_promotion(pow, Var(tensor_of(a, b.value())), b); }
+Var fmod(const Var& a, Number b) { return with_promotion(fmod, a, Var(tensor_of(b, a.value()))); }
+Var remainder(const Var& a, Number b) { return with_promotion(remainder, a, Var(tensor_of(b, a.value()))); }
+Var maximum(const Var& a, Number b) { return with_promotion(maximum, a, Var(tensor_of(b, a.value()))); }
+Var maximum(Number a, const Var& b) { return maximum(b, a); }
+Var minimum(const Var& a, Number b) { return with_promotion(minimum, a, Var(tensor_of(b, a.value()))); }
+Var minimum(Number a, const Var& b) { return minimum(b, a); }
 Var where(const Tensor& condition, const Var& a, Number b) {
   const Var other(tensor_of(b, a.value()));
   return where(condition, as(a, other.dtype()), other);

@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 
+#include "ashlar/arithmetic.h"
 #include "autograd/var.h"
 #include "runtime/tensor/number.h"
 
@@ -24,6 +25,17 @@ Var div(const Var& a, Number b);
 Var div(Number a, const Var& b);
 /// a^b
 Var pow(const Var& a, Number b);
+Var pow(Number a, const Var& b);
+/// a - trunc(a / b) b, with the sign of a
+Var fmod(const Var& a, Number b);
+/// a - floor(a / b) b, with the sign of b
+Var remainder(const Var& a, Number b);
+/// the larger of a and b; NaN where one is
+Var maximum(const Var& a, Number b);
+Var maximum(Number a, const Var& b);
+/// the smaller of a and b; NaN where one is
+Var minimum(const Var& a, Number b);
+Var minimum(Number a, const Var& b);
 /// a where the condition holds, else b
 Var where(const Tensor& condition, const Var& a, Number b);
 Var where(const Tensor& condition, Number a, const Var& b);
@@ -51,6 +63,26 @@ inline Var operator+(Number a, const Var& b) { return ad::add(a, b); }
 inline Var operator-(Number a, const Var& b) { return ad::sub(a, b); }
 inline Var operator*(Number a, const Var& b) { return ad::mul(a, b); }
 inline Var operator/(Number a, const Var& b) { return ad::div(a, b); }
+
+/// Comparisons of the values: bool, which has no gradient.
+inline Tensor operator==(const Var& a, const Var& b) { return a.value() == b.value(); }
+inline Tensor operator!=(const Var& a, const Var& b) { return a.value() != b.value(); }
+inline Tensor operator<(const Var& a, const Var& b) { return a.value() < b.value(); }
+inline Tensor operator<=(const Var& a, const Var& b) { return a.value() <= b.value(); }
+inline Tensor operator>(const Var& a, const Var& b) { return a.value() > b.value(); }
+inline Tensor operator>=(const Var& a, const Var& b) { return a.value() >= b.value(); }
+inline Tensor operator==(const Var& a, Number b) { return a.value() == b; }
+inline Tensor operator!=(const Var& a, Number b) { return a.value() != b; }
+inline Tensor operator<(const Var& a, Number b) { return a.value() < b; }
+inline Tensor operator<=(const Var& a, Number b) { return a.value() <= b; }
+inline Tensor operator>(const Var& a, Number b) { return a.value() > b; }
+inline Tensor operator>=(const Var& a, Number b) { return a.value() >= b; }
+inline Tensor operator==(Number a, const Var& b) { return a == b.value(); }
+inline Tensor operator!=(Number a, const Var& b) { return a != b.value(); }
+inline Tensor operator<(Number a, const Var& b) { return a < b.value(); }
+inline Tensor operator<=(Number a, const Var& b) { return a <= b.value(); }
+inline Tensor operator>(Number a, const Var& b) { return a > b.value(); }
+inline Tensor operator>=(Number a, const Var& b) { return a >= b.value(); }
 
 /// The value as a Tensor is printed, and whether it requires a gradient.
 std::ostream& operator<<(std::ostream& out, const Var& x);

@@ -99,10 +99,15 @@ ASHLAR_API AshlarStatus ashlar_tensor_write(const AshlarTensor* tensor, const vo
 /* Writes all elements to dense row-major memory of exactly `bytes`, after the work that makes them. */
 ASHLAR_API AshlarStatus ashlar_tensor_read(const AshlarTensor* tensor, void* data, size_t bytes);
 
+/* How many axes it has. Of this and the next four the answers live as long as the handle. */
 ASHLAR_API size_t ashlar_tensor_rank(const AshlarTensor* tensor);
+/* The number of elements along each axis. */
 ASHLAR_API const int64_t* ashlar_tensor_shape(const AshlarTensor* tensor);
+/* How far apart, in elements, neighbours along each axis lie; 0 and negative numbers are possible. */
 ASHLAR_API const int64_t* ashlar_tensor_strides(const AshlarTensor* tensor);
+/* "f32", "bf16", "i64", "bool", ... */
 ASHLAR_API const char* ashlar_tensor_dtype(const AshlarTensor* tensor);
+/* "cpu", "cuda:1", ..., as ashlar_tensor_create takes it. */
 ASHLAR_API const char* ashlar_tensor_device(const AshlarTensor* tensor);
 /* The address of element [0, ..., 0] on the CPU or a CUDA device; NULL on OpenCL, whose memory has none. */
 ASHLAR_API void* ashlar_tensor_data(const AshlarTensor* tensor);

@@ -1,6 +1,7 @@
 // Element types of the language: how a value is stored, widened when loaded, and narrowed when stored.
 #pragma once
 
+#include "dsl/ptx_markers.h"
 #include "dsl/value.h"
 #include "runtime/tensor/dtype.h"
 
@@ -100,12 +101,11 @@ struct Element<bf16> {
     const Expr rounded = (u + detail::word(0x7fffu) + ((u >> 16) & detail::word(1))) >> 16;
     return Halide::cast<uint16_t>(Halide::select(nan, (u >> 16) | detail::word(0x40), rounded));
   }
-  /// The marker of dsl/build/ptx_rewriter.h that becomes one instruction, for an element or a vector of them.
+  /// One instruction, for an element or a vector of them.
   static Expr narrowed(const Expr& value) {
-    return Halide::Internal::Call::make(Halide::UInt(16, value.type().lanes()), kNarrow, {value},
+    return Halide::Internal::Call::make(Halide::UInt(16, value.type().lanes()), ptx::marker_name(ptx::kNarrow), {value},
                                         Halide::Internal::Call::PureExtern);
   }
-  static constexpr const char *kNarrow = "ashlar_marker_bf16", *kNarrowPair = "ashlar_marker_bf16x2";
 };
 
 template <>

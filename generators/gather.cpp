@@ -1,5 +1,6 @@
 // Reads at places that a tensor holds. Every element of the result reads for itself, so nothing can race.
 #include "dsl/kernel.h"
+#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {
@@ -51,10 +52,37 @@ class GatherElements : public Kernel<GatherElements<T>> {
                    Halide::TailStrategy::GuardWithIf);
     nest(y.func());
   }
+  // Loads wait for indices that were loaded before them: a thread has a vector of a row, or some elements a block apart.
   void schedule(auto) {
+    constexpr int kThreads = 256, kEach = 4, kFew = 1 << 16;
+    whole_vectors();
+    vector_accesses();
     index_arithmetic();
-    Var line("line"), all("all"), thread("thread");
-    y.func().fuse(i, j, line).fuse(line, o, all).gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+    Var vector("vector"), lane("lane"), line("line"), all("all"), block("block"), step("step"), thread("thread");
+    const auto y_dim = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
+    const Expr is_row = x.axis(2).stride() == 1 && index.axis(2).stride() == 0;
+    const int lanes = std::min(16 / static_cast<int>(sizeof(typename Element<T>::Storage)), 8);
+    const Expr aligned = y_dim(0) % lanes == 0 && x.axis(1).stride() % lanes == 0 && x.axis(0).stride() % lanes == 0 &&
+                         x.dim(3).min() % lanes == 0;
+    y.func()
+        .specialize(is_row && aligned)
+        .split(i, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+        .fuse(vector, j, line)
+        .fuse(line, o, all)
+        .split(all, block, thread, kThreads, Halide::TailStrategy::GuardWithIf)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    Halide::Stage many = y.func().specialize(y_dim(0) * y_dim(1) * y_dim(2) >= kFew);
+    many.fuse(i, j, line)
+        .fuse(line, o, all)
+        .split(all, block, step, kThreads * kEach, Halide::TailStrategy::GuardWithIf)
+        .split(step, step, thread, kThreads)
+        .reorder(step, thread, block)
+        .unroll(step)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    y.func().fuse(i, j, line).fuse(line, o, all).gpu_tile(all, thread, kThreads, Halide::TailStrategy::GuardWithIf);
   }
 
  private:

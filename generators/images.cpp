@@ -4,7 +4,7 @@
 namespace ashlar::dsl {
 
 const std::vector<DType> kMovedAbout{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64,
-                                     DType::i16, DType::i8,  DType::u8,   DType::u16, DType::u32};
+                                     DType::i16, DType::i8,  DType::u8,   DType::u16, DType::u32, DType::boolean};
 const std::vector<DType> kSpread{DType::f32, DType::f16, DType::bf16, DType::f64};
 const std::vector<std::string> kPaddings{"constant", "reflect", "replicate", "circular"};
 using Kind = FormOption::Kind;
@@ -16,7 +16,9 @@ const bool registered =
                     "and [3] around the one before it, and so on; a negative number crops (constant)",
          .dtypes = kMovedAbout,
          .inputs = {{"x"}},
-         .options = {{"padding", Kind::integers}, {"mode", Kind::choice, 0, kPaddings}, {"value", Kind::integer, 0}},
+         .scalars = {{"value", DType::f64, "0"}},
+         .options = {{"padding", Kind::integers}, {"mode", Kind::choice, 0, kPaddings}},
+         .scalars_last = true,
          .outputs = {{"y"}},
          .calls = {"copy", "fill"},
          .gradients = {{"x", "pad_grad(dy, padding, static_cast<PadGradMode>(mode))"}}}) &&

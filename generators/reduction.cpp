@@ -313,6 +313,6 @@ const bool operators_registered =
                        kFloats,
                        {"sum_of_abs", "sum_of_squares", "sum_of_powers", "nonzero_sum", "max", "min", "abs", "pow"},
                        "norm_grad(dy, x, y, p, axes, keepdim)",
-                       {{"p"}}});
+                       {{.name = "p", .default_value = "2"}}});
 
 }  // namespace ashlar::dsl

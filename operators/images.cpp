@@ -102,7 +102,7 @@ void check_defined(const char* operation, const Tensor& x) {
 
 }  // namespace
 
-Tensor pad(const Tensor& x, const Axes& padding, PadMode mode, int64_t value) try {
+Tensor pad(const Tensor& x, const Axes& padding, PadMode mode, double value) try {
   check_defined("pad", x);
   const std::vector<Border> borders = borders_of("pad", x.rank(), padding, mode == PadMode::constant);
   if (mode != PadMode::constant) {

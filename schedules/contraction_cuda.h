@@ -171,7 +171,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
              left_t = aligned && p.left.column_stride != 1 && can.left_along_rows, right_n = can.right_along_columns,
              right_t = p.right.column_stride != 1 && p.right.row_stride == 1,
              right_t_quads = p.right.column_stride != 1 && can.right_along_k;
-  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, odd{.whole_tiles = true};
+  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, odd{.whole_tiles = true},
+      apart{.whole_tiles = true, .columns_apart = true};
   PipelinedAccess even_right_k = even;
   even_right_k.right_along_k = true;
   PipelinedAccess even_k = even_right_k;
@@ -232,8 +233,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                 .warps_n = 2,
                                 .depth = 8,
                                 .stages = 3,
-                                .order = PipelinedOrder::rows,
-                                .lead = 40};
+                                .order = PipelinedOrder::columns,
+                                .lead = 10};
   if (epilogue != EpilogueLength::long_one) {
     const auto add_large = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& layouts,
                                const Expr& applies) {
@@ -255,7 +256,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add_medium(tiles.medium_tt, even_right_k, "medium_tt", {left_t && right_t_quads});
   add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
   if (epilogue != EpilogueLength::long_one) {
-    add(odd_large, odd, "odd_large", {fits(odd_large)}, many);
+    add(odd_large, apart, "odd_large", {fits(odd_large)}, many);
   }
   const PipelinedTile odd_medium{.lane_rows = 8,
                                  .lane_columns = 8,

@@ -52,6 +52,9 @@ struct PipelinedAccess {
   bool whole_tiles = false;   ///< rows and columns are no fewer than a tile's: the last tile is moved inwards
   /// The operand lies in memory along k, in aligned quads: it is copied by them and its tile lies along k too.
   bool left_along_k = false, right_along_k = false;
+  /// The right tile lies along k, however the operand does, and is copied element by element: a thread's columns are
+  /// then as far apart as a warp has lanes along them, so that a warp stores whole sectors without quads.
+  bool columns_apart = false;
 };
 
 // product(n, m, b) = Σ_s sums(n, m, s, b),  sums(n, m, s, b) = Σ over stages t, Σ_{k in slice s of stage t}
@@ -85,11 +88,13 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
     if (access.whole_stages) return value;
     return Halide::select(in_quads ? k / 4 < p.inner / 4 : k < p.inner, value, 0.0f);
   };
-  const bool left_k = access.left_along_k, right_k = access.right_along_k;
+  const bool left_k = access.left_along_k, right_k = access.right_along_k || access.columns_apart;
   left(k, m, b) = or_zero(left_k, element(m, p.rows, left_k ? Expr(false) : can.left_along_rows,
                                           [&](const Expr& row) { return p.left_at(term(left_k), row, b); }));
-  right(n, k, b) = or_zero(right_k, element(n, p.columns, right_k ? Expr(false) : can.right_along_columns,
-                                            [&](const Expr& column) { return p.right_at(column, term(right_k), b); }));
+  const bool right_in_quads = access.right_along_k;
+  right(n, k, b) = or_zero(
+      right_in_quads, element(n, p.columns, right_k ? Expr(false) : can.right_along_columns,
+                              [&](const Expr& column) { return p.right_at(column, term(right_in_quads), b); }));
   // What a thread multiplies is read in quads: the quad of k is kq, the place in it kr.
   Var kr("kr"), kq("kq");
   Func left_quad(prefix + "_left_quad"), right_quad(prefix + "_right_quad");
@@ -239,9 +244,9 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
       const Var warp = deal(stage, item);
       stage.reorder({item, lane, warp, b}).gpu_threads(lane, warp);
     };
-    const auto copy_transposing = [=](Stage stage, const Var& along) {  // 8 of k × 4 of the other per warp
+    const auto copy_transposing = [=](Stage stage, const Var& along, int of_k = 8) {  // × the rest of a warp
       Var lane("lane"), item("item"), low("low");
-      stage.split(k, k, lane, 8).split(along, along, low, 4).fuse(lane, low, lane).fuse(k, along, item);
+      stage.split(k, k, lane, of_k).split(along, along, low, 32 / of_k).fuse(lane, low, lane).fuse(k, along, item);
       const Var warp = deal(stage, item);
       stage.reorder({item, lane, warp, b}).gpu_threads(lane, warp);
     };
@@ -252,8 +257,11 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
       copy_quads(left_tile.specialize(can.left_along_rows), m, k);
       copy_single(left_tile, m);
     }
-    if (right_k) {
+    if (access.right_along_k) {
       copy_quads(right_tile, k, n);
+    } else if (right_k) {
+      copy_transposing(right_tile.specialize(p.right.column_stride == 1), n, 4);
+      copy_transposing(right_tile, n);
     } else {
       copy_quads(right_tile.specialize(can.right_along_columns), n, k);
       copy_single(right_tile.specialize(p.right.column_stride == 1), n);

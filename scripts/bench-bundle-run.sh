@@ -5,8 +5,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.gz" | cut -c1-12).so
 if [[ ! -e $library ]]; then
-  gunzip -c "$here/lib/libashlar_bench.so.gz" > "$library.part"
-  mv "$library.part" "$library"
+  gunzip -c "$here/lib/libashlar_bench.so.gz" > "$library.part-$$"  # of its own: others may begin at once
+  mv "$library.part-$$" "$library"
 fi
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-$here/opencl-vendors/}"

@@ -55,6 +55,16 @@ TORCH_NAMES = {
     "qr": "linalg.qr",
     "svd": "linalg.svd(full_matrices=False)",
 }
+# Headers of functions that are made of operators.
+COMPOSED = [
+    "ashlar/arithmetic.h",
+    "ashlar/splitting.h",
+    "nn/init.h",
+    "nn/loss.h",
+    "nn/modules/upsample.h",
+    "nn/modules/embedding.h",
+    "runtime/tensor/tensor.h",
+]
 DTYPE_ORDER = ["f32", "f16", "bf16", "f64", "i64", "i32", "i16", "i8", "u32", "u16", "u8", "bool"]
 
 
@@ -83,6 +93,27 @@ def targets():
             found = [head for head, cell in zip(heads, cells) if head in ("CPU", "OpenCL", "CUDA") and cell != "–"]
             result[cells[0]] = " ".join(dict.fromkeys(found))
     return result
+
+
+def composed():
+    """Rows of the functions that are made of operators: what stands over each in its header."""
+    root, rows = PAGE.parent.parent, {}
+    declaration = re.compile(r"(?:inline )?(?:Tensor|Var|std::vector<T>|void) (\w+)\(")
+    for header in COMPOSED:
+        comment, is_read, is_detail = [], False, False
+        for line in (root / header).read_text().splitlines():
+            is_detail = (is_detail or line == "namespace detail {") and not line.startswith("}")
+            match = declaration.match(line)
+            if line.startswith("///"):
+                comment = [*([] if is_read else comment), line.removeprefix("///").strip()]
+                is_read = False
+            elif not line:
+                comment = []
+            elif match and comment and not is_detail:
+                is_read = True
+                first = re.split(r"(?<=\w[)\w²])\. (?=[A-Z])", " ".join(comment).rstrip("."))[0].replace("|", "\\|")
+                rows.setdefault((match[1], header), f"| `{match[1]}` | `{header}` | {first} |")
+    return [rows[key] for key in sorted(rows)]
 
 
 def page(include):
@@ -115,12 +146,20 @@ def page(include):
             "(`ashlar/ops.h`, `ashlar/ad.h`), and is called by its name from C. Element types are those with kernels of",
             "their own; others are converted as [architecture.md](architecture.md) says. Gradients have functions named",
             "`NAME_grad`. PyTorch's names stand in `torch` or `torch.nn.functional`. What was run where is in",
-            "[support.md](support.md). `a + b`, `cat`, views and losses with options are made of these",
-            "(`ashlar/arithmetic.h`, `nn/loss.h`).",
+            "[support.md](support.md). What is made of these stands [below](#made-of-these).",
             "",
             "| operator | in PyTorch | element types | gradient | targets | formula |",
             "|---|---|---|---|---|---|",
             *(rows[name] for name in sorted(rows)),
+            "",
+            "## Made of these",
+            "",
+            "Functions in C++ that call the operators above, on all devices and, where they take Vars, recorded: written",
+            "from the comments over them.",
+            "",
+            "| function | header | what it gives |",
+            "|---|---|---|",
+            *composed(),
             "",
         ]
     )

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsl/build/ptx_clusters.h"
+#include "dsl/ptx_markers.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -20,7 +21,7 @@ using ptx::Marker;
 using ptx::registers_of;
 using ptx::starts_with;
 
-const std::string kPrefix = "ashlar_marker_";
+bool is(const Marker& marker, const ptx::MarkerKind& kind) { return marker.kind == kind.name; }
 
 // One .entry of the PTX: rewrites its lines in place.
 class KernelRewriter {
@@ -66,7 +67,8 @@ class KernelRewriter {
     while (last < end_ && !starts_with(code_of(lines_[last]), "}")) last++;
     Marker marker{{}, {}, {}, {}, first, last};
     bool is_marker = false;
-    for (size_t i = first; i <= last; i++) is_marker = is_marker || lines_[i].find(kPrefix) != std::string::npos;
+    for (size_t i = first; i <= last; i++)
+      is_marker = is_marker || lines_[i].find(ptx::kMarkerPrefix) != std::string::npos;
     if (!is_marker) return last;
     for (size_t i = first + 1; i < last; i++) {
       const std::string code = code_of(lines_[i]);
@@ -74,8 +76,9 @@ class KernelRewriter {
       if (std::regex_match(code, match, kArgument)) {
         if (std::stoul(match[1]) != marker.arguments.size()) fail(i, "arguments out of order");
         marker.arguments.push_back(match[2]);
-      } else if (std::regex_match(code, match, kCall) && starts_with(match[1], kPrefix) && marker.kind.empty()) {
-        std::istringstream words(match[1].str().substr(kPrefix.size()));
+      } else if (std::regex_match(code, match, kCall) && starts_with(match[1], ptx::kMarkerPrefix) &&
+                 marker.kind.empty()) {
+        std::istringstream words(match[1].str().substr(ptx::kMarkerPrefix.size()));
         std::getline(words, marker.kind, '_');
         for (std::string word; std::getline(words, word, '_');) marker.numbers.push_back(std::stoi(word));
       } else if (std::regex_match(code, match, kResult)) {
@@ -84,16 +87,12 @@ class KernelRewriter {
         fail(i, "can't read the call of a marker: " + code);
       }
     }
-    static const std::map<std::string, std::pair<size_t, size_t>> kKinds{
-        {"copy", {3, 3}},     {"commit", {2, 0}}, {"wait", {2, 0}},   {"end", {2, 0}},     {"registers", {1, 0}},
-        {"coherent", {0, 0}}, {"bf16", {0, 1}},   {"bf16x2", {0, 2}}, {"cluster", {2, 0}}, {"peers", {0, 0}},
-        {"give", {2, 2}},     {"meet", {1, 0}},   {"group", {1, 0}},  {"assemble", {0, 0}}};
-    const auto known = kKinds.find(marker.kind);
-    if (known == kKinds.end() || marker.numbers.size() != known->second.first ||
-        marker.arguments.size() != known->second.second) {
-      fail(first, "an unknown marker");
-    }
-    (starts_with(marker.kind, "bf16") ? conversions_ : markers_).push_back(marker);
+    const bool is_known = std::ranges::any_of(ptx::kMarkerKinds, [&](const ptx::MarkerKind& kind) {
+      return is(marker, kind) && marker.numbers.size() == kind.numbers && marker.arguments.size() == kind.arguments;
+    });
+    if (!is_known) fail(first, "an unknown marker");
+    const bool is_function = is(marker, ptx::kNarrow) || is(marker, ptx::kNarrowPair);
+    (is_function ? conversions_ : markers_).push_back(marker);
     return last;
   }
 
@@ -102,7 +101,7 @@ class KernelRewriter {
     if (marker.result.empty()) fail(marker.first, "a conversion without a result");
     for (size_t i = marker.first; i <= marker.last; i++) lines_[i].clear();
     // The first source becomes the upper half.
-    const std::string upper = marker.kind == "bf16x2" ? marker.arguments[1] : "0f00000000";
+    const std::string upper = is(marker, ptx::kNarrowPair) ? marker.arguments[1] : "0f00000000";
     lines_[marker.first] = "\tcvt.rn.bf16x2.f32 \t" + marker.result + ", " + upper + ", " + marker.arguments[0] + ";";
   }
 
@@ -114,32 +113,32 @@ class KernelRewriter {
     int ends = 0, waits_for_peers = 0, assemblies = 0;
     for (const Marker& m : markers_) {
       bool is_new = true;
-      if (m.kind == "copy") is_new = copies[m.numbers[1]].insert(m.numbers[2]).second;
-      if (m.kind == "commit") is_new = commits.emplace(m.numbers[0], m.numbers[1]).second;
-      if (m.kind == "wait") is_new = waits_.insert(m.numbers[0]).second;
-      if (m.kind == "registers") {
+      if (is(m, ptx::kCopy)) is_new = copies[m.numbers[1]].insert(m.numbers[2]).second;
+      if (is(m, ptx::kCommit)) is_new = commits.emplace(m.numbers[0], m.numbers[1]).second;
+      if (is(m, ptx::kWait)) is_new = waits_.insert(m.numbers[0]).second;
+      if (is(m, ptx::kRegisters)) {
         is_new = !register_limit_;
         register_limit_ = m.numbers[0];
       }
-      if (m.kind == "coherent") {
+      if (is(m, ptx::kCoherent)) {
         is_new = !is_coherent_;
         is_coherent_ = true;
       }
-      if (m.kind == "cluster") {
+      if (is(m, ptx::kCluster)) {
         is_new = cluster_ == 0;
         cluster_ = m.numbers[0];
         exchanges_ = m.numbers[1];
       }
-      if (m.kind == "group") {
+      if (is(m, ptx::kGroup)) {
         is_new = cluster_ == 0;
         cluster_ = m.numbers[0];
         shares_steps_ = true;
       }
-      if (m.kind == "assemble") is_new = assemblies++ == 0;
-      if (m.kind == "peers") is_new = waits_for_peers++ == 0;
-      if (m.kind == "give") is_new = gives.insert(m.numbers[0]).second;
-      if (m.kind == "meet") is_new = meets.insert(m.numbers[0]).second;
-      if (m.kind == "end") {
+      if (is(m, ptx::kAssemble)) is_new = assemblies++ == 0;
+      if (is(m, ptx::kPeers)) is_new = waits_for_peers++ == 0;
+      if (is(m, ptx::kGive)) is_new = gives.insert(m.numbers[0]).second;
+      if (is(m, ptx::kMeet)) is_new = meets.insert(m.numbers[0]).second;
+      if (is(m, ptx::kEnd)) {
         is_new = ends++ == 0;
         regions_ = m.numbers[0];
         wait_count_ = m.numbers[1];
@@ -206,7 +205,7 @@ class KernelRewriter {
       if (!marker.result.empty() && mentions_[marker.result].size() != 1) {
         fail(marker.first, "something reads the result of a marker");
       }
-      if (marker.kind != "copy") continue;
+      if (!is(marker, ptx::kCopy)) continue;
       marker.arguments[0] = address(marker, marker.arguments[0], kShared);
       marker.arguments[1] = address(marker, marker.arguments[1], kGlobal);
     }
@@ -232,29 +231,29 @@ class KernelRewriter {
   States after(const Marker& marker, const States& at) const {
     const auto& n = marker.numbers;
     const States committed{{kCommitted, regions_ - 2}, {kCommitted, regions_ - 1}};
-    if (marker.kind == "copy") require(marker.first, at, {before(n[1])}, "a copy");
-    if (marker.kind == "commit") {
+    if (is(marker, ptx::kCopy)) require(marker.first, at, {before(n[1])}, "a copy");
+    if (is(marker, ptx::kCommit)) {
       require(marker.first, at, {before(n[0])}, "a commit");
       return {{kCommitted, n[0]}};
     }
-    if (marker.kind == "wait") {
+    if (is(marker, ptx::kWait)) {
       require(marker.first, at, committed, "a wait");
       return {{kWaiting, n[0]}};
     }
-    if (marker.kind == "end") {
+    if (is(marker, ptx::kEnd)) {
       require(marker.first, at, {{kWaited, wait_count_ - 1}}, "the end");
       return {{kEnded, 0}};
     }
-    if (marker.kind == "cluster") {
+    if (is(marker, ptx::kCluster)) {
       require(marker.first, at, {{kStart, 0}}, "the beginning of a cluster");
       return {{kInCluster, 0}};
     }
-    if (marker.kind == "peers") {
+    if (is(marker, ptx::kPeers)) {
       require(marker.first, at, {{kInCluster, 0}}, "the wait for a cluster's beginning");
       return {{kExchange, 0}};
     }
-    if (marker.kind == "give") require(marker.first, at, {{kExchange, n[0]}}, "a gift to peers");
-    if (marker.kind == "meet") {
+    if (is(marker, ptx::kGive)) require(marker.first, at, {{kExchange, n[0]}}, "a gift to peers");
+    if (is(marker, ptx::kMeet)) {
       require(marker.first, at, {{kExchange, n[0]}}, "a meeting of a cluster");
       return {{kExchange, n[0] + 1}};
     }
@@ -323,23 +322,23 @@ class KernelRewriter {
 
   void replace(const Marker& marker) {
     std::string instruction;
-    if (marker.kind == "copy") {
+    if (is(marker, ptx::kCopy)) {
       const std::string bytes = std::to_string(marker.numbers[0]);
       // .ca, also where .cg could leave out the first cache: blocks of one multiprocessor share what they read.
       instruction = "cp.async.ca.shared.global " + marker.arguments[0] + ", " + marker.arguments[1] + ", " + bytes;
       if (marker.arguments[2] != bytes) instruction += ", " + marker.arguments[2];
-    } else if (marker.kind == "commit") {
+    } else if (is(marker, ptx::kCommit)) {
       instruction = "cp.async.commit_group";
-    } else if (marker.kind == "wait") {
+    } else if (is(marker, ptx::kWait)) {
       instruction = "cp.async.wait_group " + std::to_string(marker.numbers[1]);
-    } else if (marker.kind == "cluster") {
+    } else if (is(marker, ptx::kCluster)) {
       instruction = clusters::kArrive;
-    } else if (marker.kind == "peers") {
+    } else if (is(marker, ptx::kPeers)) {
       instruction = clusters::kWait;
-    } else if (marker.kind == "give") {
+    } else if (is(marker, ptx::kGive)) {
       instruction = clusters::give(marker);
-    } else if (marker.kind == "meet" ||
-               marker.kind == "assemble") {  // takes the place of the block's barrier, which follows
+    } else if (is(marker, ptx::kMeet) ||
+               is(marker, ptx::kAssemble)) {  // takes the place of the block's barrier, which follows
       size_t barrier = marker.last + 1;
       while (barrier < end_ && code_of(lines_[barrier]).empty()) barrier++;
       if (barrier == end_ || !starts_with(code_of(lines_[barrier]), "bar.sync")) {
@@ -375,7 +374,7 @@ class KernelRewriter {
 }  // namespace
 
 std::string rewrite_ptx(const std::string& ptx) {
-  if (ptx.find(kPrefix) == std::string::npos) return ptx;
+  if (ptx.find(ptx::kMarkerPrefix) == std::string::npos) return ptx;
   Lines lines;
   std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
@@ -385,7 +384,7 @@ std::string rewrite_ptx(const std::string& ptx) {
     std::smatch match;
     const std::string code = code_of(lines[i]);
     // .extern .func (.param .b32 func_retval0) ashlar_marker_… ( parameters ) ;   over several lines
-    if (starts_with(code, ".extern .func") && code.find(kPrefix) != std::string::npos) {
+    if (starts_with(code, ".extern .func") && code.find(ptx::kMarkerPrefix) != std::string::npos) {
       bool ends = false;
       for (; !ends && i < lines.size(); i++) {
         ends = lines[i].find(';') != std::string::npos;
@@ -410,7 +409,8 @@ std::string rewrite_ptx(const std::string& ptx) {
   for (const std::string& line : lines) {
     if (!line.empty()) result += line + "\n";
   }
-  if (result.find(kPrefix) != std::string::npos) throw std::runtime_error("PTX: a marker outside any kernel is left");
+  if (result.find(ptx::kMarkerPrefix) != std::string::npos)
+    throw std::runtime_error("PTX: a marker outside any kernel is left");
   return clusters::for_their_gpus(result);
 }
 

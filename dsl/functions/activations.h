@@ -35,20 +35,29 @@ inline Value silu(const Value& operand) {
   const Value x = detail::float_operand(operand, "silu");
   return x * sigmoid(x);
 }
-// mish(x) = x tanh(softplus(x)) = x n / (n + 2) with n = e^x (e^x + 2), over e^2x where that could overflow (Misra
-// 2019)
+namespace detail {
+/// tanh(softplus(x)) = n / (n + 2) with n = e^x (e^x + 2), both over e^2x where that could overflow.
+struct MishQuotient {
+  Value e, above, below;
+  explicit MishQuotient(const Value& x)
+      : e(exp(-abs(x))),
+        above(select(x >= 0, 1.0 + 2.0 * e, e * (e + 2.0))),
+        below(above + select(x >= 0, 2.0 * e * e, 2.0)) {}
+};
+}  // namespace detail
+// mish(x) = x tanh(softplus(x)) (Misra 2019)
 inline Value mish(const Value& operand) {
   const Value x = detail::float_operand(operand, "mish");
-  const Value e = exp(-abs(x)), below = e * (e + 2.0), above = 1.0 + 2.0 * e;
-  return as_written(x * select(x >= 0, above, below) * reciprocal(select(x >= 0, above + 2.0 * e * e, below + 2.0)));
+  const detail::MishQuotient t(x);
+  return as_written(x * t.above / t.below);
 }
 // Its derivative: t + x (1 - t²) sigmoid(x) = t + 4 x e^x (1 + e^x) / (n + 2)² with t = n / (n + 2)
 inline Value mish_slope(const Value& operand) {
   const Value x = detail::float_operand(operand, "mish_slope");
-  const Value e = exp(-abs(x)), below = e * (e + 2.0), above = 1.0 + 2.0 * e;
-  const Value part = reciprocal(select(x >= 0, above + 2.0 * e * e, below + 2.0));
-  const Value q = select(x >= 0, e * e, e) * (1.0 + e) * part;  // 0 before x² overflows
-  return (select(x >= 0, above, below) + 4.0 * min(max(x, -1e6), 1e6) * q) * part;
+  const detail::MishQuotient t(x);
+  const Value part = reciprocal(t.below);
+  const Value q = select(x >= 0, t.e * t.e, t.e) * (1.0 + t.e) * part;  // 0 before x² overflows
+  return (t.above + 4.0 * min(max(x, -1e6), 1e6) * q) * part;
 }
 // gelu(x) = x Φ(x), the exact form (Hendrycks & Gimpel 2016)
 inline Value gelu(const Value& operand) {

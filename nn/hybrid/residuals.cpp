@@ -29,18 +29,18 @@ LowRank compress_residual(const Tensor& random, const Tensor& residual, int64_t 
 }
 
 Tensor apply_correction(const Tensor& weights, const LowRank& correction, const Tensor& share) {
-  const Tensor product = matmul(correction.left, correction.right, {.transpose_b = true});
-  if (weights.shape() != product.shape() || weights.dtype() != product.dtype() || share.numel() != 1) {
-    return addcmul(weights, product, share);
-  }
-  // The sum takes the product's place: a matrix less in memory.
-  const Shape line{1, 1, 1, product.numel()};
-  const Tensor sum = product.reshape(line);
-  const std::array<Scalar, 1> once{1.0};
-  launch(kernels::addcmul, {.elements = {DType::f32}},
-         std::array{weights.contiguous().reshape(line), sum, share.reshape({1, 1, 1, 1}).broadcast_to(line)}, once,
-         std::span(&sum, 1));
-  return product;
+  const Tensor &left = correction.left, &right = correction.right;
+  const auto is_factor = [](const Tensor& x) { return x.rank() == 2 && x.dtype() == DType::f32 && x.numel() > 0; };
+  const bool fits = is_factor(weights) && is_factor(left) && is_factor(right) && left.size(1) == right.size(1) &&
+                    weights.shape() == Shape{left.size(0), right.size(0)} && share.numel() == 1 &&
+                    share.dtype() == DType::f32;
+  if (!fits) return addcmul(weights, matmul(left, right, {.transpose_b = true}), share);
+  const auto batch = [](const Tensor& x) { return x.reshape({1, x.size(0), x.size(1)}); };
+  const Tensor moved = Tensor::empty({1, left.size(0), right.size(0)}, DType::f32, weights.device());
+  launch(kernels::low_rank_update, {.elements = {DType::f32}},
+         std::array{batch(weights.contiguous()), batch(left), batch(right).transpose(1, 2), share.reshape({})}, {},
+         std::span(&moved, 1));
+  return moved.reshape(weights.shape());
 }
 
 ResidualStore::ResidualStore(Optimizer& optimizer, int64_t capacity, int64_t rank, uint64_t seed)

@@ -15,7 +15,7 @@ class Pad : public ModuleOf<Derived> {
  public:
   /// Throws ValueError unless there is one number, or two for each axis.
   explicit Pad(const Shape& padding) : padding_(for_each_axis(class_name(typeid(Derived)), padding, 2 * kAxes)) {}
-  Pad(const Shape& padding, int64_t value) requires(kMode == PadMode::constant) : Pad(padding) { value_ = value; }
+  Pad(const Shape& padding, double value) requires(kMode == PadMode::constant) : Pad(padding) { value_ = value; }
 
   /// Throws ShapeError where x has fewer elements than the mode reads.
   Var forward(const Var& x) const { return ad::pad(x, padding_, kMode, value_); }
@@ -23,7 +23,7 @@ class Pad : public ModuleOf<Derived> {
 
  private:
   Shape padding_;
-  int64_t value_ = 0;
+  double value_ = 0;
 };
 
 /// The value, 0 where none is given: ConstantPad2d(1, -3). A negative padding crops.

@@ -4,6 +4,7 @@
 
 #include "dsl/descriptor.h"
 #include "dsl/element.h"
+#include "dsl/ptx_markers.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -32,12 +33,12 @@ class WideAccesses : public IRMutator {
 
   // Pairs of bf16 are converted together, where each would need its own instructions to come out of or into its word.
   Expr visit(const Call* call) override {
-    if (call->name != Element<bf16>::kNarrow || call->type.lanes() % 2 != 0) return IRMutator::visit(call);
+    if (call->name != ptx::marker_name(ptx::kNarrow) || call->type.lanes() % 2 != 0) return IRMutator::visit(call);
     const int pairs = call->type.lanes() / 2;
     const std::string name = unique_name('n');
     const Expr wide = Variable::make(call->args[0].type(), name);
     const Expr words =
-        Call::make(Halide::UInt(32, pairs), Element<bf16>::kNarrowPair,
+        Call::make(Halide::UInt(32, pairs), ptx::marker_name(ptx::kNarrowPair),
                    {Shuffle::make_slice(wide, 0, 2, pairs), Shuffle::make_slice(wide, 1, 2, pairs)}, Call::PureExtern);
     return Let::make(name, mutate(call->args[0]), Halide::reinterpret(call->type, words));
   }

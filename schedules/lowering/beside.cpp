@@ -12,7 +12,7 @@ using Halide::Func;
 
 // value_beside(value, column, index, other value, is per row, …): the value to store, its column, and for each of the
 // others where its element goes, what it is, and whether a row has one.
-constexpr const char* kBeside = "ashlar_marker_beside";
+constexpr const char* kBeside = "ashlar_beside";
 constexpr size_t kFirstOther = 2, kPartsOfOther = 3;
 
 class StoreBeside : public IRMutator {

@@ -4,6 +4,7 @@
 
 #include "dsl/descriptor.h"
 #include "dsl/device_facts.h"
+#include "dsl/ptx_markers.h"
 #include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
@@ -162,12 +163,11 @@ class Exchange : public IRMutator {
         fail("a total is one element of 32 bits in the block's shared memory, not " + ir::text(own));
       }
       if (number != exchanged++) fail("totals are listed in the order in which they are read");
-      const std::string suffix = "_" + std::to_string(number);
-      if (number == 0) all.push_back(ir::marker("ashlar_marker_peers"));
-      all.push_back(IfThenElse::make(
-          thread_ < blocks_, ir::marker("ashlar_marker_give" + suffix + "_" + std::to_string(place(number, 0) * kBytes),
-                                        {load(Halide::UInt(32), simplify(load_of_own->index)), thread_})));
-      all.push_back(ir::marker("ashlar_marker_meet" + suffix));
+      if (number == 0) all.push_back(ir::marker(ptx::marker_name(ptx::kPeers)));
+      all.push_back(IfThenElse::make(thread_ < blocks_,
+                                     ir::marker(ptx::marker_name(ptx::kGive, {number, place(number, 0) * kBytes}),
+                                                {load(Halide::UInt(32), simplify(load_of_own->index)), thread_})));
+      all.push_back(ir::marker(ptx::marker_name(ptx::kMeet, {number})));
       all.push_back(ir::make_barrier());
     }
     return all.empty() ? Stmt() : Block::make(all);
@@ -203,9 +203,8 @@ class AcrossCluster : public ir::EachKernel {
     if (exchange.exchanged != static_cast<int>(totals_.size())) {
       ir::fail(kDirective, totals_.front(), "a kernel reads some of the totals only");
     }
-    return ir::started_with(
-        ir::marker("ashlar_marker_cluster_" + std::to_string(blocks_) + "_" + std::to_string(totals_.size())),
-        exchanged);
+    return ir::started_with(ir::marker(ptx::marker_name(ptx::kCluster, {blocks_, static_cast<int>(totals_.size())})),
+                            exchanged);
   }
   const std::vector<std::string> totals_;
   const int blocks_;
@@ -235,7 +234,7 @@ class Assemble : public IRMutator {
     if (const auto* block = s.as<Block>()) return Block::make(block->first, ending(block->rest));
     if (!ir::is_barrier(s)) return s;
     meetings++;
-    return Block::make(ir::marker("ashlar_marker_assemble"), s);
+    return Block::make(ir::marker(ptx::marker_name(ptx::kAssemble)), s);
   }
   const std::string loop_;
   const int blocks_;
@@ -255,7 +254,7 @@ class StepsInCluster : public ir::EachKernel {
                "a kernel with " + std::to_string(assemble.clusters) + " second dimensions of blocks of that name and " +
                    std::to_string(assemble.meetings) + " serial loops that end with a barrier: " + ir::text(loop));
     }
-    return ir::started_with(ir::marker("ashlar_marker_group_" + std::to_string(blocks_)), result);
+    return ir::started_with(ir::marker(ptx::marker_name(ptx::kGroup, {blocks_})), result);
   }
   const std::string func_, strip_;
   const int blocks_;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dsl/descriptor.h"
+#include "dsl/ptx_markers.h"
 #include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
@@ -203,7 +204,7 @@ class MarkKernels : public ir::EachKernel {
     computes.func = func_;
     loop.accept(&computes);
     if (!func_.empty() && !computes.found) return loop;
-    return ir::started_with(ir::marker("ashlar_marker_" + marker_), loop);
+    return ir::started_with(ir::marker(marker_), loop);
   }
   const std::string marker_, func_;
 };
@@ -213,7 +214,7 @@ class MarkKernels : public ir::EachKernel {
 std::unique_ptr<IRMutator> per_thread_pass(const std::string& func) { return std::make_unique<PerThread>(func); }
 
 std::unique_ptr<IRMutator> limit_registers_pass(const std::string& func, int registers) {
-  return std::make_unique<MarkKernels>("registers_" + std::to_string(registers), func);
+  return std::make_unique<MarkKernels>(ptx::marker_name(ptx::kRegisters, {registers}), func);
 }
 
 void per_thread(Halide::Func sums) {
@@ -226,7 +227,7 @@ void limit_registers(Halide::Func func, int registers) {
 }
 
 void loads_see_stores() {
-  Descriptor::current->lowering_passes.emplace_back(std::make_unique<MarkKernels>("coherent"));
+  Descriptor::current->lowering_passes.emplace_back(std::make_unique<MarkKernels>(ptx::marker_name(ptx::kCoherent)));
 }
 
 }  // namespace ashlar::dsl

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsl/descriptor.h"
+#include "dsl/ptx_markers.h"
 #include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
@@ -12,13 +13,6 @@ using namespace Halide::Internal;
 using Halide::Expr;
 
 constexpr const char* kDirective = "stage_async";
-
-// Names of the markers, with everything constant in the name. dsl/build/ptx_rewriter.cpp reads them.
-std::string marker_name(const std::string& kind, const std::vector<int>& numbers) {
-  std::string name = "ashlar_marker_" + kind;
-  for (const int number : numbers) name += "_" + std::to_string(number);
-  return name;
-}
 
 // A mutator that knows what holds where it is.
 class ScopedMutator : public IRMutator {
@@ -95,7 +89,7 @@ class ToCopies : public ScopedMutator {
       fail("asynchronous copies are of 4, 8 or 16 bytes, not " + std::to_string(bytes));
     }
     return ir::marker(
-        marker_name("copy", {bytes, region_, copies++}),
+        ptx::marker_name(ptx::kCopy, {bytes, region_, copies++}),
         {address(op->name, to, Halide::Buffer<>(), op->param), address(load->name, from, load->image, load->param),
          select(simplify(exists_ && condition), Expr(bytes), Expr(0))});
   }
@@ -262,13 +256,13 @@ class Pipeline : public ScopedMutator {
         copies = to_copies.copies;
       }
       const Stmt filled = substitute(loop->name, t, wrap(Block::make(all)));
-      return Block::make(filled, ir::marker(marker_name("commit", {region, copies})));
+      return Block::make(filled, ir::marker(ptx::marker_name(ptx::kCommit, {region, copies})));
     };
     int waits = 0;
     const auto wait = [&](int pending) {  // until all but the newest `pending` groups of copies have arrived
       const Stmt barrier = ir::make_barrier();
       if (!directive_.async) return barrier;
-      return Block::make(ir::marker(marker_name("wait", {waits++, pending})), barrier);
+      return Block::make(ir::marker(ptx::marker_name(ptx::kWait, {waits++, pending})), barrier);
     };
     std::vector<Stmt> all;
     for (int i = 0; i < ahead; i++) all.push_back(fill(Expr(i), i));
@@ -285,7 +279,7 @@ class Pipeline : public ScopedMutator {
     all.push_back(For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy,
                             loop->device_api, Block::make(turn_body)));
     all.push_back(wait(0));
-    if (directive_.async) all.push_back(ir::marker(marker_name("end", {directive_.stages, waits})));
+    if (directive_.async) all.push_back(ir::marker(ptx::marker_name(ptx::kEnd, {directive_.stages, waits})));
     return Block::make(all);
   }
 

@@ -27,6 +27,15 @@ void add_case(Case item) {
   list().push_back(std::move(item));
 }
 
+void add_gradient_case(Case item) {
+  Case special = item;
+  special.name += "_special_dy";
+  special.inputs.at(0).values = {Pattern::special};
+  special.differentiable = {};
+  add_case(std::move(item));
+  add_case(std::move(special));
+}
+
 const std::vector<Case>& cases() { return list(); }
 
 }  // namespace ashlar::conformance

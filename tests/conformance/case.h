@@ -147,6 +147,9 @@ struct Case {
 /// Adds a case to this process's list. Throws ValueError when the case is incomplete or its name is taken.
 void add_case(Case item);
 
+/// Adds a gradient kernel's case, and the same with NaN, infinities and zeros among its first input, dy.
+void add_gradient_case(Case item);
+
 /// All cases so far, in the order they were added.
 const std::vector<Case>& cases();
 

@@ -94,7 +94,7 @@ const Unary kUnary[] = {
     {"logsigmoid", logsigmoid, [](double x) { return std::min(x, 0.) - std::log1p(std::exp(-std::abs(x))); }, 4},
     {"softsign", softsign, [](double x) { return x / (1 + std::abs(x)); }, 3, -1e38, 1e38},
     {"silu", silu, [](double x) { return x * sigmoid_of(x); }, 4, -87},
-    {"mish", mish, [](double x) { return x * std::tanh(softplus_of(x)); }, 5, -87},
+    {"mish", mish, [](double x) { return x * std::tanh(softplus_of(x)); }, 4, -87},
     {"elu", [](const Value& x) { return elu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }, 3},
     {"celu", [](const Value& x) { return celu(x); }, [](double x) { return x > 0 ? x : std::expm1(x); }, 3},
     {"selu", selu, [](double x) { return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x)); }, 4, -1e38, 1e38},

@@ -1,4 +1,6 @@
 // The same operators on Vars.
+#include <cmath>
+
 #include "ashlar/ashlar.h"
 #include "tests/tensor/devices.h"
 
@@ -94,6 +96,32 @@ TEST_P(VarArithmetic, Splits) {
   const Var many(Tensor::arange(65, DType::f32, device()), true);
   split(many, 1)[64].sum().backward();
   EXPECT_EQ(many.grad().to_vector<float>().back(), 1);
+}
+
+TEST_P(VarArithmetic, OfNumbersByName) {
+  const Var x = leaf({1, 3});
+  const Var all = ad::pow(2, x) + ad::maximum(x, 2) + ad::minimum(2, x) + ad::fmod(x, 2) + ad::remainder(x, 2);
+  EXPECT_EQ(all.value().to_vector<float>(), (Floats{2 + 2 + 1 + 1 + 1, 8 + 3 + 2 + 1 + 1}));
+  all.sum().backward();
+  const Floats slopes = x.grad().to_vector<float>();  // 2^x ln 2, and 1 each of maximum or minimum, fmod, remainder
+  EXPECT_NEAR(slopes[0], 2 * std::log(2.0) + 3, 1e-5);
+  EXPECT_NEAR(slopes[1], 8 * std::log(2.0) + 3, 1e-5);
+}
+
+TEST_P(VarArithmetic, ComparesValues) {
+  const Var x = leaf({1, 2, 3}), y = leaf({3, 2, 1});
+  const auto bits = [](const Tensor& held) { return held.to(DType::u8).to_vector<uint8_t>(); };
+  using Bits = std::vector<uint8_t>;
+  EXPECT_EQ(bits(x < y), (Bits{1, 0, 0}));
+  EXPECT_EQ(bits(x <= y), (Bits{1, 1, 0}));
+  EXPECT_EQ(bits(x > y), (Bits{0, 0, 1}));
+  EXPECT_EQ(bits(x >= y), (Bits{0, 1, 1}));
+  EXPECT_EQ(bits(x == y), (Bits{0, 1, 0}));
+  EXPECT_EQ(bits(x != y), (Bits{1, 0, 1}));
+  EXPECT_EQ(bits(x > 2), (Bits{0, 0, 1}));
+  EXPECT_EQ(bits(x == 2), (Bits{0, 1, 0}));
+  EXPECT_EQ(bits(2 < x), (Bits{0, 0, 1}));
+  EXPECT_EQ(bits(2 >= x), (Bits{1, 1, 0}));
 }
 
 TEST_P(VarArithmetic, InPlace) {

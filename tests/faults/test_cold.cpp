@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/memory/memory.h"
+#include "runtime/tensor/tensor.h"
 #include "tests/faults/drivers.h"
 #include "tests/faults/host_memory.h"
 #include "tests/faults/ways.h"
@@ -86,10 +87,18 @@ class Cold : public ::testing::TestWithParam<std::tuple<DeviceKind, Job>> {
       SCOPED_TRACE(n);
       const std::string ending = in_a_child([&](Report& report) {
         {
+          // On the host, since one on the device would have woken it. The CPU is left as it is.
+          const std::vector<float> numbers(700, 3);
+          const Tensor bystander = device_.kind == DeviceKind::cpu
+                                       ? Tensor()
+                                       : Tensor::from(numbers, {static_cast<int64_t>(numbers.size())});
           const Attempt outcome = attempt(job_, device_, way, n, expected);
           report.fired = outcome.fired;
           report.threw = outcome.threw;
           std::snprintf(report.problem, sizeof(report.problem), "%s", outcome.problem.c_str());
+          if (bystander.defined() && bystander.to_vector<float>() != numbers) {
+            std::snprintf(report.problem, sizeof(report.problem), "a tensor that no job knows of was changed");
+          }
         }
         if (report.problem[0] == '\0') finish(report);
       });

@@ -9,6 +9,7 @@
 
 #include "ashlar/ops/binary.h"
 #include "ashlar/ops/maths.h"
+#include "ashlar/ops/nonzero.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/unary.h"
 #include "runtime/device/counters.h"
@@ -159,6 +160,7 @@ TEST_P(Graphs, WhatCantBeReplayedIsATypedErrorAndLeavesEverythingUsable) {
   const std::vector<std::function<void()>> mistakes = {
       [&] { sum(x).item(); },
       [&] { relu(x).to_vector<float>(); },
+      [&] { nonzero(x); },
       [&] {
         Tensor::from(std::vector<float>{1, 2}, {2}, device_);
       },

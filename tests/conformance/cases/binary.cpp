@@ -59,7 +59,7 @@ Case same(const Function& f, std::string name, Input input) { return example(f, 
 // Compiled for i64; i32 and u8 are converted.
 void add_integer_cases(const Function& f) {
   const Values signed_values{Pattern::integers, -1000, 1000}, bytes{Pattern::integers, 8, 15};
-  const auto add = [&f](const char* name, Input a, Input b, DType dtype) {
+  const auto add = [&f](const std::string& name, Input a, Input b, DType dtype) {
     Case item = example(f, std::string(name_of(dtype)) + "_" + name, std::move(a), std::move(b));
     item.dtypes = {dtype};
     item.tolerance = kExact;
@@ -74,21 +74,18 @@ void add_integer_cases(const Function& f) {
                         {"scalar", {5, 33}, {}},
                         {"left_scalar", {}, {129}},
                         {"outer", {7, 1}, {1, 9}},
-                        {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}},
-                        {"row", {67, 64}, {64}},
-                        {"column", {67, 64}, {67, 1}},
-                        {"left_column", {67, 1}, {67, 64}},
-                        {"odd_row", {67, 33}, {33}},
-                        {"long_row", {3, 12296}, {12296}},
-                        {"row_of_4104", {3, 4104}, {4104}},
-                        {"long_column", {3, 12296}, {3, 1}},
-                        {"left_long_column", {3, 1}, {3, 12296}}}) {
+                        {"rank6", {2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}}}) {
     add(p.name, {p.a, signed_values}, {p.b, signed_values}, DType::i64);
+  }
+  for (const auto& [name, shapes] : large_broadcasts_of_two()) {
+    add(name, {shapes[0], signed_values}, {shapes[1], signed_values}, DType::i64);
   }
   add("left_transposed", {{35, 66}, signed_values, Layout::transposed}, {{35, 66}, signed_values}, DType::i64);
   add("right_transposed", {{35, 66}, signed_values}, {{35, 66}, signed_values, Layout::transposed}, DType::i64);
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
-  add("stepped_long_rows", {{5, 1031}, signed_values, Layout::stepped}, {{1031}, signed_values, Layout::stepped},
+  add("stepped_long_rows", {{67, 1031}, signed_values, Layout::stepped}, {{1031}, signed_values, Layout::stepped},
+      DType::i64);
+  add("stepped_short_rows", {{2003, 33}, signed_values, Layout::stepped}, {{33}, signed_values, Layout::stepped},
       DType::i64);
   add("stepped_rank4", {{2, 3, 5, 33}, signed_values, Layout::stepped}, {{2, 1, 5, 33}, signed_values, Layout::stepped},
       DType::i64);
@@ -162,21 +159,12 @@ void add_function(const Function& f) {
   add_case(example(f, "rank4", {.shape = {2, 1, 5, 1}}, {.shape = {1, 3, 1, 7}}));
   add_case(example(f, "rank6", {.shape = {2, 1, 3, 1, 2, 1}}, {.shape = {1, 2, 1, 3, 1, 5}}));
   add_case(example(f, "empty_row", {.shape = {0, 4}}, {.shape = {4}}));
-  add_case(example(f, "wide_row", {.shape = {129, 1030}}, {.shape = {1030}}));
-  // Rows that are whole vectors, short and long enough for several of a thread's.
-  add_case(example(f, "aligned_row", {.shape = {67, 64}}, {.shape = {64}}));
-  add_case(example(f, "aligned_column", {.shape = {67, 64}}, {.shape = {67, 1}}));
-  add_case(example(f, "row_of_4096", {.shape = {3, 4096}}, {.shape = {4096}}));
-  add_case(example(f, "row_of_4104", {.shape = {3, 4104}}, {.shape = {4104}}));
-  add_case(example(f, "long_row", {.shape = {3, 12296}}, {.shape = {12296}}));
-  add_case(example(f, "long_column", {.shape = {3, 12296}}, {.shape = {3, 1}}));
-  add_case(example(f, "aligned_left_column", {.shape = {67, 1}}, {.shape = {67, 64}}));
-  add_case(example(f, "left_long_column", {.shape = {3, 1}}, {.shape = {3, 12296}}));
-  // And rows that are whole vectors of no element type.
-  add_case(example(f, "odd_rows", {.shape = {67, 33}}, {.shape = {33}}));
-  add_case(example(f, "odd_long_rows", {.shape = {3, 1031}}, {.shape = {1031}}));
+  add_case(example(f, "few_whole_vectors", {.shape = {67, 64}}, {.shape = {67, 1}}));
+  for (const auto& [name, shapes] : large_broadcasts_of_two()) {
+    add_case(example(f, name, {.shape = shapes[0]}, {.shape = shapes[1]}));
+  }
   // And rows whose elements lie apart.
-  add_case(example(f, "stepped_long_rows", {.shape = {5, 1031}, .layout = Layout::stepped},
+  add_case(example(f, "stepped_long_rows", {.shape = {67, 1031}, .layout = Layout::stepped},
                    {.shape = {1031}, .layout = Layout::stepped}));
   add_case(example(f, "stepped_rank4", {.shape = {2, 3, 5, 33}, .layout = Layout::stepped},
                    {.shape = {2, 1, 5, 33}, .layout = Layout::stepped}));

@@ -8,8 +8,9 @@
 namespace ashlar::conformance {
 namespace {
 
-// Rows of whole vectors: short, one tile, some tiles and a rest, many; and rows of no whole vectors.
-const Shape kFull[] = {{67, 64}, {3, 4096}, {3, 4104}, {3, 12296}, {67, 33}, {3, 1031}};
+// Of 65536 elements and more, since fewer go to a thread each. Rows of whole vectors: short, one tile, some tiles and a
+// rest, many; and rows of no whole vectors.
+const Shape kFull[] = {{1027, 64}, {17, 4096}, {17, 4104}, {7, 12296}, {2003, 33}, {67, 1031}};
 
 std::string name_of(const Shape& full) { return std::to_string(full[0]) + "x" + std::to_string(full[1]); }
 
@@ -24,6 +25,12 @@ std::vector<Broadcast> broadcasts_of_two() {
       {"rank0", {{}, {}}},           {"rank6", {{2, 1, 3, 1, 2, 1}, {1, 2, 1, 3, 1, 5}}},
       {"empty_row", {{0, 4}, {4}}},
   };
+  std::ranges::move(large_broadcasts_of_two(), std::back_inserter(all));
+  return all;
+}
+
+std::vector<Broadcast> large_broadcasts_of_two() {
+  std::vector<Broadcast> all{{"scalar_of_66003", {{66003}, {}}}, {"left_scalar_of_66003", {{}, {66003}}}};
   for (const Shape& full : kFull) {
     const Shape row{full[1]}, column{full[0], 1};
     all.push_back({"row_of_" + name_of(full), {full, row}});

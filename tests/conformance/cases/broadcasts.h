@@ -14,9 +14,11 @@ struct Broadcast {
   std::vector<Shape> shapes;
 };
 
-/// Two operands: dense, rows, columns, scalars, and more axes than a kernel has; rows that are whole vectors (aligned)
-/// and of no element type (odd), short and long enough for several vectors of a thread.
+/// Two operands: dense, rows, columns, scalars, more axes than a kernel has, and the large ones.
 std::vector<Broadcast> broadcasts_of_two();
+/// Two operands of so many elements that a thread has several: rows that are whole vectors and of no element type,
+/// short and long enough for several vectors of a thread.
+std::vector<Broadcast> large_broadcasts_of_two();
 /// Any number of operands, each in turn as a row, a column and a scalar among the others' full shapes.
 std::vector<Broadcast> broadcasts_of_one_among(size_t operands);
 /// Three operands: as above, with each of them in turn as the one that is broadcast.

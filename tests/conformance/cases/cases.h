@@ -24,6 +24,7 @@ void add_channel_norm_cases();
 void add_scan_cases();
 void add_histogram_cases();
 void add_forecast_cases();
+void add_low_rank_cases();
 void add_gradient_kernel_cases();
 void add_cross_entropy_cases();
 void add_matmul_cases();
@@ -73,6 +74,7 @@ inline void add_all_cases() {
   add_scan_cases();
   add_histogram_cases();
   add_forecast_cases();
+  add_low_rank_cases();
   add_gradient_kernel_cases();
   add_cross_entropy_cases();
   add_matmul_cases();

@@ -62,7 +62,8 @@ void add_function(const Function& f) {
   for (const auto& [name, shapes] : broadcasts_of_two()) add(f, name, {shapes[0], few}, {shapes[1], few}, compiled);
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
   const std::vector<DType> of_8_bytes{DType::f64, DType::i64};
-  add(f, "stepped_long_rows", {{5, 1031}, few, Layout::stepped}, {{1031}, few, Layout::stepped}, of_8_bytes);
+  add(f, "stepped_long_rows", {{67, 1031}, few, Layout::stepped}, {{1031}, few, Layout::stepped}, of_8_bytes);
+  add(f, "stepped_short_rows", {{2003, 33}, few, Layout::stepped}, {{33}, few, Layout::stepped}, of_8_bytes);
   add(f, "stepped_rank4", {{2, 3, 5, 33}, few, Layout::stepped}, {{2, 1, 5, 33}, few, Layout::stepped}, of_8_bytes);
   // By way of another dtype, which a call is converted to.
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});

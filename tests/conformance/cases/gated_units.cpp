@@ -35,14 +35,14 @@ Case example(const Unit& unit, std::string name, Input gate, Input x) {
           .vary = any_rank};
 }
 
-Case gradient_example(const Unit& unit, int64_t n, std::function<std::vector<Tensor>(Tensors)> call) {
+Case gradient_example(const Unit& unit, int64_t n, Layout layout, std::function<std::vector<Tensor>(Tensors)> call) {
   const auto slope = [&unit](double g) {
     const double h = 1e-5;
     return (unit.activation(g + h) - unit.activation(g - h)) / (2 * h);
   };
   return {.kernel = std::string(unit.kernel) + "_grad",
           .name = std::to_string(n),
-          .inputs = {{.shape = {n}}, {.shape = {n}}, {.shape = {n}}},
+          .inputs = {{.shape = {n}, .layout = layout}, {.shape = {n}}, {.shape = {n}}},
           .call = std::move(call),
           .reference =
               [&unit, slope](HostTensors in) {
@@ -72,17 +72,24 @@ void add_gated_unit_cases() {
     for (const int64_t n : {0, 1, 33, 1024, 4099}) {
       add_case(example(unit, std::to_string(n), {{n}, {.low = -4, .high = 4}}, {{n}}));
     }
+    Case large = example(unit, "66003_offset", {{66003}, {.low = -4, .high = 4}, Layout::offset}, {{66003}});
+    large.differentiable = {};
+    add_case(large);
     add_case(example(unit, "transposed", {{9, 33}, {}, Layout::transposed}, {{9, 33}, {}, Layout::offset}));
     Case bench = example(unit, "8192x11008", {.shape = {8192, 11008}}, {.shape = {8192, 11008}});
     bench.benchmark = true;
     add_case(bench);
   }
-  for (const int64_t n : {0, 1, 33, 2050}) {
-    add_case(gradient_example(kUnits[0], n, [](Tensors in) {
+  for (const auto& [n, layout] : {std::pair{0, Layout::dense},
+                                  {1, Layout::dense},
+                                  {33, Layout::dense},
+                                  {2050, Layout::dense},
+                                  {66003, Layout::offset}}) {
+    add_gradient_case(gradient_example(kUnits[0], n, layout, [](Tensors in) {
       const auto d = swiglu_grad(in[0], in[1], in[2]);
       return std::vector{d.dgate, d.dx};
     }));
-    add_case(gradient_example(kUnits[1], n, [](Tensors in) {
+    add_gradient_case(gradient_example(kUnits[1], n, layout, [](Tensors in) {
       const auto d = geglu_grad(in[0], in[1], in[2]);
       return std::vector{d.dgate, d.dx};
     }));

@@ -292,13 +292,22 @@ void add_indexing_cases() {
   add_case(along_example("broadcast_index", {{5, 12}, whole}, {1, 7}, 1));
   add_case(along_example("broadcast_x", {{1, 12}, whole}, {6, 7}, 1));
   add_case(embedding_example("tokens", {3, 20}, {{50, 24}, whole}));
+  for (const int64_t columns : {33, 64}) {  // of 65536 elements and more, since of fewer a thread has one
+    Case many = embedding_example("many_of_" + std::to_string(columns), {2003}, {{50, columns}, whole});
+    many.differentiable = {};
+    add_case(std::move(many));
+  }
   add_case(embedding_example("one", {}, {{4, 3}, whole}));
   add_case(embedding_example("none", {0}, {{4, 3}, whole}));
   for (const int64_t padding : {-1, 0, 2}) {
     Case item = embedding_grad_example("padding_" + std::to_string(padding), {3, 50}, 4, 9, padding);
     item.fixed_shapes = true;
-    add_case(item);
+    add_gradient_case(std::move(item));
   }
+  Case many = embedding_grad_example("many", {7, 600}, 37, 65, -1);
+  many.fixed_shapes = true;
+  many.differentiable = {};
+  add_gradient_case(std::move(many));
   for (const Layout layout : {Layout::offset, Layout::transposed, Layout::stepped, Layout::flipped,
                               Layout::broadcast_first, Layout::broadcast_last}) {
     const std::string name = "view_" + std::to_string(static_cast<int>(layout));

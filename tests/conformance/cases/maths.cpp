@@ -217,6 +217,7 @@ void add_whole_function(const WholeFunction& f) {
   for (const int64_t n : {1, 33, 1025}) {
     add(("integers_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, -99, 99}}, integers, false);
   }
+  add("integers_5x33_stepped", {{5, 33}, {Pattern::integers, -99, 99}, Layout::stepped}, integers, false);
   if (f.exact(1) > 0) add("bytes", {{65}, {Pattern::integers, 0, 11}}, {DType::u8}, false);
   if (!f.has_f64) return;
   for (const int64_t n : {1, 33, 1025}) {
@@ -248,23 +249,25 @@ void add_predicate(const Predicate& predicate) {
     add(("integers_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, -9, 9}}, {DType::i64, DType::i32});
     add(("truth_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, 0, 1}}, {DType::boolean});
   }
+  add("truth_66003_offset", {{66003}, {Pattern::integers, 0, 1}, Layout::offset}, {DType::boolean});
 }
 
 void add_bitwise_not_cases() {
-  const auto add = [](const char* name, double low, double high, double flip, std::vector<DType> dtypes) {
+  const auto add = [](const char* name, Input input, double flip, std::vector<DType> dtypes) {
     // ~x = -1 - x, of a bool 1 - x, of a byte 255 - x
     add_case({.kernel = "bitwise_not",
               .name = name,
-              .inputs = {{{1027}, {Pattern::integers, low, high}}},
+              .inputs = {std::move(input)},
               .dtypes = std::move(dtypes),
               .call = [](Tensors x) { return std::vector{bitwise_not(x[0])}; },
               .reference =
                   [flip](HostTensors x) { return std::vector{pointwise(x[0], [&](double v) { return flip - v; })}; },
               .vary = any_rank});
   };
-  add("integers", -999, 999, -1, {DType::i64, DType::i32});
-  add("bytes", 0, 255, 255, {DType::u8});
-  add("truth", 0, 1, 1, {DType::boolean});
+  add("integers", {{1027}, {Pattern::integers, -999, 999}}, -1, {DType::i64, DType::i32});
+  add("bytes", {{1027}, {Pattern::integers, 0, 255}}, 255, {DType::u8});
+  add("truth", {{1027}, {Pattern::integers, 0, 1}}, 1, {DType::boolean});
+  add("truth_66003_offset", {{66003}, {Pattern::integers, 0, 1}, Layout::offset}, 1, {DType::boolean});
 }
 
 }  // namespace

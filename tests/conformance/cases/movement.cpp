@@ -154,15 +154,17 @@ void add_copies() {
   odd_start.reference = [](HostTensors x) { return std::vector{permuted(x[0], {1, 0})}; };
   add_case(odd_start);
   // Rows that stay rows: long ones, short ones of whole vectors of every element type, and odd ones; of a matrix, too.
-  add_case(permute_case("102_long", {3, 4, 4096}, {1, 0, 2}));
-  add_case(permute_case("102_vectors", {5, 7, 48}, {1, 0, 2}));
+  // Of 65536 elements and more, since fewer go to a thread each.
+  add_case(permute_case("102_long", {3, 6, 4096}, {1, 0, 2}));
+  add_case(permute_case("102_long_odd", {5, 13, 1031}, {1, 0, 2}));
+  add_case(permute_case("102_vectors", {31, 47, 48}, {1, 0, 2}));
   add_case(permute_case("102_odd", {5, 7, 33}, {1, 0, 2}));
-  Case columns = copy_case("columns", {.shape = {70, 35}});
+  Case columns = copy_case("columns", {.shape = {2003, 35}});
   columns.fixed_shapes = true;
   columns.vary = {};
   columns.call = [](Tensors x) { return std::vector{x[0].slice(1, 1, 34).clone()}; };
   columns.reference = [](HostTensors x) {
-    Expected y{{70, 33}, {}};
+    Expected y{{2003, 33}, {}};
     for_each_index(y.shape, {35, 1}, [&](const Shape&, int64_t at) { y.values.push_back(x[0].values[at + 1]); });
     return std::vector{y};
   };

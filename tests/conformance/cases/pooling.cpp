@@ -160,39 +160,40 @@ void add_average(const std::string& name, Input x, const Window& window, bool co
                   return ad::avg_pool2d(in[0], w.kernel, w.stride, w.padding, w.ceil_mode, counts_padding, divisor);
                 },
             .fixed_shapes = true});
-  add_case({.kernel = "avg_pool2d_grad",
-            .name = name,
-            .inputs = {{.shape = outputs}},
-            .call =
-                [=](Tensors in) {
-                  return std::vector{avg_pool2d_grad(in[0], size, w.kernel, w.stride, w.padding, w.ceil_mode,
-                                                     counts_padding, divisor)};
-                },
-            .reference =
-                [=](HostTensors in) {
-                  const auto count = static_cast<size_t>(shape.numel());
-                  Expected dx{shape, std::vector<double>(count), std::vector<double>(count)};
-                  for_each_output(shape, w.axis(shape, 0, counts_padding), w.axis(shape, 1, counts_padding),
-                                  [&](int64_t plane, int64_t output, const Reads& down, const Reads& across) {
-                                    const double share =
-                                        in[0].values[static_cast<size_t>(output)] /
-                                        static_cast<double>(divisor != 0 ? divisor : down.count * across.count);
-                                    for (int64_t h = down.first; h < down.last; h++)
-                                      for (int64_t c = across.first; c < across.last; c++) {
-                                        const auto at = static_cast<size_t>((plane * size[0] + h) * size[1] + c);
-                                        dx.values[at] += share;
-                                        dx.magnitudes[at] += std::abs(share);
-                                      }
-                                  });
-                  return std::vector{dx};
-                },
-            .tolerance = terms(1e-6),
-            .differentiable =
-                [=](Vars in) {
-                  return ad::avg_pool2d_grad(in[0], size, w.kernel, w.stride, w.padding, w.ceil_mode, counts_padding,
-                                             divisor);
-                },
-            .fixed_shapes = true});
+  add_gradient_case({.kernel = "avg_pool2d_grad",
+                     .name = name,
+                     .inputs = {{.shape = outputs}},
+                     .call =
+                         [=](Tensors in) {
+                           return std::vector{avg_pool2d_grad(in[0], size, w.kernel, w.stride, w.padding, w.ceil_mode,
+                                                              counts_padding, divisor)};
+                         },
+                     .reference =
+                         [=](HostTensors in) {
+                           const auto count = static_cast<size_t>(shape.numel());
+                           Expected dx{shape, std::vector<double>(count), std::vector<double>(count)};
+                           for_each_output(
+                               shape, w.axis(shape, 0, counts_padding), w.axis(shape, 1, counts_padding),
+                               [&](int64_t plane, int64_t output, const Reads& down, const Reads& across) {
+                                 const double share =
+                                     in[0].values[static_cast<size_t>(output)] /
+                                     static_cast<double>(divisor != 0 ? divisor : down.count * across.count);
+                                 for (int64_t h = down.first; h < down.last; h++)
+                                   for (int64_t c = across.first; c < across.last; c++) {
+                                     const auto at = static_cast<size_t>((plane * size[0] + h) * size[1] + c);
+                                     dx.values[at] += share;
+                                     dx.magnitudes[at] += std::abs(share);
+                                   }
+                               });
+                           return std::vector{dx};
+                         },
+                     .tolerance = terms(1e-6),
+                     .differentiable =
+                         [=](Vars in) {
+                           return ad::avg_pool2d_grad(in[0], size, w.kernel, w.stride, w.padding, w.ceil_mode,
+                                                      counts_padding, divisor);
+                         },
+                     .fixed_shapes = true});
 }
 
 void add_adaptive(const std::string& name, const Shape& x, const Shape& outputs) {
@@ -206,30 +207,31 @@ void add_adaptive(const std::string& name, const Shape& x, const Shape& outputs)
             .tolerance = terms(1e-6),
             .differentiable = [=](Vars in) { return ad::adaptive_avg_pool2d(in[0], outputs); },
             .fixed_shapes = true});
-  add_case({.kernel = "adaptive_avg_pool2d_grad",
-            .name = name,
-            .inputs = {{.shape = pooled_shape(x, rows, columns)}},
-            .call = [=](Tensors in) { return std::vector{adaptive_avg_pool2d_grad(in[0], size)}; },
-            .reference =
-                [=](HostTensors in) {
-                  const auto count = static_cast<size_t>(x.numel());
-                  Expected dx{x, std::vector<double>(count), std::vector<double>(count)};
-                  for_each_output(
-                      x, rows, columns, [&](int64_t plane, int64_t output, const Reads& down, const Reads& across) {
-                        const double share =
-                            in[0].values[static_cast<size_t>(output)] / static_cast<double>(down.count * across.count);
-                        for (int64_t h = down.first; h < down.last; h++)
-                          for (int64_t c = across.first; c < across.last; c++) {
-                            const auto at = static_cast<size_t>((plane * size[0] + h) * size[1] + c);
-                            dx.values[at] += share;
-                            dx.magnitudes[at] += std::abs(share);
-                          }
-                      });
-                  return std::vector{dx};
-                },
-            .tolerance = terms(1e-6),
-            .differentiable = [=](Vars in) { return ad::adaptive_avg_pool2d_grad(in[0], size); },
-            .fixed_shapes = true});
+  add_gradient_case({.kernel = "adaptive_avg_pool2d_grad",
+                     .name = name,
+                     .inputs = {{.shape = pooled_shape(x, rows, columns)}},
+                     .call = [=](Tensors in) { return std::vector{adaptive_avg_pool2d_grad(in[0], size)}; },
+                     .reference =
+                         [=](HostTensors in) {
+                           const auto count = static_cast<size_t>(x.numel());
+                           Expected dx{x, std::vector<double>(count), std::vector<double>(count)};
+                           for_each_output(x, rows, columns,
+                                           [&](int64_t plane, int64_t output, const Reads& down, const Reads& across) {
+                                             const double share = in[0].values[static_cast<size_t>(output)] /
+                                                                  static_cast<double>(down.count * across.count);
+                                             for (int64_t h = down.first; h < down.last; h++)
+                                               for (int64_t c = across.first; c < across.last; c++) {
+                                                 const auto at =
+                                                     static_cast<size_t>((plane * size[0] + h) * size[1] + c);
+                                                 dx.values[at] += share;
+                                                 dx.magnitudes[at] += std::abs(share);
+                                               }
+                                           });
+                           return std::vector{dx};
+                         },
+                     .tolerance = terms(1e-6),
+                     .differentiable = [=](Vars in) { return ad::adaptive_avg_pool2d_grad(in[0], size); },
+                     .fixed_shapes = true});
   add_case({.kernel = "adaptive_max_pool2d_with_indices",
             .name = name,
             .inputs = {{x, {Pattern::distinct}}},
@@ -245,12 +247,13 @@ void add_adaptive(const std::string& name, const Shape& x, const Shape& outputs)
 }
 
 /// What the maxima's gradients add up: indices of a forward call that lie where windows may.
-void add_max_gradients() {
-  // Windows of 2 × 2 beside each other in images of 4 × 6, whose index is the window's (row, column)-th element.
-  const Shape x{2, 3, 4, 6}, y{2, 3, 2, 3};
+void add_max_gradients(const std::string& name, int64_t rows, int64_t columns) {
+  // Windows of 2 × 2 beside each other, `rows` × `columns` of them, whose index is the window's (row, column)-th
+  // element.
+  const Shape x{2, 3, 2 * rows, 2 * columns}, y{2, 3, rows, columns}, size{2 * rows, 2 * columns};
   const auto places = [=](int64_t output) {
-    const int64_t p = output / 3 % 2, q = output % 3, pick = output * 7 % 4;
-    return (2 * p + pick / 2) * 6 + 2 * q + pick % 2;
+    const int64_t p = output / columns % rows, q = output % columns, pick = output * 7 % 4;
+    return (2 * p + pick / 2) * 2 * columns + 2 * q + pick % 2;
   };
   const auto indices = [=](Device device) {
     std::vector<int64_t> all;
@@ -260,35 +263,28 @@ void add_max_gradients() {
   const auto spread = [=](const HostTensor& dy) {
     Expected dx{x, std::vector<double>(static_cast<size_t>(x.numel()))};
     for (int64_t i = 0; i < y.numel(); i++)
-      dx.values[static_cast<size_t>(i / 6 * 24 + places(i))] += dy.values[static_cast<size_t>(i)];
+      dx.values[static_cast<size_t>(i / (rows * columns) * size.numel() + places(i))] +=
+          dy.values[static_cast<size_t>(i)];
     return std::vector{dx};
   };
-  add_case({.kernel = "max_pool2d_grad",
-            .name = "2x2",
-            .inputs = {{.shape = y}},
-            .call =
-                [=](Tensors in) {
-                  return std::vector{max_pool2d_grad(in[0], indices(in[0].device()), {4, 6}, {2})};
-                },
-            .reference = [=](HostTensors in) { return spread(in[0]); },
-            .differentiable =
-                [=](Vars in) {
-                  return ad::max_pool2d_grad(in[0], indices(in[0].value().device()), {4, 6}, {2});
-                },
-            .fixed_shapes = true});
-  add_case({.kernel = "adaptive_max_pool2d_grad",
-            .name = "2x2",
-            .inputs = {{.shape = y}},
-            .call =
-                [=](Tensors in) {
-                  return std::vector{adaptive_max_pool2d_grad(in[0], indices(in[0].device()), {4, 6})};
-                },
-            .reference = [=](HostTensors in) { return spread(in[0]); },
-            .differentiable =
-                [=](Vars in) {
-                  return ad::adaptive_max_pool2d_grad(in[0], indices(in[0].value().device()), {4, 6});
-                },
-            .fixed_shapes = true});
+  add_gradient_case(
+      {.kernel = "max_pool2d_grad",
+       .name = name,
+       .inputs = {{.shape = y}},
+       .call = [=](Tensors in) { return std::vector{max_pool2d_grad(in[0], indices(in[0].device()), size, {2})}; },
+       .reference = [=](HostTensors in) { return spread(in[0]); },
+       .differentiable =
+           [=](Vars in) { return ad::max_pool2d_grad(in[0], indices(in[0].value().device()), size, {2}); },
+       .fixed_shapes = true});
+  add_gradient_case(
+      {.kernel = "adaptive_max_pool2d_grad",
+       .name = name,
+       .inputs = {{.shape = y}},
+       .call = [=](Tensors in) { return std::vector{adaptive_max_pool2d_grad(in[0], indices(in[0].device()), size)}; },
+       .reference = [=](HostTensors in) { return spread(in[0]); },
+       .differentiable =
+           [=](Vars in) { return ad::adaptive_max_pool2d_grad(in[0], indices(in[0].value().device()), size); },
+       .fixed_shapes = true});
 }
 
 /// Where in an axis of `size` the padded element `at` comes from; -1: from nowhere.
@@ -300,7 +296,7 @@ int64_t source(int64_t at, int64_t size, PadMode mode) {
   return -1;
 }
 
-void add_pad(const std::string& name, const Shape& x, const Shape& padding, PadMode mode, int64_t value = 0) {
+void add_pad(const std::string& name, const Shape& x, const Shape& padding, PadMode mode, double value = 0) {
   Shape y = x;
   for (int i = 0; i < padding.rank(); i += 2) y[x.rank() - 1 - i / 2] += padding[i] + padding[i + 1];
   // f(element of y, of x or -1)
@@ -319,37 +315,39 @@ void add_pad(const std::string& name, const Shape& x, const Shape& padding, PadM
   add_case({.kernel = "pad",
             .name = name,
             .inputs = {{.shape = x}},
-            .dtypes = {DType::f32, DType::f16, DType::bf16, DType::i64, DType::u8},
+            .dtypes = std::isfinite(value) && value == std::trunc(value)
+                          ? std::vector{DType::f32, DType::f16, DType::bf16, DType::i64, DType::u8, DType::boolean}
+                          : std::vector{DType::f32, DType::f16, DType::bf16},
             .call = [=](Tensors in) { return std::vector{pad(in[0], padding, mode, value)}; },
             .reference =
                 [=](HostTensors in) {
                   Expected result{y, {}};
                   for_each_source([&](size_t, int64_t from) {
-                    result.values.push_back(from < 0 ? static_cast<double>(value)
-                                                     : in[0].values[static_cast<size_t>(from)]);
+                    result.values.push_back(from < 0 ? value : in[0].values[static_cast<size_t>(from)]);
                   });
                   return std::vector{result};
                 },
             .differentiable = [=](Vars in) { return ad::pad(in[0], padding, mode, value); },
             .fixed_shapes = true});
-  add_case({.kernel = "pad_grad",
-            .name = name,
-            .inputs = {{.shape = y}},
-            .call = [=](Tensors in) { return std::vector{pad_grad(in[0], padding, static_cast<PadGradMode>(mode))}; },
-            .reference =
-                [=](HostTensors in) {
-                  const auto count = static_cast<size_t>(x.numel());
-                  Expected dx{x, std::vector<double>(count), std::vector<double>(count)};
-                  for_each_source([&](size_t element, int64_t from) {
-                    if (from < 0) return;
-                    dx.values[static_cast<size_t>(from)] += in[0].values[element];
-                    dx.magnitudes[static_cast<size_t>(from)] += std::abs(in[0].values[element]);
-                  });
-                  return std::vector{dx};
-                },
-            .tolerance = terms(1e-6),
-            .differentiable = [=](Vars in) { return ad::pad_grad(in[0], padding, static_cast<PadGradMode>(mode)); },
-            .fixed_shapes = true});
+  add_gradient_case(
+      {.kernel = "pad_grad",
+       .name = name,
+       .inputs = {{.shape = y}},
+       .call = [=](Tensors in) { return std::vector{pad_grad(in[0], padding, static_cast<PadGradMode>(mode))}; },
+       .reference =
+           [=](HostTensors in) {
+             const auto count = static_cast<size_t>(x.numel());
+             Expected dx{x, std::vector<double>(count), std::vector<double>(count)};
+             for_each_source([&](size_t element, int64_t from) {
+               if (from < 0) return;
+               dx.values[static_cast<size_t>(from)] += in[0].values[element];
+               dx.magnitudes[static_cast<size_t>(from)] += std::abs(in[0].values[element]);
+             });
+             return std::vector{dx};
+           },
+       .tolerance = terms(1e-6),
+       .differentiable = [=](Vars in) { return ad::pad_grad(in[0], padding, static_cast<PadGradMode>(mode)); },
+       .fixed_shapes = true});
 }
 
 void add_shuffle(const std::string& name, const Shape& small, const Shape& large, int64_t factor) {
@@ -396,35 +394,35 @@ void add_shuffle(const std::string& name, const Shape& small, const Shape& large
 void add_gathered_maxima(const std::string& name, uint16_t variant) {
   constexpr int64_t kOutputs = 3, kSize = 2 * kOutputs, kPlanes = 2;
   const Shape outputs{kPlanes, kOutputs, kOutputs};
-  add_case({.kernel = "max_pool_planes_grad",
-            .name = name,
-            .inputs = {{.shape = outputs},
-                       {.shape = outputs,
-                        .values = {.pattern = Pattern::integers, .low = 0, .high = kSize * kSize - 1},
-                        .dtype = DType::i64}},
-            .dtypes = {DType::f32},
-            .call =
-                [=](Tensors in) {
-                  const Tensor dx = Tensor::empty({kPlanes, kSize, kSize}, DType::f32, in[0].device());
-                  const std::array<Scalar, 10> scalars{2, 2, 2, 2, 0, 0, 1, 1, 1, 1};
-                  const std::array inputs{in[0].contiguous(), in[1].contiguous()};
-                  launch(kernels::max_pool_planes_grad, {.elements = {DType::f32}, .variant = variant}, inputs, scalars,
-                         std::span(&dx, 1));
-                  return std::vector{dx};
-                },
-            .reference =
-                [=](HostTensors in) {
-                  Expected dx{{kPlanes, kSize, kSize}, {}, {}};
-                  for_each_index(dx.shape, dense_strides(dx.shape), [&](const Shape& at, int64_t) {
-                    const auto window =
-                        static_cast<size_t>((at[0] * kOutputs + at[1] / 2) * kOutputs + at[2] / 2);
-                    const auto place = static_cast<double>(at[1] * kSize + at[2]);
-                    dx.values.push_back(in[1].values[window] == place ? in[0].values[window] : 0.0);
-                  });
-                  return std::vector{dx};
-                },
-            .tolerance = ulps(0),
-            .fixed_shapes = true});
+  add_gradient_case({.kernel = "max_pool_planes_grad",
+                     .name = name,
+                     .inputs = {{.shape = outputs},
+                                {.shape = outputs,
+                                 .values = {.pattern = Pattern::integers, .low = 0, .high = kSize * kSize - 1},
+                                 .dtype = DType::i64}},
+                     .dtypes = {DType::f32},
+                     .call =
+                         [=](Tensors in) {
+                           const Tensor dx = Tensor::empty({kPlanes, kSize, kSize}, DType::f32, in[0].device());
+                           const std::array<Scalar, 10> scalars{2, 2, 2, 2, 0, 0, 1, 1, 1, 1};
+                           const std::array inputs{in[0].contiguous(), in[1].contiguous()};
+                           launch(kernels::max_pool_planes_grad, {.elements = {DType::f32}, .variant = variant}, inputs,
+                                  scalars, std::span(&dx, 1));
+                           return std::vector{dx};
+                         },
+                     .reference =
+                         [=](HostTensors in) {
+                           Expected dx{{kPlanes, kSize, kSize}, {}, {}};
+                           for_each_index(dx.shape, dense_strides(dx.shape), [&](const Shape& at, int64_t) {
+                             const auto window =
+                                 static_cast<size_t>((at[0] * kOutputs + at[1] / 2) * kOutputs + at[2] / 2);
+                             const auto place = static_cast<double>(at[1] * kSize + at[2]);
+                             dx.values.push_back(in[1].values[window] == place ? in[0].values[window] : 0.0);
+                           });
+                           return std::vector{dx};
+                         },
+                     .tolerance = ulps(0),
+                     .fixed_shapes = true});
 }
 
 }  // namespace
@@ -443,7 +441,8 @@ void add_pooling_cases() {
   add_max("special", {{1, 2, 10, 10}, {Pattern::special}}, {.kernel = {2, 2}}, false);
   add_max("minus_infinity", {{1, 2, 16, 16}, {Pattern::masked}}, {.kernel = {2, 2}, .padding = {1, 1}}, false);
   add_max("none", {{0, 2, 6, 6}}, {.kernel = {2, 2}}, false);
-  add_max_gradients();
+  add_max_gradients("2x2", 2, 3);
+  add_max_gradients("2x2_large", 35, 65);
 
   add_average("2x2", {{2, 3, 8, 9}}, {.kernel = {2, 2}});
   add_average("3x3_strided", {{2, 2, 9, 11}}, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
@@ -463,7 +462,9 @@ void add_pooling_cases() {
   add_gathered_maxima("side_by_side_adaptive", 1);
 
   const Shape x{2, 3, 6, 7};
-  add_pad("constant", x, {1, 2, 3, 0}, PadMode::constant, 2);
+  add_pad("constant", x, {1, 2, 3, 0}, PadMode::constant, 1);
+  add_pad("constant_half", x, {1, 2, 3, 0}, PadMode::constant, -0.5);
+  add_pad("constant_infinite", x, {1, 2, 3, 0}, PadMode::constant, -HUGE_VAL);
   add_pad("cropped", x, {-2, 1, 0, -3}, PadMode::constant);
   add_pad("all_axes", {2, 3, 4}, {1, 0, 0, 2, 1, 1}, PadMode::constant);
   add_pad("reflect", x, {3, 6, 2, 1}, PadMode::reflect);

@@ -320,9 +320,10 @@ void add_rearranged_cases() {
     }
   }
 
-  // Rows of vectors, long and many, and long ones of none: an element of each width.
-  for (const Input& x : {Input{{3, 4096}}, Input{{3, 1031}}, Input{{5, 48}}, Input{{40, 128}},
-                         Input{.shape = {5, 1030}, .layout = Layout::stepped}}) {
+  // Of 65536 elements and more, since fewer go to a thread each. Rows of vectors, long and many, and rows of none: an
+  // element of each width.
+  for (const Input& x : {Input{{17, 4096}}, Input{{67, 1031}}, Input{{1367, 48}}, Input{{521, 128}}, Input{{2003, 33}},
+                         Input{.shape = {67, 1030}, .layout = Layout::stepped}}) {
     Case rows = triangle_example(true, "rows_of_" + std::to_string(x.shape[1]), x, 1);
     rows.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
     rows.differentiable = {};
@@ -330,7 +331,7 @@ void add_rearranged_cases() {
   }
 
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
-  Case apart = masked_example("stepped_long_rows", {{5, 1031}, {}, Layout::stepped}, {{1031}, {}, Layout::stepped}, 3);
+  Case apart = masked_example("stepped_long_rows", {{67, 1031}, {}, Layout::stepped}, {{1031}, {}, Layout::stepped}, 3);
   apart.dtypes = {DType::i64};
   apart.differentiable = {};
   add_case(apart);

@@ -1,0 +1,57 @@
+// A matrix moved by a product of few terms, such as a correction of low rank.
+#include "schedules/contraction_plans.h"
+
+namespace ashlar::dsl {
+
+// y[b,m,n] = x[b,m,n] + share Σ_k a[b,m,k] b[b,k,n]
+template <ElementType T>
+class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
+ public:
+  In<T, 3> x{"x"};
+  In<T, 3> a{"a", strided}, b{"b", strided};
+  In<T, 0> share{"share"};
+  Out<T, 3> y{"y", shape_of(x)};
+
+  LowRankUpdate() { this->formula("y[b,m,n] = x[b,m,n] + share Σ_k a[b,m,k] b[b,k,n]").internal(); }
+  void algorithm() {
+    product.define(plans(contraction_problem(a, b, y, batch, m, n)));
+    product.write(y, batch, m, n, [this](const Value& sum, const Value& at, const Value& row, const Value& column) {
+      return x(at, row, column) + share() * sum;
+    });
+  }
+  void schedule(auto) { product.schedule(y.func()); }
+
+ private:
+  // Sums of few terms: on CUDA all that a block needs is on its way before the first turn.
+  static std::vector<ContractionPlan> plans(const ContractionProblem& problem) {
+    const WorkgroupTile workgroup{
+        .columns = 64, .rows = 64, .thread_columns = 4, .thread_rows = 8, .depth = 32, .unroll = 16};
+    if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
+      return contraction_plans(OpenCL{}, problem, workgroup);
+    }
+    if (!Descriptor::target.has_feature(Halide::Target::CUDA)) {
+      return contraction_plans(Cpu{}, problem, {.micro_rows = 6, .depth = 512, .unroll = 4}, EpilogueLength::short_one);
+    }
+    const PipelinedTile tile{.lane_rows = 4,
+                             .lane_columns = 4,
+                             .lanes_n = 8,
+                             .warps_m = 4,
+                             .warps_n = 1,
+                             .depth = 16,
+                             .stages = 2,
+                             .order = PipelinedOrder::quads,
+                             .lead = 2};
+    const QuadLoads can = quad_loads(problem);
+    const Expr along_k = can.left_along_k && problem.right.column_stride != 1 && can.right_along_k;
+    return {pipelined_plan(problem, tile, {.left_along_k = true, .right_along_k = true}, "along_k", {along_k}),
+            pipelined_plan(problem, tile, {}, "any", {})};
+  }
+  Contraction product;
+  Var batch{"batch"}, m{"m"}, n{"n"};
+};
+
+namespace {
+const bool registered = register_kernel<LowRankUpdate, f32>("low_rank_update");
+}  // namespace
+
+}  // namespace ashlar::dsl

@@ -87,6 +87,7 @@ void add_integer_cases(const Function& f) {
       DType::i64);
   add("stepped_short_rows", {{2003, 33}, signed_values, Layout::stepped}, {{33}, signed_values, Layout::stepped},
       DType::i64);
+  add("stepped", {{1027}, signed_values, Layout::stepped}, {{1027}, signed_values, Layout::stepped}, DType::i64);
   add("stepped_rank4", {{2, 3, 5, 33}, signed_values, Layout::stepped}, {{2, 1, 5, 33}, signed_values, Layout::stepped},
       DType::i64);
   add("row", {{5, 33}, signed_values}, {{33}, signed_values}, DType::i32);
@@ -166,6 +167,8 @@ void add_function(const Function& f) {
   // And rows whose elements lie apart.
   add_case(example(f, "stepped_long_rows", {.shape = {67, 1031}, .layout = Layout::stepped},
                    {.shape = {1031}, .layout = Layout::stepped}));
+  add_case(example(f, "stepped_short_rows", {.shape = {2003, 33}, .layout = Layout::stepped},
+                   {.shape = {33}, .layout = Layout::stepped}));
   add_case(example(f, "stepped_rank4", {.shape = {2, 3, 5, 33}, .layout = Layout::stepped},
                    {.shape = {2, 1, 5, 33}, .layout = Layout::stepped}));
   add_case(example(f, "odd_middle", {.shape = {3, 5, 7}}, {.shape = {3, 1, 7}}));

@@ -69,7 +69,9 @@ void add_function(const Function& f) {
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});
   add(f, "converted_bytes", {{5, 33}, {Pattern::integers, 0, 3}}, {{33}, {Pattern::integers, 0, 3}}, {DType::u8});
   const Values truth{Pattern::integers, 0, 1};
-  add(f, "truth_1027", {{1027}, truth}, {{1027}, truth}, {DType::boolean});
+  for (const int64_t n : {1027, 66003}) {
+    add(f, "truth_" + std::to_string(n), {{n}, truth}, {{n}, truth}, {DType::boolean});
+  }
   for (const auto& [name, shapes] : broadcasts_of_two()) {
     add(f, "truth_" + name, {shapes[0], truth}, {shapes[1], truth}, {DType::boolean});
   }

@@ -72,9 +72,11 @@ void add_gated_unit_cases() {
     for (const int64_t n : {0, 1, 33, 1024, 4099}) {
       add_case(example(unit, std::to_string(n), {{n}, {.low = -4, .high = 4}}, {{n}}));
     }
-    Case large = example(unit, "66003_offset", {{66003}, {.low = -4, .high = 4}, Layout::offset}, {{66003}});
-    large.differentiable = {};
-    add_case(large);
+    for (const auto& [name, layout] : {std::pair{"66003", Layout::dense}, {"66003_offset", Layout::offset}}) {
+      Case large = example(unit, name, {{66003}, {.low = -4, .high = 4}, layout}, {{66003}});
+      large.differentiable = {};
+      add_case(std::move(large));
+    }
     add_case(example(unit, "transposed", {{9, 33}, {}, Layout::transposed}, {{9, 33}, {}, Layout::offset}));
     Case bench = example(unit, "8192x11008", {.shape = {8192, 11008}}, {.shape = {8192, 11008}});
     bench.benchmark = true;
@@ -84,7 +86,8 @@ void add_gated_unit_cases() {
                                   {1, Layout::dense},
                                   {33, Layout::dense},
                                   {2050, Layout::dense},
-                                  {66003, Layout::offset}}) {
+                                  {66003, Layout::dense},
+                                  {66004, Layout::offset}}) {
     add_gradient_case(gradient_example(kUnits[0], n, layout, [](Tensors in) {
       const auto d = swiglu_grad(in[0], in[1], in[2]);
       return std::vector{d.dgate, d.dx};

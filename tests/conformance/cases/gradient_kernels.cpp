@@ -200,9 +200,9 @@ void add_softmax_gradients() {
                               {0, 1}));
     }
     // In every element type, and where rows are too long for differences.
-    for (const int64_t n :
-         {10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,  1025,  1032, 2048,
-          2056, 4096, 5001, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65528, 65535, 65536, 65544}) {
+    for (const int64_t n : {10,    32,    40,    64,    72,    128,  136,  256,  264,   512,   520,   1024,
+                            1025,  1032,  2048,  2056,  4096,  5001, 8192, 8200, 16384, 20000, 32768, 40000,
+                            50257, 65528, 65535, 65536, 65544, 13,   33,   101,  203,   301,   1001}) {
       add_case(softmax_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
     for (const int64_t n : {3, 130, 1030, 8200, 40000}) {
@@ -254,8 +254,8 @@ void add_cross_entropy_gradients() {
   const auto record = [](Vars x) { return ad::cross_entropy_grad(x[0], x[1].value(), x[2], -1); };
   add_case(with_gradients(cross_entropy_example("5x7", {5, 7}, {}, {}, 0, 6), record, {0, 2}));
   for (const int64_t classes :
-       {1,    2,    10,   17,   32,   40,   64,   72,   128,  136,   256,   264,   512,   520,  1000,
-        1024, 1025, 1032, 2048, 2056, 4096, 5001, 8192, 8200, 16384, 32768, 40000, 50257, 65544}) {
+       {1,    2,    10,   17,   32,   40,   64,   72,    128,   136,   256,   264,   512, 520, 1000, 1024, 1025,
+        1032, 2048, 2056, 4096, 5001, 8192, 8200, 16384, 32768, 40000, 50257, 65544, 33,  101, 203,  301}) {
     add_cross_entropy_gradient("classes_" + std::to_string(classes), {3, classes}, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(classes - 1));
   }

@@ -249,6 +249,7 @@ void add_predicate(const Predicate& predicate) {
     add(("integers_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, -9, 9}}, {DType::i64, DType::i32});
     add(("truth_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, 0, 1}}, {DType::boolean});
   }
+  add("truth_66003", {{66003}, {Pattern::integers, 0, 1}}, {DType::boolean});
   add("truth_66003_offset", {{66003}, {Pattern::integers, 0, 1}, Layout::offset}, {DType::boolean});
 }
 
@@ -267,6 +268,7 @@ void add_bitwise_not_cases() {
   add("integers", {{1027}, {Pattern::integers, -999, 999}}, -1, {DType::i64, DType::i32});
   add("bytes", {{1027}, {Pattern::integers, 0, 255}}, 255, {DType::u8});
   add("truth", {{1027}, {Pattern::integers, 0, 1}}, 1, {DType::boolean});
+  add("truth_66003", {{66003}, {Pattern::integers, 0, 1}}, 1, {DType::boolean});
   add("truth_66003_offset", {{66003}, {Pattern::integers, 0, 1}, Layout::offset}, 1, {DType::boolean});
 }
 

@@ -183,9 +183,10 @@ void add_norm(bool is_rms) {
     norm.axis = axis;
     return norm;
   };
-  for (const int64_t n : {1,   2,   3,    7,    8,    10,   16,   17,   31,    32,    33,    64,    65,    128,   129,
-                          255, 256, 512,  513,  1000, 1024, 1025, 2048, 2056,  4096,  4099,  8192,  8200,  12000, 16384,
-                          264, 520, 1032, 4104, 8208, 2047, 5000, 6144, 24576, 32768, 32776, 50257, 65536, 65544}) {
+  for (const int64_t n :
+       {1,    2,    3,    7,    8,    10,   16,    17,    31,    32,    33,    64,    65,    128,   129, 255,
+        256,  512,  513,  1000, 1024, 1025, 2048,  2056,  4096,  4099,  8192,  8200,  12000, 16384, 264, 520,
+        1032, 4104, 8208, 2047, 5000, 6144, 24576, 32768, 32776, 50257, 65536, 65544, 101,   203,   301}) {
     add_case(example(whole, "rows_of_" + std::to_string(n), {.shape = {3, n}}));
   }
   for (const int64_t n : {1, 5, 24, 96, 1024, 1030, 8192, 20000, 65544, 65537, 131072}) {
@@ -251,8 +252,9 @@ void add_norm(bool is_rms) {
 void add_residual_norm(bool is_rms) {
   Norm plain{is_rms, false, false}, whole{is_rms, true, !is_rms};
   plain.has_residual = whole.has_residual = true;
-  for (const int64_t n : {1,    3,    8,    17,   33,   64,   65,   128,  256,   264,   513,   1024,  1025,
-                          1032, 2047, 2048, 4096, 4099, 8192, 8200, 8208, 12000, 20000, 32768, 50257, 65544}) {
+  for (const int64_t n :
+       {1,    3,    8,    17,   33,   64,    65,    128,   256,   264,   513, 1024, 1025, 1032,  2047, 2048,
+        4096, 4099, 8192, 8200, 8208, 12000, 20000, 32768, 50257, 65544, 101, 203,  301,  16384, 16392}) {
     add_case(example(whole, "rows_of_" + std::to_string(n), {.shape = {3, n}}));
   }
   for (const int64_t n : {5, 96, 1030, 20000}) {
@@ -338,8 +340,9 @@ void add_gradient_kernel(bool is_rms, bool has_residual, const std::string& name
 void add_gradient_kernels(bool is_rms, bool has_residual) {
   const auto add = [&](const std::string& name, const Shape& shape, Pattern dy = Pattern::uniform,
                        Pattern x = Pattern::uniform) { add_gradient_kernel(is_rms, has_residual, name, shape, dy, x); };
-  for (const int64_t n : {1,    3,    10,   32,   40,   64,   72,   128,   136,   256,   264,   512,   520,   1024,
-                          1025, 1032, 2048, 2056, 4096, 4099, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544}) {
+  for (const int64_t n :
+       {1,    3,    10,   32,   40,   64,    72,    128,   136,   256,   264,   512,   520, 1024, 1025, 1032, 2048,
+        2056, 4096, 4099, 8192, 8200, 16384, 20000, 32768, 40000, 50257, 65536, 65544, 13,  33,   101,  203,  301}) {
     add("rows_of_" + std::to_string(n), {2, n});
   }
   add("4099_rows_of_40", {4099, 40});

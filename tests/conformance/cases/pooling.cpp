@@ -312,7 +312,7 @@ void add_pad(const std::string& name, const Shape& x, const Shape& padding, PadM
       f(element++, from);
     });
   };
-  add_case({.kernel = "pad",
+  Case item{.kernel = "pad",
             .name = name,
             .inputs = {{.shape = x}},
             .dtypes = std::isfinite(value) && value == std::trunc(value)
@@ -327,8 +327,10 @@ void add_pad(const std::string& name, const Shape& x, const Shape& padding, PadM
                   });
                   return std::vector{result};
                 },
-            .differentiable = [=](Vars in) { return ad::pad(in[0], padding, mode, value); },
-            .fixed_shapes = true});
+            .fixed_shapes = true};
+  // Differences of infinities are NaN.
+  if (std::isfinite(value)) item.differentiable = [=](Vars in) { return ad::pad(in[0], padding, mode, value); };
+  add_case(std::move(item));
   add_gradient_case(
       {.kernel = "pad_grad",
        .name = name,

@@ -323,6 +323,7 @@ void add_rearranged_cases() {
   // Of 65536 elements and more, since fewer go to a thread each. Rows of vectors, long and many, and rows of none: an
   // element of each width.
   for (const Input& x : {Input{{17, 4096}}, Input{{67, 1031}}, Input{{1367, 48}}, Input{{521, 128}}, Input{{2003, 33}},
+                         Input{{1, 66003}}, Input{.shape = {2003, 34}, .layout = Layout::stepped},
                          Input{.shape = {67, 1030}, .layout = Layout::stepped}}) {
     Case rows = triangle_example(true, "rows_of_" + std::to_string(x.shape[1]), x, 1);
     rows.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
@@ -331,10 +332,17 @@ void add_rearranged_cases() {
   }
 
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
-  Case apart = masked_example("stepped_long_rows", {{67, 1031}, {}, Layout::stepped}, {{1031}, {}, Layout::stepped}, 3);
-  apart.dtypes = {DType::i64};
-  apart.differentiable = {};
-  add_case(apart);
+  for (const auto& [name, shape] :
+       {std::pair{"stepped_long_rows", Shape{67, 1031}}, {"stepped_short_rows", {2003, 33}}}) {
+    Case apart = masked_example(name, {shape, {}, Layout::stepped}, {{shape[1]}, {}, Layout::stepped}, 3);
+    apart.dtypes = {DType::i64};
+    apart.differentiable = {};
+    add_case(std::move(apart));
+  }
+  Case dense = masked_example("66003", {{66003}}, {{66003}}, 3);
+  dense.dtypes = {DType::f16, DType::i32, DType::i64, DType::u8};
+  dense.differentiable = {};
+  add_case(std::move(dense));
   add_case(masked_example("same", {{7, 33}}, {{7, 33}}, 3));
   add_case(masked_example("rows", {{7, 33}}, {{33}}, 0));
   add_case(masked_example("columns", {{7, 33}}, {{7, 1}}, 1));

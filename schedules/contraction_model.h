@@ -40,7 +40,7 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"medium_nt", 1, 3898, 1000, 3337, 0.70f},
     BlockCost{"medium_tt", 1, 3902, 1000, 2972, 0.65f},
     BlockCost{"medium", 3, 1162, 1507, 1446, 0.45f},
-    BlockCost{"odd_large", 2, 17619, 1614, 1406, 4.45f},
+    BlockCost{"odd_large", 3, 10306, 1729, 1573, 2.46f},
     BlockCost{"odd_medium", 2, 2429, 1014, 910, 0.66f},
     BlockCost{"few_rows", 2, 623, 1898, 1707, 0.00f},
     BlockCost{"threads", 2, 0, 1430, 174, 0.47f},

@@ -135,6 +135,7 @@ void add_bits(const Bits& f) {
   add("1027", {{1027}, a}, {{1027}, b}, {DType::i64, DType::i32});
   for (const auto& [name, shapes] : broadcasts_of_two()) add(name, {shapes[0], a}, {shapes[1], b}, {DType::i64});
   add("stepped", {{1027}, a, Layout::stepped}, {{1027}, b, Layout::stepped}, {DType::i64});
+  add("stepped_few_rows", {{5, 31}, a, Layout::stepped}, {{31}, b, Layout::stepped}, {DType::i64});
   add("stepped_long_rows", {{67, 1031}, a, Layout::stepped}, {{1031}, b, Layout::stepped}, {DType::i64});
   add("stepped_short_rows", {{2003, 33}, a, Layout::stepped}, {{33}, b, Layout::stepped}, {DType::i64});
   add("stepped_rank4", {{2, 3, 5, 33}, a, Layout::stepped}, {{2, 1, 5, 33}, b, Layout::stepped}, {DType::i64});

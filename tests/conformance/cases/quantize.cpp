@@ -83,8 +83,8 @@ void add_products(const char* kernel, const Shape& values, const Shape& scale) {
 }  // namespace
 
 void add_quantize_cases() {
-  for (const int64_t n : {1,    3,    8,    17,   33,   64,   72,   128,   256,   264,   513,  1024,
-                          1025, 1032, 2048, 4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544}) {
+  for (const int64_t n : {1,    3,    8,    17,   33,   64,   72,    128,   256,   264,   513, 1024, 1025,
+                          1032, 2048, 4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544, 101, 203,  301}) {
     add_rows("rows_of_" + std::to_string(n), {n < 1000 ? 37 : 3, n});
   }
   add_rows("4099_rows_of_48", {4099, 48});

@@ -19,7 +19,7 @@ struct Format {
   int highest;
 };
 
-Format format_of(DType dtype) {
+constexpr Format format_of(DType dtype) {
   switch (dtype) {
     case DType::f16:
       return {10, -14, 15};
@@ -32,13 +32,27 @@ Format format_of(DType dtype) {
   }
 }
 
+constexpr int kBias = 1023, kMantissa = 52, kExponents = 0x7ff;  // of a double
+
+// By their bits: these two are half of a run where the library does them.
+double power_of_two(int exponent) {
+  if (exponent <= -kBias) return std::ldexp(1.0, exponent);
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kMantissa);
+}
+
+// Of numbers that aren't normal one beyond those that are.
+int exponent_of(double value) {
+  return static_cast<int>(std::bit_cast<uint64_t>(value) >> kMantissa & kExponents) - kBias;
+}
+
 double largest(DType dtype) {
   const Format format = format_of(dtype);
-  return std::ldexp(2.0 - std::ldexp(1.0, -format.mantissa), format.highest);
+  return (2.0 - power_of_two(-format.mantissa)) * power_of_two(format.highest);
 }
 
 double rounded_to_format(double value, DType dtype) {
   if (dtype == DType::f64 || value == 0 || !std::isfinite(value)) return value;
+  if (dtype == DType::f32) return static_cast<float>(value);
   const double unit = ulp(value, dtype);
   const double nearest = std::nearbyint(value / unit) * unit;
   if (std::abs(nearest) > largest(dtype)) return std::copysign(std::numeric_limits<double>::infinity(), value);
@@ -112,11 +126,10 @@ uint64_t mix(uint64_t counter) {
 
 double ulp(double value, DType dtype) {
   const Format format = format_of(dtype);
-  const int exponent = value == 0 ? format.lowest : std::clamp(std::ilogb(value), format.lowest, format.highest);
-  return std::ldexp(1.0, exponent - format.mantissa);
+  return power_of_two(std::clamp(exponent_of(value), format.lowest, format.highest) - format.mantissa);
 }
 
-double smallest_normal(DType dtype) { return std::ldexp(1.0, format_of(dtype).lowest); }
+double smallest_normal(DType dtype) { return power_of_two(format_of(dtype).lowest); }
 
 double rounded(double value, DType dtype) {
   switch (dtype) {

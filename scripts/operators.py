@@ -65,6 +65,19 @@ COMPOSED = [
     "nn/modules/embedding.h",
     "runtime/tensor/tensor.h",
 ]
+DIFFERENCES = [
+    "- Indices count from the front. One outside is an `IndexError` on the CPU; a GPU doesn't look, and reads NaN.",
+    "- Tensors come before options: `group_norm(x, weight, bias, num_groups)`.",
+    "- `layer_norm`, `rms_norm` and their kin normalise along one axis; the modules take shapes. `rms_norm` adds 1e-5",
+    "  where nothing else is given, the module what PyTorch's adds.",
+    "- Functions of random numbers take their state first, so that a replayed graph goes on with new ones, and give f32.",
+    "- `clamp` takes two numbers (an infinite one is no bound), and makes floats of integers.",
+    "- `argmax` and `argmin` are of floats; `max(x, axis)` and `min(x, axis)` give no indices.",
+    "- `sort` and `argsort` are stable, `topk` is sorted, always. `scatter` writes tensors, without a reduction.",
+    "- `svd` is for matrices whose shorter side has at most 128 elements; `qr` and `svd` are reduced ones.",
+    "- `scaled_dot_product_attention` is computed in f32; what it keeps of the scores is bounded, not tile by tile",
+    "  ([architecture.md](architecture.md)).",
+]
 DTYPE_ORDER = ["f32", "f16", "bf16", "f64", "i64", "i32", "i16", "i8", "u32", "u16", "u8", "bool"]
 
 
@@ -160,6 +173,10 @@ def page(include):
             "| function | header | what it gives |",
             "|---|---|---|",
             *composed(),
+            "",
+            "## Where they differ from PyTorch",
+            "",
+            *DIFFERENCES,
             "",
         ]
     )

@@ -419,7 +419,7 @@ void add_gathered_maxima(const std::string& name, uint16_t variant) {
                              const auto window =
                                  static_cast<size_t>((at[0] * kOutputs + at[1] / 2) * kOutputs + at[2] / 2);
                              const auto place = static_cast<double>(at[1] * kSize + at[2]);
-                             dx.values.push_back(in[1].values[window] == place ? in[0].values[window] : 0.0);
+                             dx.values.push_back(in[1].values[window] == place ? in[0].values[window] + 0.0 : 0.0);
                            });
                            return std::vector{dx};
                          },

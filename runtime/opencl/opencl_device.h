@@ -19,7 +19,7 @@ std::string opencl_vendor(int index);
 int opencl_local_bytes(int index) noexcept;
 int opencl_compute_units(int index) noexcept;
 /// What the compiler of OpenCL C is told about the device: -D ASHLAR_PTX_BF16 where it takes PTX in `asm` that rounds
-/// to bf16 (NVIDIA's, from compute capability 8.0 on).
+/// to bf16 (NVIDIA's, from compute capability 8.0 on); -D native_exp2=exp2 unless it is NVIDIA's.
 const char* opencl_build_options(int index) noexcept;
 
 }  // namespace ashlar::detail

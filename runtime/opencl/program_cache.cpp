@@ -32,7 +32,9 @@ std::string key_of(cl_device_id device, std::string_view source) {
     if (what == CL_DEVICE_VERSION && keeps_its_own(text) && !environment().cache_chosen) return {};
     key += text + '\n';
   }
-  return key.append(source);
+  // Counts up when opencl_build_options() changes, which no source shows.
+  constexpr std::string_view kOptions = "options 2\n";
+  return key.append(kOptions).append(source);
 }
 
 /// One device or none: our contexts have one.

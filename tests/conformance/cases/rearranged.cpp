@@ -322,9 +322,10 @@ void add_rearranged_cases() {
 
   // Of 65536 elements and more, since fewer go to a thread each. Rows of vectors, long and many, and rows of none: an
   // element of each width.
-  for (const Input& x : {Input{{17, 4096}}, Input{{67, 1031}}, Input{{1367, 48}}, Input{{521, 128}}, Input{{2003, 33}},
-                         Input{{1, 66003}}, Input{.shape = {2003, 34}, .layout = Layout::stepped},
-                         Input{.shape = {67, 1030}, .layout = Layout::stepped}}) {
+  for (const Input& x :
+       {Input{{17, 4096}}, Input{{67, 1031}}, Input{{1367, 48}}, Input{{521, 128}}, Input{{2003, 33}},
+        Input{{1, 66003}}, Input{.shape = {2003, 34}, .layout = Layout::stepped},
+        Input{.shape = {1, 1027}, .layout = Layout::stepped}, Input{.shape = {67, 1030}, .layout = Layout::stepped}}) {
     Case rows = triangle_example(true, "rows_of_" + std::to_string(x.shape[1]), x, 1);
     rows.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
     rows.differentiable = {};

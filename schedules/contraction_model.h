@@ -24,8 +24,8 @@ struct BlockCost {
 };
 
 /// Fitted to an H200 in f32, at 6000 products drawn at random (row's last number to the largest of its few), those of
-/// threads in a line at 600; blocks of other GPUs are taken to need as many cycles. What a call takes beside them, in
-/// microseconds, includes the start of a kernel inside a graph.
+/// threads in a line at 600, odd_large to an H100 at 72; blocks of other GPUs are taken to need as many cycles. What a
+/// call takes beside them, in microseconds, includes the start of a kernel inside a graph.
 inline constexpr float kModelledStart = 1.4f;
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 923, 42, 1.50f},

@@ -27,7 +27,7 @@ from timing import OurContender, in_turn, median_and_spread
 # The largest error of an output over its magnitude (for sums the sum of magnitudes, else the largest value).
 LIMITS = {"f64": 1e-12, "f32": 3e-5, "f16": 2e-3, "bf16": 1.6e-2}
 TF32_LIMIT = 2e-3
-WINOGRAD_LIMIT = 1e-4               # of a convolution, which cuDNN may compute by such transforms
+WINOGRAD_LIMIT = 1e-4               # of a convolution that cuDNN may compute by such transforms
 RIVALS_LIMIT = 4                   # times ours: eager ones round to 16 bits between operators
 RIVALS_INDICES = 1e-3              # so many of them may point at another element of the same value
 SHORT = 100e-6                     # seconds below which launches matter, and graphs are contenders
@@ -40,8 +40,10 @@ class WrongNumbers(Exception):
     pass
 
 
-def limit_of(benchmark):
-    if benchmark.kernel.startswith("conv2d") and benchmark.dtype == "f32":
+def limit_of(benchmark, automatic_on=""):
+    """Of numbers computed by our own kernels; by whatever the library takes on the device `automatic_on`, if one is named."""
+    is_convolution = benchmark.kernel.startswith("conv2d") and not benchmark.name.startswith("depthwise")
+    if automatic_on.split(":")[0] == "cuda" and is_convolution and benchmark.dtype == "f32":
         return WINOGRAD_LIMIT
     return TF32_LIMIT if benchmark.name.startswith("tf32") else LIMITS[benchmark.dtype]
 
@@ -108,7 +110,6 @@ class Measurer:
 
     def checked(self, benchmark, runs, inputs, exact):
         """What all rows of the benchmark say, and {device: {"error", and "wrong" where it is too large}}."""
-        limit = limit_of(benchmark)
         errors, size = {}, sum(x.nbytes for x in inputs)
         for device, run in runs.items():
             for _ in range(benchmark.checked_call):
@@ -121,6 +122,7 @@ class Measurer:
                 run.call(run.sets - 1)
                 error = max(error, self.rival.error(self.rival.outputs(run), exact))
             errors[device] = {"error": error}
+            limit = limit_of(benchmark, device)
             if not error <= limit:
                 errors[device]["wrong"] = f"error {error:.2e} above {limit:.0e}"
         return {"kernel": benchmark.kernel, "name": benchmark.name, "dtype": benchmark.dtype,
@@ -142,7 +144,7 @@ class Measurer:
                 missing[f"{device} graph of ours"] = str(error)[:200]
                 continue
             error = self.rival.error(self.rival.outputs(run), exact)
-            if not error <= limit_of(benchmark):
+            if not error <= limit_of(benchmark, device):
                 raise WrongNumbers(f"replayed on {device}: error {error:.2e}")
             found[device + " graph"] = OurContender(run, REPLAYS)
         return found, missing

@@ -63,7 +63,8 @@ class DrawMeasurer(measure.Measurer):
             if draw.kernel in OF_VENDORS and not draw.wanted and device.split(":")[0] == "cuda":
                 ways[" own"] = run.share("never")
                 self.shared.append(ways[" own"])
-                self.check(draw, ways[" own"], lambda one: one.call(), exact, f"by our kernel on {device}")
+                self.check(draw, ways[" own"], lambda one: one.call(), exact, f"by our kernel on {device}",
+                           measure.limit_of(draw))
             for way, one in ways.items():
                 found[device + way] = OurContender(one, CALLS)
                 if device.split(":")[0] == "cpu" or not measure.is_short(one):
@@ -74,14 +75,15 @@ class DrawMeasurer(measure.Measurer):
                 except AshlarError as error:
                     missing[f"{device} graph of ours"] = str(error)[:200]
                     continue
-                self.check(draw, one, lambda replayed: replayed.replay_chain(), exact, f"replayed on {device}{way}")
+                self.check(draw, one, lambda replayed: replayed.replay_chain(), exact, f"replayed on {device}{way}",
+                           measure.limit_of(draw, "" if way else device))
                 found[device + way + " graph"] = OurContender(one, CHAINS, length)
         return found, missing
 
-    def check(self, draw, run, compute, exact, where):
+    def check(self, draw, run, compute, exact, where, limit):
         compute(run)
         error = self.rival.error(self.rival.outputs(run), exact)
-        if not error <= measure.limit_of(draw):
+        if not error <= limit:
             raise measure.WrongNumbers(f"{where}: error {error:.2e}")
 
 

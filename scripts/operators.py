@@ -62,7 +62,6 @@ COMPOSED = [
     "nn/init.h",
     "nn/loss.h",
     "nn/modules/upsample.h",
-    "nn/modules/embedding.h",
     "runtime/tensor/tensor.h",
 ]
 DIFFERENCES = [

@@ -4,10 +4,10 @@
 namespace ashlar::dsl {
 
 namespace {
-constexpr int kRowsOfPart = 128;
+constexpr int kRowsOfPart = 256;
 }
 
-// sums[p,0,c] = Σ_r dy[r,c] (x[r,c] - mean[r]) rstd[r], r in part p of 128 rows; what is left to be summed is f32
+// sums[p,0,c] = Σ_r dy[r,c] (x[r,c] - mean[r]) rstd[r], r in part p of 256 rows; what is left to be summed is f32
 template <ElementType T>
 class NormWeightSums : public Kernel<NormWeightSums<T>> {
  public:
@@ -18,7 +18,7 @@ class NormWeightSums : public Kernel<NormWeightSums<T>> {
   Out<f32, 3> sums{"sums", {(rows + constant(kRowsOfPart - 1)) / constant(kRowsOfPart), constant(1), columns}};
 
   NormWeightSums() {
-    this->formula("norm_weight_sums(dy, x)[p,0,c] = Σ_r dy[r,c] (x[r,c] - mean[r]) rstd[r], r in part p of 128 rows");
+    this->formula("norm_weight_sums(dy, x)[p,0,c] = Σ_r dy[r,c] (x[r,c] - mean[r]) rstd[r], r in part p of 256 rows");
     this->form(Form::rows).flops("3.0 * shapes[0].numel()");
   }
   void algorithm() {

@@ -262,11 +262,12 @@ bool add_axes_operator(const AxesOperator& op) {
 
 const std::vector<DType> kOrdered{DType::f32, DType::f16, DType::bf16, DType::i64};
 
-// Of 16-bit floats there are two: results that go on to another pass are f32, those of a call's only pass rounded.
+// Of 16-bit floats there are three: results that go on to another pass are f32, those of a call's only or last pass
+// rounded.
 template <template <class, class> class K, class... Pairs>
 bool add(const std::string& name) {
-  return register_kernel_pairs<K, Pair<f32, f32>, Pair<f16, f32>, Pair<f16, f16>, Pair<bf16, f32>, Pair<bf16, bf16>,
-                               Pairs...>(name);
+  return register_kernel_pairs<K, Pair<f32, f32>, Pair<f16, f32>, Pair<f16, f16>, Pair<f32, f16>, Pair<bf16, f32>,
+                               Pair<bf16, bf16>, Pair<f32, bf16>, Pairs...>(name);
 }
 
 const bool registered =

@@ -20,54 +20,82 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kLongRow = 4096;  // elements; from here on a block has a run of one row
 
-/// The innermost strides that get a branch of their own: all 1, and each input in turn 0 with the others 1.
+/// Innermost strides that get a branch of their own: 1 of those inputs that have elements along a row, 0 of the others.
 struct InnermostPattern {
-  Expr holds;
-  int repeated;  ///< the input whose stride is 0, or -1
-};
-std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& inputs) {
-  std::vector<InnermostPattern> patterns;
-  const int count = static_cast<int>(inputs.size());
-  for (int repeated = -1; repeated < count; repeated++) {
-    Expr pattern = Halide::Internal::const_true();
-    for (int i = 0; i < count; i++)
-      pattern = pattern && stride_of(inputs[static_cast<size_t>(i)], 0) == (i == repeated ? 0 : 1);
-    patterns.push_back({Halide::Internal::simplify(pattern), repeated});
-    if (count == 1 && repeated < 0) break;
-  }
-  return patterns;
-}
+  Expr holds = Halide::Internal::const_true();
+  std::vector<bool> has_elements;  ///< of each input
 
-/// The same on the CPU. Of many inputs, as normalisation has them, those declared first, one or two, have all elements,
-/// and the others are constants of a row.
-std::vector<Expr> cpu_patterns(const std::vector<Parameter>& inputs) {
+  InnermostPattern(const std::vector<Parameter>& inputs, std::vector<bool> which) : has_elements(std::move(which)) {
+    for (size_t i = 0; i < inputs.size(); i++) holds = holds && stride_of(inputs[i], 0) == (has_elements[i] ? 1 : 0);
+    holds = Halide::Internal::simplify(holds);
+  }
+};
+
+/// All have elements, or each but one of two or three. Of many inputs, as normalisation has them, those declared first,
+/// one or two, have all elements, and the others are constants of a row.
+std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& inputs, bool is_on_cpu) {
   constexpr size_t kMany = 4;
-  std::vector<Expr> patterns;
+  const std::vector<bool> all(inputs.size(), true);
   const auto leading = [&](size_t ones) {
-    Expr pattern = Halide::Internal::const_true();
+    std::vector<bool> which(inputs.size(), false);
     for (const ArgumentDescription& argument : Descriptor::current->arguments) {
       const auto input = std::ranges::find(inputs, argument.name, [](const Parameter& p) { return p.name(); });
       if (input == inputs.end()) continue;
-      pattern = pattern && stride_of(*input, 0) == (ones > 0 ? 1 : 0);
+      which[static_cast<size_t>(input - inputs.begin())] = ones > 0;
       ones -= ones > 0;
     }
-    return Halide::Internal::simplify(pattern);
+    return InnermostPattern(inputs, which);
   };
-  if (inputs.size() >= kMany) return {leading(inputs.size()), leading(1), leading(2)};
-  for (const InnermostPattern& pattern : innermost_patterns(inputs)) patterns.push_back(pattern.holds);
-  if (inputs.size() + 1 == kMany) patterns.push_back(leading(1));
+  std::vector<InnermostPattern> patterns{{inputs, all}};
+  if (inputs.size() >= kMany) {
+    patterns.push_back(leading(1));
+    patterns.push_back(leading(2));
+    return patterns;
+  }
+  for (size_t i = 0; inputs.size() > 1 && i < inputs.size(); i++) {
+    std::vector<bool> which = all;
+    which[i] = false;
+    patterns.emplace_back(inputs, which);
+  }
+  if (is_on_cpu && inputs.size() + 1 == kMany) patterns.push_back(leading(1));
   return patterns;
 }
 
-struct Shape4 {
-  explicit Shape4(const Func& out) {
+struct OutputShape {
+  explicit OutputShape(const Func& out) {
     const Halide::OutputImageParam buffer = out.output_buffer();
-    for (int d = 0; d < 4; d++) extent.push_back(buffer.dim(d).extent()), stride.push_back(buffer.dim(d).stride());
+    for (int d = 0; d < out.dimensions(); d++) {
+      extent.push_back(buffer.dim(d).extent());
+      stride.push_back(buffer.dim(d).stride());
+    }
   }
-  Expr elements() const { return extent[0] * extent[1] * extent[2] * extent[3]; }
-  Expr is_flat() const { return extent[1] == 1 && extent[2] == 1 && extent[3] == 1; }
+  int rank() const { return static_cast<int>(extent.size()); }
+  Expr elements() const { return elements_from(0); }
+  Expr is_flat() const { return is_one_from(1); }
+  /// Of the dimensions from `first` on, outwards.
+  Expr elements_from(size_t first) const {
+    Expr product = extent[first];
+    for (size_t d = first + 1; d < extent.size(); d++) product = product * extent[d];
+    return product;
+  }
+  Expr is_one_from(size_t first) const {
+    Expr all = extent[first] == 1;
+    for (size_t d = first + 1; d < extent.size(); d++) all = all && extent[d] == 1;
+    return all;
+  }
   std::vector<Expr> extent, stride;  ///< innermost first
 };
+
+// One loop of `inside` and the outermost `count` of `index` (outermost first), those further in running faster.
+void fuse_with(Halide::Stage stage, Var inside, const std::vector<Var>& index, int count, const Var& fused) {
+  for (int d = count - 1; d >= 0; d--) {
+    stage.fuse(inside, index[static_cast<size_t>(d)], fused);
+    inside = fused;
+  }
+}
+void fuse_outermost(Halide::Stage stage, const std::vector<Var>& index, int count, const Var& fused) {
+  fuse_with(std::move(stage), index[static_cast<size_t>(count - 1)], index, count - 1, fused);
+}
 
 // One input whose steps of one element run along the output's `dimension`-th loop (innermost first): square tiles are
 // read along the one, turned round in registers and written along the other. Sixteen tiles in a block, for whole cache
@@ -75,8 +103,10 @@ struct Shape4 {
 Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& input, int dimension) {
   constexpr int kTilesEachWay = 4;
   const int tile = input.type().bytes() < 4 ? 16 : 8;
-  const Shape4 shape(out);
-  const Var i = index[3], j = index[static_cast<size_t>(3 - dimension)];
+  const OutputShape shape(out);
+  const int rank = shape.rank();
+  const auto loop = [&](int d) { return index[static_cast<size_t>(rank - 1 - d)]; };  // of the output's dimension d
+  const Var i = loop(0), j = loop(dimension);
   Func staged("staged" + std::to_string(dimension));
   staged(std::vector<Var>(index.rbegin(), index.rend())) = values_of(out)[0];
   return {stride_of(input, 0) != 1 && stride_of(input, dimension) == 1 && shape.extent[0] >= tile &&
@@ -91,8 +121,8 @@ Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& i
                 .split(j_tile, j_block, j_tile, kTilesEachWay, TailStrategy::GuardWithIf);
             std::vector<Halide::VarOrRVar> order{i_in, j_in, j_tile, i_tile, i_block, j_block};
             std::vector<Var> outer;
-            for (int d = 1; d < 4; d++) {
-              if (d != dimension) outer.push_back(index[static_cast<size_t>(3 - d)]);
+            for (int d = 1; d < rank; d++) {
+              if (d != dimension) outer.push_back(index[static_cast<size_t>(rank - 1 - d)]);
             }
             order.insert(order.end(), outer.begin(), outer.end());
             branch.reorder(order).vectorize(i_in).unroll(j_in).fuse(i_block, j_block, block);
@@ -111,14 +141,14 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
   Var outer("outer"), outer_task("outer_task"), outer_run("outer_run"), row("row"), row_task("row_task"), task("task"),
       run("run"), element("element"), vector("vector"), lane("lane");
   const int lanes = 2 * Descriptor::target.natural_vector_size<float>();
-  const Shape4 shape(out);
+  const OutputShape shape(out);
   // Tasks of whole rows, as many as make a task worth its start; long rows are cut instead. A task's place is divided
   // into indices once for each run of rows along one dimension.
   const Expr per_task = elements_per_task(shape.elements());
   const Expr rows = Halide::max(1, per_task / Halide::max(1, shape.extent[0]));
   const Expr runs = Halide::max(1, rows / Halide::max(1, shape.extent[1]));
   const auto tiled = [&](auto&& stage, bool vectors) {
-    const Var &i = index[3], &j = index[2];
+    const Var &i = index[index.size() - 1], &j = index[index.size() - 2];
     // Vectors first: a short row then runs its few vectors, not a whole run of masked ones.
     if (vectors) {
       stage.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
@@ -127,8 +157,8 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
     } else {
       stage.split(i, run, element, per_task, TailStrategy::GuardWithIf);
     }
-    stage.fuse(index[1], index[0], outer)
-        .split(outer, outer_task, outer_run, runs, TailStrategy::GuardWithIf)
+    fuse_outermost(stage, index, static_cast<int>(index.size()) - 2, outer);
+    stage.split(outer, outer_task, outer_run, runs, TailStrategy::GuardWithIf)
         .split(j, row_task, row, rows, TailStrategy::GuardWithIf)
         .reorder(element, row, outer_run, run, row_task, outer_task)
         .fuse(run, row_task, task)
@@ -137,19 +167,29 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
   };
   const std::vector<Parameter> inputs = inputs_of(out);
   if (inputs.size() == 1) {
-    choose(out, {cpu_transpose(out, index, inputs[0], 1), cpu_transpose(out, index, inputs[0], 2),
-                 cpu_transpose(out, index, inputs[0], 3)});
+    std::vector<Branch> branches;
+    for (int d = 1; d < shape.rank(); d++) branches.push_back(cpu_transpose(out, index, inputs[0], d));
+    choose(out, branches);
   }
   // A vector of a short row is mostly empty, which is dear where there is nothing to compute.
   constexpr int kFewOperations = 2, kShortRow = 8;
   const bool is_cheap = operations_of(values_of(out)[0]) <= kFewOperations;
-  for (const Expr& pattern : cpu_patterns(inputs)) {
-    tiled(out.specialize(is_cheap ? pattern && shape.extent[0] > kShortRow : pattern), true);
+  for (const InnermostPattern& pattern : innermost_patterns(inputs, /*is_on_cpu=*/true)) {
+    tiled(out.specialize(is_cheap ? pattern.holds && shape.extent[0] > kShortRow : pattern.holds), true);
   }
   tiled(out, false);
 }
 
 namespace {
+
+// The loops but the innermost two, from the inside outwards.
+std::vector<Var> outer_loops(const std::vector<Var>& index) { return {index.rbegin() + 2, index.rend()}; }
+
+template <class T = Var>
+std::vector<T> with_outer(std::vector<T> indices, const std::vector<Var>& outer) {
+  for (const Var& loop : outer) indices.emplace_back(loop);
+  return indices;
+}
 
 // One input whose steps of one element run along the output's second dimension: tiles of both go through shared memory,
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
@@ -158,29 +198,29 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
                 kMostBlocks = 65535;  // of a grid's second and third dimension
   const int bytes = input.type().bytes(), tile = bytes > 4 ? kTile / 2 : kTile;
   const int padding = std::max(1, kBankBytes / bytes);  // a column of a tile then lies in different banks
-  const Shape4 shape(out);
-  const Var &a = index[0], &b = index[1], &c = index[2], &d = index[3];
+  const OutputShape shape(out);
+  const std::vector<Var> outer = outer_loops(index);
+  const Var &c = index[index.size() - 2], &d = index[index.size() - 1];
   Var x("x"), y("y"), tile_x("tile_x"), tile_y("tile_y");
   const Rewrite in_tile{{{c.name(), Halide::min(tile_x * tile + x, shape.extent[1] - 1)},
                          {d.name(), Halide::min(tile_y * tile + y, shape.extent[0] - 1)}},
                         {}};
   Func staged("staged");
-  staged(x, y, tile_y, tile_x, b, a) = in_tile(values_of(out)[0]);
+  staged(with_outer({x, y, tile_y, tile_x}, outer)) = in_tile(values_of(out)[0]);
   return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
               shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * tile &&
-              shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]),
-          {staged(c % tile, d % tile, d / tile, c / tile, b, a)},
+              shape.elements_from(2) <= kMostBlocks,
+          {staged(with_outer<Expr>({c % tile, d % tile, d / tile, c / tile}, outer))},
           [=](Halide::Stage branch) mutable {
             Var block("tile"), thread("thread"), row("row"), step("step"), block_y("block_y"), batch("batch");
             const int rows = kThreads / tile;
             branch.split(d, block, thread, tile, TailStrategy::GuardWithIf)
                 .split(c, block_y, row, tile, TailStrategy::GuardWithIf)
                 .split(row, step, row, rows)
-                .reorder(step, thread, row, block, block_y, b, a)
-                .unroll(step)
-                .fuse(b, a, batch)
-                .gpu_blocks(block, block_y, batch)
-                .gpu_threads(thread, row);
+                .reorder(with_outer<Halide::VarOrRVar>({step, thread, row, block, block_y}, outer))
+                .unroll(step);
+            fuse_outermost(branch, index, static_cast<int>(outer.size()), batch);
+            branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, tile).bound(y, 0, tile).align_storage(x, tile + padding);
             staged.split(y, step, y, rows).reorder(step, x, y).unroll(step).gpu_threads(x, y);
@@ -191,22 +231,26 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
 // in registers, and stores them in shared memory as pairs along the other dimension.
 Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter& input) {
   constexpr int kTile = 64, kPairs = kTile / 2, kRows = kThreads / kPairs, kShortest = 16, kMostBlocks = 65535;
-  const Shape4 shape(out);
-  const Var &a = index[0], &b = index[1], &c = index[2], &d = index[3];
+  const OutputShape shape(out);
+  const std::vector<Var> outer = outer_loops(index);
+  const Var &c = index[index.size() - 2], &d = index[index.size() - 1];
   Var x("x"), y("y"), x_pair("x_pair"), x_in("x_in"), tile_x("tile_x"), tile_y("tile_y");
   const Expr pair = Halide::min(tile_x * kPairs + x_pair, shape.extent[1] / 2 - 1);
   const Rewrite in_tile{{{c.name(), pair * 2 + x_in}, {d.name(), Halide::min(tile_y * kTile + y, shape.extent[0] - 1)}},
                         {}};
   Func loaded("loaded"), staged("staged_pairs");
-  loaded(x_in, y, x_pair, tile_y, tile_x, b, a) = in_tile(values_of(out)[0]);
-  staged(y, x, tile_y, tile_x, b, a) = loaded(x % 2, y, x / 2, tile_y, tile_x, b, a);
-  Expr even = stride_of(input, 0) % 2 == 0 && stride_of(input, 2) % 2 == 0 && stride_of(input, 3) % 2 == 0 &&
-              hidden_min(input) % 2 == 0 && shape.extent[0] % 2 == 0 && shape.extent[1] % 2 == 0;
-  for (int dimension = 1; dimension < 4; dimension++) even = even && shape.stride[dimension] % 2 == 0;
+  loaded(with_outer({x_in, y, x_pair, tile_y, tile_x}, outer)) = in_tile(values_of(out)[0]);
+  staged(with_outer({y, x, tile_y, tile_x}, outer)) =
+      loaded(with_outer<Expr>({x % 2, y, x / 2, tile_y, tile_x}, outer));
+  Expr even = hidden_min(input) % 2 == 0 && shape.extent[0] % 2 == 0 && shape.extent[1] % 2 == 0;
+  for (int dimension = 0; dimension < shape.rank(); dimension++) {
+    if (dimension != 1) even = even && stride_of(input, dimension) % 2 == 0;
+    if (dimension != 0) even = even && shape.stride[static_cast<size_t>(dimension)] % 2 == 0;
+  }
   return {even && stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
               shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * kTile &&
-              shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]),
-          {staged(d % kTile, c % kTile, d / kTile, c / kTile, b, a)},
+              shape.elements_from(2) <= kMostBlocks,
+          {staged(with_outer<Expr>({d % kTile, c % kTile, d / kTile, c / kTile}, outer))},
           [=](Halide::Stage branch) mutable {
             Var block("pairs_tile"), thread("pair_thread"), lane("lane"), row("row"), step("step"), block_y("block_y"),
                 batch("batch"), y_in("y_in");
@@ -214,12 +258,11 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
                 .split(thread, thread, lane, 2)
                 .split(c, block_y, row, kTile, TailStrategy::GuardWithIf)
                 .split(row, step, row, kRows)
-                .reorder(lane, step, thread, row, block, block_y, b, a)
+                .reorder(with_outer<Halide::VarOrRVar>({lane, step, thread, row, block, block_y}, outer))
                 .vectorize(lane)
-                .unroll(step)
-                .fuse(b, a, batch)
-                .gpu_blocks(block, block_y, batch)
-                .gpu_threads(thread, row);
+                .unroll(step);
+            fuse_outermost(branch, index, static_cast<int>(outer.size()), batch);
+            branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, kTile).bound(y, 0, kTile).align_storage(y, kTile + 2);
             staged.split(y, y, y_in, 2)
@@ -239,8 +282,9 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   const int flat_vectors = tunables != nullptr ? tunables->flat_vectors.value() : 1;
   const int chosen_vectors = tunables != nullptr ? tunables->row_vectors.value() : 0;
   Var outer("outer"), block("block"), thread("thread"), lane("lane"), step("step"), vector("vector");
-  const Var& i = index[3];
-  const Shape4 shape(out);
+  const OutputShape shape(out);
+  const int rank = shape.rank();
+  const Var &i = index[static_cast<size_t>(rank - 1)], &j = index[static_cast<size_t>(rank - 2)];
   const int lanes = lanes_of_access(out);
   whole_vectors();
   vector_accesses();
@@ -263,16 +307,16 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   };
   const auto few_of_one_run = [&] { one_each(out.specialize(shape.is_flat() && are_few), i); };
   if (is_short) few_of_one_run();
-  for (const auto& [pattern, repeated] : innermost_patterns(inputs)) {
+  for (const auto& [pattern, has_elements] : innermost_patterns(inputs, /*is_on_cpu=*/false)) {
     Expr offsets_aligned = Halide::Internal::const_true(), aligned = shape.extent[0] % lanes == 0;
     // Every row starts at a multiple of the vector, but of an operand that is one element for all of a row.
-    for (int operand = 0; operand < static_cast<int>(inputs.size()); operand++) {
-      if (operand == repeated) continue;
-      const Parameter& input = inputs[static_cast<size_t>(operand)];
+    for (size_t operand = 0; operand < inputs.size(); operand++) {
+      if (!has_elements[operand]) continue;
+      const Parameter& input = inputs[operand];
       offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
-      for (int d = 1; d < 4; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+      for (int d = 1; d < rank; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
     }
-    for (int d = 1; d < 4; d++) aligned = aligned && shape.stride[d] % lanes == 0;
+    for (int d = 1; d < rank; d++) aligned = aligned && shape.stride[static_cast<size_t>(d)] % lanes == 0;
     aligned = aligned && offsets_aligned;
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
@@ -289,11 +333,10 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
     // Long rows: several vectors of a row for each thread, so that only a block's number is divided.
     const int row_vectors = chosen_vectors != 0 ? chosen_vectors : std::max(1, kLongRow / (kThreads * lanes));
     const int threads = std::min(kThreads, kLongRow / (row_vectors * lanes));
-    out.specialize(pattern && aligned && in_vectors && shape.extent[0] >= kLongRow)
-        .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-        .fuse(index[2], index[1], outer)
-        .fuse(outer, index[0], outer)
-        .split(vector, block, step, threads * row_vectors, TailStrategy::GuardWithIf)
+    Halide::Stage long_rows = out.specialize(pattern && aligned && in_vectors && shape.extent[0] >= kLongRow);
+    long_rows.split(i, vector, lane, lanes, TailStrategy::GuardWithIf);
+    fuse_outermost(long_rows, index, rank - 1, outer);
+    long_rows.split(vector, block, step, threads * row_vectors, TailStrategy::GuardWithIf)
         .split(step, step, thread, threads)
         .reorder(lane, step, thread, block, outer)
         .fuse(block, outer, block)
@@ -305,27 +348,24 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
     if (inputs.size() == 1) {
       constexpr int kAcross = 8, kRows = kThreads / kAcross, kEach = 2, kMostBlocks = 65535;
       Var row("row"), block_y("block_y"), batch("batch");
-      out.specialize(pattern && aligned && shape.extent[0] % (kAcross * lanes) == 0 && shape.extent[1] >= kRows &&
-                     shape.extent[1] <= kMostBlocks * kRows &&
-                     shape.extent[2] <= kMostBlocks / Halide::max(1, shape.extent[3]))
-          .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
+      Halide::Stage short_rows =
+          out.specialize(pattern && aligned && shape.extent[0] % (kAcross * lanes) == 0 && shape.extent[1] >= kRows &&
+                         shape.extent[1] <= kMostBlocks * kRows && shape.elements_from(2) <= kMostBlocks);
+      short_rows.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
           .split(vector, block, thread, kAcross, TailStrategy::GuardWithIf)
-          .split(index[2], block_y, row, kRows * kEach, TailStrategy::GuardWithIf)
+          .split(j, block_y, row, kRows * kEach, TailStrategy::GuardWithIf)
           .split(row, step, row, kRows)
-          .reorder({lane, step, thread, row, block, block_y, index[1], index[0]})
+          .reorder(with_outer<Halide::VarOrRVar>({lane, step, thread, row, block, block_y}, outer_loops(index)))
           .unroll(step)
-          .vectorize(lane)
-          .fuse(index[1], index[0], batch)
-          .gpu_blocks(block, block_y, batch)
-          .gpu_threads(thread, row);
+          .vectorize(lane);
+      fuse_outermost(short_rows, index, rank - 2, batch);
+      short_rows.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
     }
     // A thread divides its number once for a whole vector.
-    out.specialize(pattern && aligned && in_vectors)
-        .split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-        .fuse(vector, index[2], outer)
-        .fuse(outer, index[1], outer)
-        .fuse(outer, index[0], outer)
-        .split(outer, block, thread, kThreads, TailStrategy::GuardWithIf)
+    Halide::Stage whole = out.specialize(pattern && aligned && in_vectors);
+    whole.split(i, vector, lane, lanes, TailStrategy::GuardWithIf);
+    fuse_with(whole, vector, index, rank - 1, outer);
+    whole.split(outer, block, thread, kThreads, TailStrategy::GuardWithIf)
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
@@ -339,18 +379,34 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .unroll(step);
   };
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
-  rows.fuse(index[2], index[1], outer).fuse(outer, index[0], outer);
+  fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);
   rows.fuse(block, outer, block).gpu_blocks(block).gpu_threads(thread);
   // Of a matrix one division for each element; the other outer loops have one iteration.
-  const Expr is_matrix = shape.extent[2] == 1 && shape.extent[3] == 1;
-  Halide::Stage matrix = out.specialize(is_matrix && !are_few);
-  matrix.fuse(i, index[2], outer);
+  Halide::Stage matrix = out.specialize(shape.is_one_from(2) && !are_few);
+  matrix.fuse(i, j, outer);
   some_each(matrix, outer);
   matrix.gpu_blocks(block).gpu_threads(thread);
-  Halide::Stage small = out.specialize(is_matrix);
-  one_each(small.fuse(i, index[2], outer), outer);
-  one_each(out.fuse(i, index[2], outer).fuse(outer, index[1], outer).fuse(outer, index[0], outer), outer);
+  // Matrices of short rows: a thread has the same place of several, so that it is divided once.
+  constexpr int kMostBlocks = 65535;
+  const Expr of_matrix = shape.extent[0] * shape.extent[1];
+  Var place("place"), batch("batch");
+  Halide::Stage alike = out.specialize(of_matrix >= kThreads / 2 && of_matrix <= kMostBlocks * kThreads &&
+                                       shape.elements_from(2) >= kUnroll && !are_few);
+  alike.fuse(i, j, place);
+  fuse_outermost(alike, index, rank - 2, outer);
+  alike.split(place, block, thread, kThreads, TailStrategy::GuardWithIf)
+      .split(outer, batch, step, kUnroll, TailStrategy::GuardWithIf)
+      .reorder(step, thread, batch, block)
+      .unroll(step)
+      .gpu_blocks(batch, block)
+      .gpu_threads(thread);
+  Halide::Stage few = out.specialize(are_few);
+  fuse_with(few, i, index, rank - 1, outer);
+  one_each(few, outer);
+  fuse_with(out, i, index, rank - 1, outer);
+  some_each(Halide::Stage(out), outer);
+  out.gpu_blocks(block).gpu_threads(thread);
 }
 
 }  // namespace

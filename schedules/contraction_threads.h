@@ -31,9 +31,9 @@ struct ThreadLine {
         slices(1),
         log_slices(0) {
     if (!tile.is_k_dealt) return;
-    // Threads for 132 multiprocessors, and enough of them along k that memory is read in whole sectors, of four terms
+    // Threads for 132 multiprocessors, and enough of them along k that memory is read in whole sectors, of two terms
     // at least each.
-    constexpr int kFill = 132 * 1024, kAlongK = 16, kLeastTerms = 4;
+    constexpr int kFill = 132 * 1024, kAlongK = 16, kLeastTerms = 2;
     const Expr wanted = min(max(kFill / tiles, select(along_k, kAlongK, 1)), p.inner / kLeastTerms);
     for (int log = 1; 2 << log <= tile.threads; log++) {
       slices = select(wanted >= (1 << log), 1 << log, slices);
@@ -64,7 +64,7 @@ inline ModelledWork work_of_threads(const ContractionProblem& p, const ThreadTil
 }
 
 // y[b,m,n] = f(Σ_s part(n, m, s, b)),  part(n, m, s, b) = Σ_{k mod slices = s} left(k, m) · right(n, k)
-// Whole turns of all slices need no guard; what is left of k follows term by term.
+// Whole turns of all slices need no guard; what is left of k is one turn more, with zeros beyond the last term.
 inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile& tile, const std::string& prefix) {
   using Halide::Func;
   using Halide::MemoryType;
@@ -90,8 +90,8 @@ inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile
   const auto row_of = [&](const Place& at, const Expr& i) { return at.first_row + i * line.tiles_m; };
 
   Var j("j"), i("i"), t("t"), block("block"), e("e"), step("step"), u("u"), turn("turn");
-  Func left(prefix + "_left"), right(prefix + "_right"), sums(prefix + "_sums"), part(prefix + "_part"),
-      total(prefix + "_total");
+  Func left(prefix + "_left"), right(prefix + "_right"), last_left(prefix + "_last_left"),
+      last_right(prefix + "_last_right"), sums(prefix + "_sums"), part(prefix + "_part"), total(prefix + "_total");
   const Expr slice = select(line.along_k, t & (slices - 1), t >> log_places),
              place_of_thread = select(line.along_k, t >> line.log_slices, t & (places - 1));
   const Place own = place_of(block, place_of_thread);
@@ -105,15 +105,16 @@ inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile
   };
   const Expr turns = (p.inner / tile.unroll) >> line.log_slices, done = (turns * tile.unroll) << line.log_slices;
   const RDom whole(0, tile.unroll, 0, turns, "whole");
-  const RDom rest(0, (p.inner - done + slices - 1) >> line.log_slices, "rest");
+  const RDom rest(0, tile.unroll, 0, select(done < p.inner, 1, 0), "rest");
   const Expr term = ((turn * tile.unroll + u) << line.log_slices) + slice;
   left(u, i, turn, t, block) = left_of(term);
   right(u, j, turn, t, block) = right_of(term);
   sums(j, i, t, block) = 0.0f;
   sums(j, i, t, block) += left(whole.x, i, whole.y, t, block) * right(whole.x, j, whole.y, t, block);
-  const Expr last = done + (rest.x << line.log_slices) + slice, last_inside = Halide::min(last, p.inner - 1);
-  sums(j, i, t, block) += tile.is_k_dealt ? select(last < p.inner, left_of(last_inside) * right_of(last_inside), 0.0f)
-                                          : left_of(last) * right_of(last);
+  const Expr last = term + done, last_inside = Halide::min(last, p.inner - 1);
+  last_left(u, i, turn, t, block) = select(last < p.inner, left_of(last_inside), 0.0f);
+  last_right(u, j, turn, t, block) = select(last < p.inner, right_of(last_inside), 0.0f);
+  sums(j, i, t, block) += last_left(rest.x, i, rest.y, t, block) * last_right(rest.x, j, rest.y, t, block);
 
   ContractionPlan plan;
   plan.name = prefix;
@@ -128,15 +129,17 @@ inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile
     f.bound_extent(j, tile.columns).bound_extent(i, tile.rows).bound_extent(t, 1).bound_extent(block, 1);
     f.unroll(j).unroll(i);
     f.update(0).reorder({j, i, whole.x, t, block, whole.y}).unroll(j).unroll(i).unroll(whole.x);
-    f.update(1).reorder({j, i, t, block, rest.x}).unroll(j).unroll(i);
+    f.update(1).reorder({j, i, rest.x, t, block, rest.y}).unroll(j).unroll(i).unroll(rest.x);
     // What one turn loads is in flight at once.
-    const auto load = [&](Func operand, const Var& along, int count) {
-      operand.compute_at(f, whole.y).store_in(MemoryType::Register);
+    const auto load = [&](Func operand, const Var& along, int count, const Halide::RVar& each_turn) {
+      operand.compute_at(f, each_turn).store_in(MemoryType::Register);
       operand.bound_extent(u, tile.unroll).bound_extent(along, count).bound_extent(turn, 1);
       operand.bound_extent(t, 1).bound_extent(block, 1).unroll(u).unroll(along);
     };
-    load(left, i, tile.rows);
-    load(right, j, tile.columns);
+    load(left, i, tile.rows, whole.y);
+    load(right, j, tile.columns, whole.y);
+    load(last_left, i, tile.rows, rest.y);
+    load(last_right, j, tile.columns, rest.y);
   };
   const Expr blocks = (line.tiles + places - 1) >> log_places;
 

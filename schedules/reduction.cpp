@@ -316,13 +316,14 @@ void reduction_gpu(const ReductionStages& s) {
   if (!s.has_parts) {
     // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy. States
     // of several values need too many registers for it.
+    constexpr int kManyRows = 32768, kSomeRows = 1024;
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
     const bool is_one_value = !stage.has_merge();
     branches = {gpu_thread_rows(s, stage)};
     if (is_one_value) {
-      branches.push_back(gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= 32768)));
+      branches.push_back(gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= kManyRows)));
     }
-    branches.push_back(gpu_short_rows(s, stage, 32, length <= 2048));
+    branches.push_back(gpu_short_rows(s, stage, 32, length <= 256 || (length <= 2048 && rows >= kSomeRows)));
     if (is_one_value) branches.push_back(gpu_thread_columns(s, stage));
   }
   branches.push_back(gpu_long_rows(s, stage));

@@ -7,6 +7,7 @@
 #include "schedules/row_reduction.h"
 #include "schedules/row_reduction_staged.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -274,10 +275,10 @@ constexpr int kSharedBytesOfThread = 16;
 // Threads, vectors of each and rows in a block; shapes whose rows need more than `most_bytes` of shared memory are left
 // out.
 using BlockShapes = std::vector<std::tuple<int, int, int>>;
-void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes) {
+void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes, int vector) {
   const RowStages& stages = branches.stages();
-  const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
-  const Expr aligned = rows_are_aligned(stages, vector);
+  const int bytes_of_column = staged_bytes_of_column(stages);
+  const Expr aligned = vector == 1 ? Halide::Internal::const_true() : rows_are_aligned(stages, vector);
   const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
   for (const auto& [threads, steps, rows] : shapes) {
     const RowLayout layout{threads, steps, vector};
@@ -375,7 +376,8 @@ void row_reduction(OpenCL, const RowStages& stages) {
                            {128, 2, 1},
                            {256, 2, 1},
                            {256, 4, 1},
-                           {256, 8, 1}});
+                           {256, 8, 1}},
+                          row_vector(stages));
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -392,7 +394,7 @@ void row_reduction(Cuda, const RowStages& stages) {
   if (!stages.out_has_columns() || !fits_lanes) {
     if (is_staged)
       add_staged_block_rows(branches, kMostSharedOfCuda,
-                            {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
+                            {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}}, row_vector(stages));
     shared_rows(branches, 1024);
     vector_accesses();
     return index_arithmetic();
@@ -404,20 +406,24 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables));
+    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables), vector);
     add_long_rows(branches);
-    // Of any length and alignment, element by element: lanes to a row, elements of each.
-    for (const auto& [threads, steps] : {std::pair{4, 4}, {16, 4}, {32, 4}, {32, 8}, {32, 16}}) {
+    // Of any length and alignment, element by element: lanes to a row, elements of each, rows one after the other.
+    using LaneShape = std::array<int, 3>;
+    for (const auto& [threads, steps, members] :
+         {LaneShape{4, 1, 8}, {4, 4, 2}, {16, 4, 1}, {32, 4, 1}, {32, 8, 1}, {32, 16, 1}}) {
       const RowLayout layout{threads, steps, 1};
-      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, stages.tunables.warps, 1));
+      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, stages.tunables.warps, members));
     }
+    add_staged_block_rows(branches, kMostSharedOfCuda, {{256, 8, 1}, {1024, 8, 1}}, 1);
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));
     branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
   }
-  branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
-  branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
+  if (!is_staged) branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
+  if (!is_staged || kColumnsOfBlock * staged_bytes_of_column(stages) > kMostSharedOfCuda)
+    branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
   vector_accesses();  // after per_thread(), which takes vectors apart, and so is the next

@@ -188,15 +188,15 @@ void copy(const Tensor& source, const Tensor& destination) {
   // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.
   const Shape& strides = plan.loops.strides[0];
   const bool needs_unit = strides.empty() || strides.back() != 1;
-  const int rank = needs_unit ? 3 : 4;
+  const int most = kernels::copy.arguments[0].rank, rank = needs_unit ? most - 1 : most;
   sort_for_few_pieces(plan.loops, rank);
   for_each_piece(plan.loops, rank, [&](Loops piece, const std::vector<int64_t>& offsets) {
     if (needs_unit) {
       piece.sizes.push_back(1);
       for (Shape& steps : piece.strides) steps.push_back(1);
     }
-    const std::array<Tensor, 1> outputs{piece_of(to, piece, 0, offsets[0], 4)};
-    const std::array<Tensor, 1> inputs{piece_of(from, piece, 1, offsets[1], 4)};
+    const std::array<Tensor, 1> outputs{piece_of(to, piece, 0, offsets[0], most)};
+    const std::array<Tensor, 1> inputs{piece_of(from, piece, 1, offsets[1], most)};
     launch(kernels::copy, key, inputs, {}, outputs);
   });
 }

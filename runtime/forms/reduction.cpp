@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -148,7 +149,7 @@ struct Work {
   KernelKey key;
   double scale;  ///< 1 / the number of elements of one result
   std::span<const Scalar> scalars;
-  bool rounds = false;  ///< the caller wants results in the dtype of x, not in the accumulator's
+  std::optional<DType> rounded = {};  ///< the dtype that the caller wants, where it isn't the accumulator's
 };
 
 /// Whether the kernel reduces results of its own, or those of another kernel, in whatever order they come: then one of
@@ -160,7 +161,14 @@ Work behind_first_pass(const Work& work, const Tensor& y) {
   const KernelInfo& last = work.kernel.last ? *work.kernel.last : work.kernel;
   KernelKey key = work.key;
   key.elements = {y.dtype(), last.element_count == 2 ? y.dtype() : KernelKey().elements[1]};
-  return {last, key, work.scale, work.scalars};
+  return {last, key, work.scale, work.scalars, work.rounded};
+}
+
+/// The key of a call's last pass, which rounds its results itself where there is such an instance.
+KernelKey key_of_last_pass(const Work& work, const KernelInfo& kernel, const Tensor& x) {
+  if (!work.rounded) return work.key;
+  const KernelKey rounded{.elements = {x.dtype(), *work.rounded}, .variant = work.key.variant};
+  return has_instance(kernel, rounded, x.device().kind) ? rounded : work.key;
 }
 
 /// x[outer, reduced, inner] in one pass, or in two where it is long: y[outer, 1, inner].
@@ -169,17 +177,14 @@ Tensor reduce_canonical(const Work& work, const Tensor& x) {
   const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
   const bool has_parts = chunk < count;
   const KernelInfo& first = has_parts && work.kernel.parts ? *work.kernel.parts : work.kernel;
-  KernelKey key = work.key;
-  if (!has_parts && work.rounds) {
-    const KernelKey rounded{.elements = {x.dtype(), x.dtype()}, .variant = key.variant};
-    if (has_instance(first, rounded, x.device().kind)) key = rounded;
-  }
+  const KernelKey key = has_parts ? work.key : key_of_last_pass(work, first, x);
   std::vector<Tensor> y = run_pass(first, key, std::span(&x, 1), chunk,
                                    scalars_of(first, chunk, has_parts ? 1.0 : work.scale, work.scalars));
   if (!has_parts) return y[0];
   const Work last = behind_first_pass(work, y[0]);
   const int64_t parts = y[0].size(1);
-  return run_pass(last.kernel, last.key, y, parts, scalars_of(last.kernel, parts, work.scale, work.scalars))[0];
+  return run_pass(last.kernel, key_of_last_pass(last, last.kernel, y[0]), y, parts,
+                  scalars_of(last.kernel, parts, work.scale, work.scalars))[0];
 }
 
 /// Of separated axes, a first pass over one of them: x[outer, reduced, inner] with all other loops in outer and inner.
@@ -325,7 +330,8 @@ Tensor reduce(const KernelInfo& kernel, const Tensor& given, const Axes& axes, b
     return Tensor::full(shape, result_of_none(kernel.of_none), dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, dtype, x.device());
-  const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars, rounds};
+  const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars,
+                  rounds && x.dtype() != accumulator ? std::optional(x.dtype()) : std::nullopt};
   return reduce_axes(work, without_negative_strides(x), reduced_axes).reshape(shape);
 }
 

@@ -181,11 +181,15 @@ Plan& plan_for(Handle handle, const Problem& problem, const char* bias, int devi
   return *plan;
 }
 
+bool are_aligned_in_16_bits(const Tensor& a, const Tensor& y) {
+  return a.size(2) % 8 == 0 && y.size(2) % 8 == 0 && y.size(1) % 8 == 0;
+}
+
 /// In 16 bits, rows that don't begin at multiples of 16 bytes get their epilogue in a second kernel: it reads the sum
 /// already rounded, and its ReLU turns NaN into 0 (measured on cuBLASLt 13.1).
 bool fuses_exactly(const VendorCall& call) {
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
-  return y.dtype() == DType::f32 || (a.size(2) % 8 == 0 && y.size(2) % 8 == 0 && y.size(1) % 8 == 0);
+  return y.dtype() == DType::f32 || are_aligned_in_16_bits(a, y);
 }
 
 /// What follows the sums: by cuBLASLt, or by a kernel of ours where that has no exact twin of it (its GELU is the tanh
@@ -245,14 +249,29 @@ bool run(const VendorCall& call) {
   return true;
 }
 
-/// Our kernels have no tensor cores yet, so it is quicker wherever those may be used. In strict f32 ours win where a
-/// product is little more than a launch: of 63 that were drawn at random and timed on an H200, this limit chose best.
+/// Of 16-bit floats our kernels have no tensor cores yet, and win where a product is little more than a launch, above
+/// all where cuBLASLt's epilogue is no exact one. Microseconds in a graph, fitted by hand to 88 products that were
+/// drawn at random and timed on an H100.
+bool is_ours_quicker_in_16_bits(const VendorCall& call) {
+  const Tensor &a = call.inputs[0], &y = call.outputs[0];
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  constexpr int64_t kTile = 32;  // results along each side that a work-group has at least
+  const double terms = real(a.size(2)), results = real(y.numel());
+  const double padded = real(y.size(0)) * real(std::max(y.size(1), kTile)) * real(std::max(y.size(2), kTile));
+  const double ours = 1.8 + 0.02 * terms + 1.1e-5 * padded;
+  const double product = (are_aligned_in_16_bits(a, y) ? 2.4 : 3.4) + 2e-6 * results;
+  return ours < product + (epilogue_of(call).is_ours ? 1.6 + 8e-6 * results : 0);
+}
+
+/// In strict f32 ours win where a product is little more than a launch, too: of 63 that were drawn at random and timed
+/// on an H200, this limit chose best. With TF32 they don't.
 bool preferred(const VendorCall& call) {
   constexpr double kLittleMicroseconds = 5.5;
   constexpr int64_t kTermsWorthAPass = 256, kManyTerms = 1 << 24;
   if (api() == nullptr) return false;
   const DType dtype = call.outputs[0].dtype();
-  if (dtype == DType::f16 || dtype == DType::bf16 || call.allow_tf32) return true;
+  if (dtype == DType::f16 || dtype == DType::bf16) return !is_ours_quicker_in_16_bits(call);
+  if (call.allow_tf32) return true;
   if (epilogue_of(call).is_ours && call.inputs[0].size(2) < kTermsWorthAPass) return false;
   double ours = call.our_microseconds;
   if (ours < 0) {

@@ -51,6 +51,24 @@ Tensor maximum(Number a, const Tensor& b) { return maximum(b, a); }
 Tensor minimum(const Tensor& a, Number b) { return minimum(a, tensor_of(b, a)); }
 Tensor minimum(Number a, const Tensor& b) { return minimum(b, a); }
 
+Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max) {
+  if (!min.defined() && !max.defined()) {
+    throw ValueError("clamp", "no bound", "a smallest or a largest value", "Give one of them, or leave the call out");
+  }
+  const Tensor above = min.defined() ? maximum(x, min) : x;
+  return max.defined() ? minimum(above, max) : above;
+}
+Tensor clamp(const Tensor& x, Number min, Number max) {
+  // One kernel where it computes in f32 anyway.
+  const DType dtype = result_type(x, min.is_floating() ? min : max);
+  const bool is_f32 = is_floating(dtype) && dtype != DType::f64;
+  return is_f32 ? clamp(x.to(dtype), min.real(), max.real()) : minimum(maximum(x, min), max);
+}
+Tensor clamp_min(const Tensor& x, const Tensor& min) { return maximum(x, min); }
+Tensor clamp_min(const Tensor& x, Number min) { return maximum(x, min); }
+Tensor clamp_max(const Tensor& x, const Tensor& max) { return minimum(x, max); }
+Tensor clamp_max(const Tensor& x, Number max) { return minimum(x, max); }
+
 Tensor eq(const Tensor& a, Number b) { return eq(a, tensor_of(b, a)); }
 Tensor ne(const Tensor& a, Number b) { return ne(a, tensor_of(b, a)); }
 Tensor lt(const Tensor& a, Number b) { return lt(a, tensor_of(b, a)); }

@@ -4,6 +4,8 @@
 // division and gives f32. Comparisons give bool. All are element-wise, so `a == b` is a tensor, not a bool.
 #pragma once
 
+#include <concepts>
+
 #include "runtime/tensor/number.h"
 #include "runtime/tensor/tensor.h"
 
@@ -39,6 +41,21 @@ Tensor maximum(Number a, const Tensor& b);
 /// the smaller of a and b; NaN where one is
 Tensor minimum(const Tensor& a, Number b);
 Tensor minimum(Number a, const Tensor& b);
+/// min(max(x, min), max) with bounds that broadcast and meet x in a dtype; one of them may be undefined: no bound. NaN
+/// where x or a bound is; max where min is larger. Throws ValueError where both are undefined.
+Tensor clamp(const Tensor& x, const Tensor& min, const Tensor& max);
+/// The same with numbers, exact for integers of x's dtype: Number(0.5) keeps f64, which two doubles don't.
+Tensor clamp(const Tensor& x, Number min, Number max);
+template <std::integral A, std::integral B>
+Tensor clamp(const Tensor& x, A min, B max) {
+  return clamp(x, Number(min), Number(max));
+}
+/// max(x, min)
+Tensor clamp_min(const Tensor& x, const Tensor& min);
+Tensor clamp_min(const Tensor& x, Number min);
+/// min(x, max)
+Tensor clamp_max(const Tensor& x, const Tensor& max);
+Tensor clamp_max(const Tensor& x, Number max);
 /// a = b
 Tensor eq(const Tensor& a, Number b);
 /// a ≠ b

@@ -5,6 +5,8 @@
 #include "ashlar/ad.h"
 #include "ashlar/numbers.h"
 #include "autograd/node.h"
+#include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 #include "autograd/views.h"
 
 namespace ashlar {
@@ -66,6 +68,51 @@ Var maximum(const Var& a, Number b) { return with_promotion(maximum, a, Var(tens
 Var maximum(Number a, const Var& b) { return maximum(b, a); }
 Var minimum(const Var& a, Number b) { return with_promotion(minimum, a, Var(tensor_of(b, a.value()))); }
 Var minimum(Number a, const Var& b) { return minimum(b, a); }
+Var clamp(const Var& x, const Var& min, const Var& max) {
+  const Tensor none;
+  Tensor y = ashlar::clamp(x.value(), min.defined() ? min.value() : none, max.defined() ? max.value() : none);
+  return record("clamp", {x, min, max}, std::move(y),
+                [x_ = save_input(0, x), min_ = save_input(1, min), max_ = save_input(2, max)](const auto& pass) {
+                  using recipes::value_of;
+                  std::decay_t<decltype(pass.dy())> dx, dmin, dmax;
+                  const auto dy = pass.dy();
+                  const auto of_x = pass.get(x_), of_min = pass.get(min_), of_max = pass.get(max_);
+                  const Tensor x = value_of(of_x);
+                  const Tensor min = of_min.defined() ? value_of(of_min) : Tensor();
+                  const Tensor max = of_max.defined() ? value_of(of_max) : Tensor();
+                  // dy where it holds, in the shape and dtype of what had it.
+                  const auto part = [&](const Tensor& holds, const Tensor& like) {
+                    const std::decay_t<decltype(dy)> zero(Tensor::zeros({}, dy.dtype(), dy.device()));
+                    return recipes::sum_to_shape(where(holds, dy, zero), like.shape()).to(like.dtype());
+                  };
+                  const Tensor crossed = min.defined() && max.defined() ? ashlar::lt(max, min) : Tensor();
+                  if (pass.needs(0)) {
+                    Tensor within = min.defined() ? ashlar::ge(x, min) : ashlar::le(x, max);
+                    if (min.defined() && max.defined()) within = ashlar::logical_and(within, ashlar::le(x, max));
+                    dx = part(within, x);
+                  }
+                  if (pass.needs(1)) {
+                    Tensor below = ashlar::lt(x, min);
+                    if (max.defined()) below = ashlar::logical_and(below, ashlar::lt(min, max));
+                    dmin = part(below, min);
+                  }
+                  if (pass.needs(2)) {
+                    Tensor above = ashlar::gt(x, max);
+                    if (min.defined()) above = ashlar::logical_or(above, crossed);
+                    dmax = part(above, max);
+                  }
+                  return pass.gradients(dx, dmin, dmax);
+                });
+}
+Var clamp(const Var& x, Number min, Number max) {
+  const DType dtype = result_type(x.value(), min.is_floating() ? min : max);
+  if (is_floating(dtype) && dtype != DType::f64) return clamp(as(x, dtype), min.real(), max.real());
+  return clamp(x, Var(tensor_of(min, x.value())), Var(tensor_of(max, x.value())));
+}
+Var clamp_min(const Var& x, const Var& min) { return clamp(x, min, Var()); }
+Var clamp_min(const Var& x, Number min) { return clamp(x, Var(tensor_of(min, x.value())), Var()); }
+Var clamp_max(const Var& x, const Var& max) { return clamp(x, Var(), max); }
+Var clamp_max(const Var& x, Number max) { return clamp(x, Var(), Var(tensor_of(max, x.value()))); }
 Var where(const Tensor& condition, const Var& a, Number b) {
   const Var other(tensor_of(b, a.value()));
   return where(condition, as(a, other.dtype()), other);

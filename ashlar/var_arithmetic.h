@@ -36,6 +36,21 @@ Var maximum(Number a, const Var& b);
 /// the smaller of a and b; NaN where one is
 Var minimum(const Var& a, Number b);
 Var minimum(Number a, const Var& b);
+/// min(max(x, min), max) with bounds that broadcast; one of them may be undefined: no bound. x has the gradient where
+/// it is within them, on them too; elsewhere the bound that it met. Throws ValueError where both are undefined.
+Var clamp(const Var& x, const Var& min, const Var& max);
+/// The same with numbers.
+Var clamp(const Var& x, Number min, Number max);
+template <std::integral A, std::integral B>
+Var clamp(const Var& x, A min, B max) {
+  return clamp(x, Number(min), Number(max));
+}
+/// max(x, min)
+Var clamp_min(const Var& x, const Var& min);
+Var clamp_min(const Var& x, Number min);
+/// min(x, max)
+Var clamp_max(const Var& x, const Var& max);
+Var clamp_max(const Var& x, Number max);
 /// a where the condition holds, else b
 Var where(const Tensor& condition, const Var& a, Number b);
 Var where(const Tensor& condition, Number a, const Var& b);

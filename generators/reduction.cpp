@@ -1,4 +1,5 @@
 // sum, mean, max, min, prod, argmax and argmin in the canonical form [outer, reduced, inner].
+#include <limits>
 #include <optional>
 
 #include "dsl/nonzero.h"
@@ -6,6 +7,29 @@
 #include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
+
+// Order-preserving i64 of a double, as detail::ordered_key() of a float: -0 as +0, and every NaN at the top, of either
+// Sign.
+constexpr int64_t kTop = std::numeric_limits<int64_t>::max();
+template <int Sign>
+Value ordered(const Value& x) {
+  const Expr bits = Halide::reinterpret<int64_t>(x.expr()), magnitude = bits & Expr(kTop);
+  const Expr number = Halide::select((bits < Expr(int64_t{0})) == (Sign > 0), -magnitude, magnitude);
+  return Halide::select(magnitude > Expr(int64_t{0x7ff} << 52), Expr(kTop), number);
+}
+template <int Sign>
+Value from_ordered(const Value& key) {
+  const Expr number = Sign > 0 ? key.expr() : -key.expr(), zero = Expr(int64_t{0});
+  const Expr magnitude = Halide::select(number < zero, -number, number);
+  const Expr bits = Halide::select(number < zero, magnitude | Expr(std::numeric_limits<int64_t>::min()), magnitude);
+  return Halide::reinterpret<double>(Halide::select(key.expr() == Expr(kTop), Expr(kTop), bits));
+}
+template <int Sign>
+Reduction extremum_of_doubles(const Axis& k, const Value& x) {
+  Reduction largest = max_of_numbers(k, ordered<Sign>(x));
+  largest.finish = [](Value key) { return from_ordered<Sign>(key); };
+  return largest;
+}
 
 // y[o,p,i] = Σ_k x[o,k,i] over part p
 template <ElementType T, ElementType A>
@@ -60,6 +84,8 @@ class Max : public ReductionKernel<Max<T, A>, T> {
     const Axis& k = this->make_axis();
     if constexpr (std::is_same_v<T, i64>) {
       this->total(this->outer, this->part, this->inner) = max_of_numbers(k, this->element(k));
+    } else if constexpr (std::is_same_v<T, f64>) {
+      this->total(this->outer, this->part, this->inner) = extremum_of_doubles<1>(k, this->element(k));
     } else {
       this->total(this->outer, this->part, this->inner) = max(k, this->element(k));
     }
@@ -85,6 +111,8 @@ class Min : public ReductionKernel<Min<T, A>, T> {
       Reduction flipped = max_of_numbers(k, ~this->element(k));
       flipped.finish = [](Value v) { return ~v; };
       this->total(this->outer, this->part, this->inner) = flipped;
+    } else if constexpr (std::is_same_v<T, f64>) {
+      this->total(this->outer, this->part, this->inner) = extremum_of_doubles<-1>(k, this->element(k));
     } else {
       // A smallest 0 is +0, whatever the order of zeros. By its bits: LLVM takes -0 for 0.
       Reduction smallest = max(k, -this->element(k));
@@ -122,7 +150,7 @@ class Product : public ReductionKernel<Product<T, A>, T> {
 
 // y[o,0,i] = the first k of the largest (Sign 1) or smallest (Sign -1) x[o,k,i], or of the first NaN. In two passes
 // when there are parts: …_parts gives each one's key, the value with its index packed into 64 bits, and argmax_last the
-// largest key's index.
+// largest key's index. Values of 64 bits leave no room for an index: they stand beside it, and go in one pass.
 template <ElementType T, int Sign>
 class IndexOfExtremum : public ReductionKernel<IndexOfExtremum<T, Sign>, T> {
  public:
@@ -136,8 +164,28 @@ class IndexOfExtremum : public ReductionKernel<IndexOfExtremum<T, Sign>, T> {
   void algorithm() {
     const Axis& k = this->make_axis();
     const Value x = this->element(k);
-    this->total(this->outer, this->part, this->inner) = argmax(k, Sign > 0 ? x : -x);
-    y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+    if constexpr (std::is_same_v<T, i64> || std::is_same_v<T, f64>) {
+      this->total(this->outer, this->part, this->inner) = reduce(k, {key_of(x), this->index(k)}, first_of_largest());
+      const Values found = this->total(this->outer, this->part, this->inner);
+      y(this->outer, this->part, this->inner) = Value(Halide::cast<int64_t>(found[1].expr()));
+    } else {
+      this->total(this->outer, this->part, this->inner) = argmax(k, Sign > 0 ? x : -x);
+      y(this->outer, this->part, this->inner) = this->total(this->outer, this->part, this->inner);
+    }
+  }
+
+ private:
+  static Value key_of(const Value& x) {
+    if constexpr (std::is_same_v<T, f64>) return ordered<Sign>(x);
+    return Sign > 0 ? x : ~x;
+  }
+  static Merge first_of_largest() {
+    const auto merged = [](const Values& a, const Values& b) -> Values {
+      const Value is_larger = b[0] > a[0] || (b[0] == a[0] && b[1] < a[1]);
+      const Value takes_b = b[1] >= 0 && (a[1] < 0 || is_larger);
+      return {select(takes_b, b[0], a[0]), select(takes_b, b[1], a[1])};
+    };
+    return {.init = {Expr(int64_t{0}), -1}, .step = merged, .merge = merged};
   }
 };
 template <ElementType T>
@@ -260,7 +308,7 @@ bool add_axes_operator(const AxesOperator& op) {
   return register_operator(description);
 }
 
-const std::vector<DType> kOrdered{DType::f32, DType::f16, DType::bf16, DType::i64};
+const std::vector<DType> kOrdered{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i64};
 
 // Of 16-bit floats there are three: results that go on to another pass are f32, those of a call's only or last pass
 // rounded.
@@ -271,13 +319,14 @@ bool add(const std::string& name) {
 }
 
 const bool registered =
-    add<Sum, Pair<f64, f64>, Pair<i64, i64>>("sum") && add<Mean>("mean") && add<Max, Pair<i64, i64>>("max") &&
-    add<Min, Pair<i64, i64>>("min") &&
+    add<Sum, Pair<f64, f64>, Pair<i64, i64>>("sum") && add<Mean>("mean") &&
+    add<Max, Pair<f64, f64>, Pair<i64, i64>>("max") && add<Min, Pair<f64, f64>, Pair<i64, i64>>("min") &&
     register_kernel_pairs<Product, Pair<f32, f32>, Pair<f16, f32>, Pair<bf16, f32>, Pair<f64, f64>, Pair<i64, i64>>(
         "prod") &&
-    register_kernel<Argmax, f32, f16, bf16>("argmax") && register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") &&
-    register_kernel<Argmin, f32>("argmin") && register_kernel<ArgminParts, f32>("argmin_parts") &&
-    register_kernel<ArgmaxLast, i64>("argmax_last") && register_kernel<NonzeroSum, f32, boolean>("nonzero_sum") &&
+    register_kernel<Argmax, f32, f16, bf16, f64, i64>("argmax") &&
+    register_kernel<ArgmaxParts, f32, f16, bf16>("argmax_parts") && register_kernel<Argmin, f32, f64, i64>("argmin") &&
+    register_kernel<ArgminParts, f32>("argmin_parts") && register_kernel<ArgmaxLast, i64>("argmax_last") &&
+    register_kernel<NonzeroSum, f32, boolean>("nonzero_sum") &&
     add_sum_of({"sum_of_abs", "|x[o,k,i]|", [](Value x, Value) -> Value { return abs(x); }}) &&
     add_sum_of({"sum_of_squares", "x[o,k,i]²", [](Value x, Value) -> Value { return x * x; }}) &&
     add_sum_of({"sum_of_powers", "|x[o,k,i]|^p", [](Value x, Value p) -> Value { return pow(abs(x), p); }});

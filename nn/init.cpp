@@ -1,9 +1,11 @@
 #include "nn/init.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
+#include "ashlar/ops/linear_algebra.h"
 #include "ashlar/ops/random.h"
 #include "ashlar/ops/unary.h"
 #include "runtime/memory/host_memory.h"
@@ -71,23 +73,6 @@ double kaiming_std(const char* operation, const Var& parameter, const KaimingOpt
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(fan);
 }
 
-/// Rows [count, length], count <= length, made orthonormal one after the other (Gram and Schmidt, twice, which is
-/// enough: Giraud, Langou and Rozložník 2005).
-void orthonormalize(std::vector<double>& rows, size_t count, size_t length) {
-  for (size_t i = 0; i < count; i++) {
-    double* row = rows.data() + i * length;
-    for (size_t j = 0; j < 2 * i; j++) {
-      const double* before = rows.data() + j % i * length;
-      double dot = 0;
-      for (size_t k = 0; k < length; k++) dot += row[k] * before[k];
-      for (size_t k = 0; k < length; k++) row[k] -= dot * before[k];
-    }
-    double square = 0;
-    for (size_t k = 0; k < length; k++) square += row[k] * row[k];
-    for (size_t k = 0; k < length; k++) row[k] /= std::sqrt(square);
-  }
-}
-
 }  // namespace
 
 double calculate_gain(Nonlinearity nonlinearity, double a) {
@@ -149,18 +134,12 @@ void orthogonal_(const Var& parameter, double gain, Random* random) try {
     throw ShapeError("orthogonal_", value.str(), "a parameter of rank 2 or more", "Reshape it to a matrix");
   }
   if (value.numel() == 0) return;
-  const auto rows = static_cast<size_t>(value.size(0)), columns = static_cast<size_t>(value.numel()) / rows;
-  const bool is_wide = rows <= columns;
-  const size_t count = is_wide ? rows : columns, length = is_wide ? columns : rows;
-  const Tensor drawn = ashlar::normal(philox_state(initial_seed(random)), 0, 1, {value.numel()});
-  std::vector<double> q = drawn.to_doubles();
-  orthonormalize(q, count, length);
-  std::vector<float> values(q.size());
-  for (size_t i = 0; i < values.size(); i++) {
-    const size_t at = is_wide ? i : i % columns * length + i / columns;
-    values[i] = static_cast<float>(gain * q[at]);
-  }
-  value.copy_(Tensor::from(values, value.shape()).to(value.dtype()).to(value.device()));
+  const int64_t rows = value.size(0), columns = value.numel() / rows, count = std::min(rows, columns);
+  overwrite(parameter, random, [&](const Tensor& state, const Shape& shape) {
+    const Tensor drawn = ashlar::normal(state, 0, 1, {count, std::max(rows, columns)});
+    const Tensor q = ashlar::qr(drawn.permute({1, 0})).q;
+    return ashlar::affine(rows <= columns ? q.permute({1, 0}) : q, gain, 0).reshape(shape);
+  });
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("orthogonal_");
 }

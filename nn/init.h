@@ -68,7 +68,7 @@ void kaiming_uniform_(const Var& parameter, const KaimingOptions& options = {});
 void kaiming_normal_(const Var& parameter, const KaimingOptions& options = {});
 
 /// gain times a matrix [out, rest] whose rows, or columns if there are fewer of these, are orthonormal, evenly among
-/// all such (Saxe et al. 2013; Mezzadri 2007). Made on the host. Throws ShapeError below rank 2.
+/// all such (Saxe et al. 2013): the q of qr() of normal numbers (Mezzadri 2007). Throws ShapeError below rank 2.
 void orthogonal_(const Var& parameter, double gain = 1, Random* random = nullptr);
 
 }  // namespace ashlar::nn::init

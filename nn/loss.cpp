@@ -1,11 +1,18 @@
 #include "nn/loss.h"
 
+#include <array>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "ashlar/ad.h"
 #include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
+#include "autograd/composition.h"
+#include "autograd/node.h"
+#include "runtime/forms/rows.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
@@ -49,18 +56,22 @@ Tensor along_classes(const Tensor& weight, int rank, int axis) {
   return weight.to(DType::f32).reshape(shape);
 }
 
+void check_labels(const char* operation, const Var& logits, int axis, const Tensor& labels) {
+  Shape rows = logits.shape();
+  rows.erase(axis);
+  if (labels.dtype() == DType::i64 && labels.shape() == rows) return;
+  throw ShapeError(operation, "logits: " + logits.value().str() + ", labels: " + labels.str(),
+                   "labels of i64" + rows.str(), "Give one label for each row, or probabilities of all classes");
+}
+
 /// Losses of rows by their labels, of which some are ignored.
 struct Labelled {
   Tensor labels, ignored, weight;  ///< valid labels; where they weren't counted; of each row, 0 where ignored
 
   Labelled(const char* operation, const Var& logits, int axis, const Tensor& given,
            const CrossEntropyOptions& options) {
-    Shape rows = logits.shape();
-    rows.erase(axis);
-    if (given.dtype() != DType::i64 || given.shape() != rows) {
-      throw ShapeError(operation, "logits: " + logits.value().str() + ", labels: " + given.str(),
-                       "labels of i64" + rows.str(), "Give one label for each row, or probabilities of all classes");
-    }
+    check_labels(operation, logits, axis, given);
+    const Shape& rows = given.shape();
     ignored = eq(given, options.ignore_index);
     labels = masked_fill(given, ignored, 0);
     weight = options.weight.defined()
@@ -76,6 +87,49 @@ struct Labelled {
   /// 0 where ignored, whatever stands there.
   Var kept(const Var& each) const { return ad::masked_fill(each, ignored, 0); }
 };
+
+/// The rows' losses by their labels, of operators that can be differentiated again.
+Var composed_of_labels(const Var& logits, const Tensor& target, int axis, const CrossEntropyOptions& options) {
+  const Labelled rows("cross_entropy", logits, axis, target, options);
+  Var each = rows.kept(ad::cross_entropy(logits, rows.labels, axis));
+  if (options.weight.defined()) each = ad::mul(each, Var(rows.weight));
+  if (options.label_smoothing > 0) {
+    // The same share of every class: -Σ weight[c] log softmax(x)[c] / classes.
+    Var all = ad::log_softmax(logits.to(DType::f32), axis);
+    if (options.weight.defined()) all = ad::mul(all, Var(along_classes(options.weight, logits.rank(), axis)));
+    const double share = options.label_smoothing / static_cast<double>(logits.size(axis));
+    each = ad::affine(each, 1 - options.label_smoothing, 0) - rows.kept(ad::affine(ad::sum(all, {axis}), share, 0));
+  }
+  return each;
+}
+
+/// The same by a kernel each way, and what each row counts in a mean.
+std::pair<Var, Tensor> of_labels(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
+  check_labels("cross_entropy", logits, axis, target.value());
+  const Tensor weight = options.weight.defined() ? options.weight.to(DType::f32) : Tensor();
+  const auto run = [axis, weight, options](const KernelInfo& kernel, std::vector<Tensor> inputs) {
+    inputs.push_back(weight);
+    return forms::Rows::call(kernel, {.inputs = inputs,
+                                      .scalars = std::array<Scalar, 2>{options.ignore_index, options.label_smoothing},
+                                      .options = std::array<OptionValue, 1>{int64_t{axis}}});
+  };
+  const std::vector<Tensor> results = run(kernels::cross_entropy_of_weighted, {logits.value(), target.value()});
+  Var each = record("cross_entropy", {logits, target}, results[0],
+                    [=, x_ = save_input(0, logits), t_ = save_input(1, target), sums = results[2],
+                     all = results[3]](const auto& pass) {
+                      const auto x = pass.get(x_), t = pass.get(t_);
+                      if constexpr (std::is_same_v<decltype(x), const Tensor>) {
+                        const Tensor dx = run(kernels::cross_entropy_of_weighted_grad, {x, t, pass.dy(), sums, all})[0];
+                        return pass.gradients(dx, Tensor());
+                      } else {
+                        const auto forward = [&](const std::vector<Var>& in) {
+                          return std::vector<Var>{composed_of_labels(in[0], t.value(), axis, options)};
+                        };
+                        return gradients_of_composition(forward, {x, t}, {pass.dy()}, pass.needs());
+                      }
+                    });
+  return {each, results[1]};
+}
 
 /// -Σ weight[c] target[c] log softmax(x)[c], the target smoothed
 Var of_probabilities(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
@@ -145,17 +199,9 @@ Var cross_entropy(const Var& logits, const Var& target, const CrossEntropyOption
   const int axis = class_axis("cross_entropy", logits);
   check_options("cross_entropy", logits, axis, options);
   if (is_floating(target.dtype())) return of_probabilities(logits, target, axis, options);
-  const Labelled rows("cross_entropy", logits, axis, target.value(), options);
-  Var each = rows.kept(ad::cross_entropy(logits, rows.labels, axis));
-  if (options.weight.defined()) each = ad::mul(each, Var(rows.weight));
-  if (options.label_smoothing > 0) {
-    // The same share of every class: -Σ weight[c] log softmax(x)[c] / classes.
-    Var all = ad::log_softmax(logits.to(DType::f32), axis);
-    if (options.weight.defined()) all = ad::mul(all, Var(along_classes(options.weight, logits.rank(), axis)));
-    const double share = options.label_smoothing / static_cast<double>(logits.size(axis));
-    each = ad::affine(each, 1 - options.label_smoothing, 0) - rows.kept(ad::affine(ad::sum(all, {axis}), share, 0));
-  }
-  return rows.reduce(each, options.reduction);
+  const auto [each, counted] = of_labels(logits, target, axis, options);
+  if (options.reduction != Reduction::mean) return reduced(each, options.reduction);
+  return ad::div(ad::sum(each), Var(counted.sum()));
 }
 
 Var nll_loss(const Var& input, const Tensor& labels, const CrossEntropyOptions& options) {

@@ -1,5 +1,5 @@
 // Losses: from predictions and targets to one number, or one for each element or row. Names, arguments and defaults are
-// torch.nn.functional's. What is computed element by element, and cross_entropy() without options, is one kernel each
+// torch.nn.functional's. What is computed element by element, and cross_entropy() of labels, is one kernel each
 // way (generators/losses.cpp, generators/cross_entropy.cpp); the others are composed of operators.
 #pragma once
 

@@ -29,7 +29,7 @@ T grouped(const T& x, int64_t batch, int64_t key_heads, int64_t sharing, int tra
 
 template <class T>
 std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask,
-                                       const Tensor& kept, bool is_causal, double scale, Needs needs) {
+                                       const Tensor& kept, int64_t is_causal, double scale, Needs needs) {
   const int rank = query.rank();
   const int64_t batch = rank > 2 ? query.shape()[0] : 1, heads = rank > 3 ? query.shape()[1] : 1,
                 key_heads = rank > 3 ? key.shape()[1] : 1, sharing = key_heads == 0 ? 1 : heads / key_heads;
@@ -41,9 +41,10 @@ std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key
 
   // 1 where a query sees a key.
   Tensor seen = Tensor::ones({1, 1}, DType::f32, device);
-  if (is_causal) {
+  if (is_causal != 0) {
     const Tensor rows = Tensor::arange(queries, DType::f32, device).reshape({queries, 1});
-    seen = ashlar::le(Tensor::arange(keys, DType::f32, device), rows).to(DType::f32);
+    const Tensor last = ashlar::affine(rows, 1, static_cast<double>(is_causal - 1));
+    seen = ashlar::le(Tensor::arange(keys, DType::f32, device), last).to(DType::f32);
   }
   Shape mask_shape;
   T scores = affine(matmul(q, k, {.transpose_b = true}), factor, 0);
@@ -80,29 +81,28 @@ std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key
 
 template <class T>
 std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, const T& y,
-                              const T& logsumexp, bool is_causal, double scale, Needs needs) {
+                              const T& logsumexp, int64_t is_causal, double scale, Needs needs) {
   if constexpr (std::same_as<T, Tensor>) {
     std::vector<Tensor> gradients(4);
     const auto delta = [&] { return sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}); };
     const bool is_on_cpu = query.device().kind == DeviceKind::cpu;
+    const auto by = [&](const KernelInfo& kernel, const Tensor& last) {
+      return forms::Attention::call(kernel, {.inputs = std::array{dy, query, key, value, logsumexp, last, attn_mask},
+                                             .scalars = std::array<Scalar, 1>{scale},
+                                             .options = std::array<OptionValue, 1>{is_causal}});
+    };
     if (needs(0) + needs(1) + needs(2) > 1 && !is_on_cpu) {
       gradients = attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale,
                                           forms::Attention::most_bytes(query.device().kind));
       gradients.resize(4);
     } else if (needs(0) + needs(1) + needs(2) > 1) {
-      gradients = forms::Attention::call(kernels::attention_grads,
-                                         {.inputs = std::array{dy, query, key, value, logsumexp, delta(), attn_mask},
-                                          .scalars = std::array<Scalar, 1>{scale},
-                                          .options = std::array<OptionValue, 1>{int64_t{is_causal}}});
+      gradients = by(kernels::attention_grads, delta());
       gradients.resize(4);
     } else {
       const Tensor shift = needs(0) || needs(1) ? delta() : Tensor{};
-      if (needs(0))
-        gradients[0] = attention_query_grad(dy, query, key, value, logsumexp, shift, attn_mask, is_causal, scale);
-      if (needs(1))
-        gradients[1] = attention_key_grad(dy, query, key, value, logsumexp, shift, attn_mask, is_causal, scale);
-      if (needs(2))
-        gradients[2] = attention_value_grad(dy, query, key, value, logsumexp, logsumexp, attn_mask, is_causal, scale);
+      if (needs(0)) gradients[0] = by(kernels::attention_query_grad, shift)[0];
+      if (needs(1)) gradients[1] = by(kernels::attention_key_grad, shift)[0];
+      if (needs(2)) gradients[2] = by(kernels::attention_value_grad, logsumexp)[0];
     }
     if (needs(3))
       gradients[3] = composed_attention_grad(dy, query, key, value, attn_mask, {}, is_causal, scale, Needs(8))[3];
@@ -113,12 +113,12 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
 }
 
 template std::vector<Tensor> composed_attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                                     const Tensor&, const Tensor&, bool, double, Needs);
+                                                     const Tensor&, const Tensor&, int64_t, double, Needs);
 template std::vector<Var> composed_attention_grad(const Var&, const Var&, const Var&, const Var&, const Var&,
-                                                  const Tensor&, bool, double, Needs);
+                                                  const Tensor&, int64_t, double, Needs);
 template std::vector<Tensor> attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                            const Tensor&, const Tensor&, bool, double, Needs);
+                                            const Tensor&, const Tensor&, int64_t, double, Needs);
 template std::vector<Var> attention_grad(const Var&, const Var&, const Var&, const Var&, const Var&, const Var&,
-                                         const Var&, bool, double, Needs);
+                                         const Var&, int64_t, double, Needs);
 
 }  // namespace ashlar::recipes

@@ -18,15 +18,16 @@ bool is_of_keys(int operand) { return operand == kKey || operand == kValue; }
 
 }  // namespace
 
-std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operands, bool is_causal, double scale,
+std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operands, int64_t is_causal, double scale,
                                             int64_t most_bytes) {
   constexpr int64_t kBytesOfPair = 8;  // a weight and a slope
   // Of one kernel, whose first query has so many before it.
   const auto gradients_of = [&](const Operands& in, int64_t before) {
-    return forms::Attention::call(kernels::attention_pair_grads,
-                                  {.inputs = in,
-                                   .scalars = std::array<Scalar, 1>{scale},
-                                   .options = std::array<OptionValue, 1>{is_causal ? 1 + before : int64_t{0}}});
+    return forms::Attention::call(
+        kernels::attention_pair_grads,
+        {.inputs = in,
+         .scalars = std::array<Scalar, 1>{scale},
+         .options = std::array<OptionValue, 1>{is_causal != 0 ? is_causal + before : int64_t{0}}});
   };
   if (operands[kQuery].numel() == 0 || operands[kKey].numel() == 0) return gradients_of(operands, 0);
   const int rank = operands[kQuery].rank(), missing = 4 - rank;
@@ -49,7 +50,7 @@ std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operand
   const int64_t keys = in[kKey].size(2);
   for (const forms::AttentionPiece& piece : pieces) {
     // Keys that no query of a piece sees are left out.
-    const int64_t seen = is_causal ? std::min(keys, piece.query + piece.queries) : keys;
+    const int64_t seen = is_causal != 0 ? std::min(keys, piece.query + piece.queries + is_causal - 1) : keys;
     Operands some;
     for (int i = 0; i < kOperands; i++) {
       if (!in[i].defined()) continue;

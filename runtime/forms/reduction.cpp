@@ -133,8 +133,10 @@ std::vector<Tensor> run_pass(const KernelInfo& kernel, const KernelKey& key, std
 
 /// Integers and bool are reduced in i64.
 bool is_reduced_in_i64(const KernelInfo& kernel, const Tensor& x) {
-  return x.defined() && !is_floating(x.dtype()) && x.dtype() != DType::i64 &&
-         has_instance(kernel, {.elements = {DType::i64, DType::i64}}, x.device().kind);
+  if (!x.defined() || is_floating(x.dtype()) || x.dtype() == DType::i64) return false;
+  KernelKey key{.elements = {DType::i64}};
+  if (kernel.element_count == 2) key.elements[1] = DType::i64;
+  return has_instance(kernel, key, x.device().kind);
 }
 
 /// And stay that, as in PyTorch, but for the largest and the smallest: what has no value without elements is one of
@@ -171,10 +173,12 @@ KernelKey key_of_last_pass(const Work& work, const KernelInfo& kernel, const Ten
   return has_instance(kernel, rounded, x.device().kind) ? rounded : work.key;
 }
 
-/// x[outer, reduced, inner] in one pass, or in two where it is long: y[outer, 1, inner].
+/// x[outer, reduced, inner] in one pass, or in two where it is long and the kernel has them for its dtype: y[outer, 1,
+/// inner].
 Tensor reduce_canonical(const Work& work, const Tensor& x) {
   const int64_t count = x.size(1);
-  const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
+  const bool is_in_one = work.kernel.parts != nullptr && !has_instance(*work.kernel.parts, work.key, x.device().kind);
+  const int64_t chunk = is_in_one ? count : reduction_chunk(x.shape(), x.device().kind);
   const bool has_parts = chunk < count;
   const KernelInfo& first = has_parts && work.kernel.parts ? *work.kernel.parts : work.kernel;
   const KernelKey key = has_parts ? work.key : key_of_last_pass(work, first, x);

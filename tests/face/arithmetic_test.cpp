@@ -140,6 +140,84 @@ TEST_P(Arithmetic, InPlace) {
   EXPECT_EQ(counts.dtype(), DType::i32);
 }
 
+TEST_P(Arithmetic, Clamp) {
+  const float nan = NAN;
+  const Tensor x = floats({-2, 0.5F, 3, nan}), low = floats({-1, 1, nan, 0}), high = floats({0, 2, 2, 0});
+  const auto same = [](const Tensor& got, const Floats& wanted) {
+    const Floats values = got.to_vector<float>();
+    ASSERT_EQ(values.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); i++) {
+      if (std::isnan(wanted[i])) {
+        EXPECT_TRUE(std::isnan(values[i])) << i;
+      } else {
+        EXPECT_EQ(values[i], wanted[i]) << i;
+      }
+    }
+  };
+  same(clamp(x, low, high), {-1, 1, nan, nan});
+  same(clamp(x, low, Tensor()), {-1, 1, nan, nan});
+  same(clamp(x, Tensor(), high), {-2, 0.5F, 2, nan});
+  same(clamp_min(x, 1), {1, 1, 3, nan});
+  same(clamp_max(x, 1), {-2, 0.5F, 1, nan});
+  same(clamp(x, 0, 1), {0, 0.5F, 1, nan});
+  same(clamp(floats({1, 5}), floats({4, 4}), floats({2, 2})), {2, 2});  // the largest bound wins
+  EXPECT_EQ(clamp(x, low.reshape({4, 1}), Tensor()).shape(), (Shape{4, 4}));
+  // Integers stay what they are, exactly; f64 keeps its digits.
+  const int64_t large = (int64_t{1} << 60) + 1;
+  const Tensor whole = Tensor::from<int64_t>({-5, 3, large + 7}, device());
+  const Tensor held = clamp(whole, 0, large);
+  EXPECT_EQ(held.dtype(), DType::i64);
+  EXPECT_EQ(held.to_vector<int64_t>(), (Integers{0, 3, large}));
+  EXPECT_EQ(clamp_min(whole, 4).to_vector<int64_t>(), (Integers{4, 4, large + 7}));
+  EXPECT_EQ(clamp(whole.slice(0, 0, 2).to(DType::i8), 0, 2).dtype(), DType::i8);
+  same(clamp(whole.slice(0, 0, 2), Number(0.5), Number(2)), {0.5F, 2});
+  const Tensor precise = Tensor::from({-1.0, 0.1, 2.0}, device());
+  ASSERT_EQ(precise.dtype(), DType::f64);
+  EXPECT_EQ(clamp(precise, Number(0.05), Number(0.3)).to_vector<double>()[1], 0.1);
+  EXPECT_EQ(clamp_max(precise, 1).to_vector<double>()[1], 0.1);
+  expect_error<ValueError>([&] { clamp(x, Tensor(), Tensor()); }, {"clamp", "no bound"});
+}
+
+TEST_P(Arithmetic, ExtremaOfEveryDtype) {
+  const int64_t large = (int64_t{1} << 62) + 1;
+  const Tensor whole = Tensor::from<int64_t>({3, large, -large - 1, large, -large - 1, 2}, {2, 3}, device());
+  EXPECT_EQ(argmax(whole).item(), 1);
+  EXPECT_EQ(argmin(whole).item(), 2);
+  EXPECT_EQ(argmax(whole, {1}).to_vector<int64_t>(), (Integers{1, 0}));
+  EXPECT_EQ(argmin(whole, {0}, true).to_vector<int64_t>(), (Integers{0, 1, 0}));
+  EXPECT_EQ(amin(whole, {1}).to_vector<int64_t>(), (Integers{-large - 1, -large - 1}));
+  for (const DType dtype : {DType::i32, DType::i16, DType::i8, DType::u8, DType::boolean}) {
+    const Tensor x = Tensor::from<int64_t>({0, 1, 1, 0}, device()).to(dtype);
+    EXPECT_EQ(argmax(x).item(), 1) << name_of(dtype);
+    EXPECT_EQ(argmin(x).item(), 0) << name_of(dtype);
+    EXPECT_EQ(max(x).dtype(), dtype);
+    EXPECT_EQ(sum(x).dtype(), DType::i64);
+    EXPECT_EQ(sum(x).item(), 2);
+    EXPECT_EQ(prod(x).dtype(), DType::i64);
+    EXPECT_EQ(prod(x).item(), 0);
+  }
+  // f64 beyond f32's digits; the first NaN counts as the largest and the smallest; zeros of both signs are equal.
+  const double one = 1 + 0x1p-40;
+  const Tensor precise = Tensor::from({1.0, one, one, -one, -0.0, 0.0}, {2, 3}, device());
+  EXPECT_EQ(argmax(precise).item(), 1);
+  EXPECT_EQ(argmin(precise).item(), 3);
+  EXPECT_EQ(max(precise).to_vector<double>()[0], one);
+  EXPECT_EQ(min(precise, {1}).to_vector<double>(), (std::vector<double>{1, -one}));
+  EXPECT_EQ(argmax(precise, {1}).to_vector<int64_t>(), (Integers{1, 1}));
+  const Tensor spoiled = Tensor::from({1.0, -double{NAN}, double{NAN}, 5.0}, device());
+  EXPECT_EQ(argmax(spoiled).item(), 1);
+  EXPECT_EQ(argmin(spoiled).item(), 1);
+  EXPECT_TRUE(std::isnan(max(spoiled).to_vector<double>()[0]));
+  EXPECT_TRUE(std::isnan(min(spoiled).to_vector<double>()[0]));
+  // Long ones, which floats reduce in parts.
+  const int64_t count = 300'001;
+  const Tensor long_one = Tensor::arange(count, DType::i64).to(device());
+  EXPECT_EQ(argmax(long_one).item(), count - 1);
+  EXPECT_EQ(argmin(-1 * long_one.to(DType::f64)).item(), count - 1);
+  EXPECT_EQ(max(long_one.to(DType::f64)).to_vector<double>()[0], count - 1);
+  expect_error<ShapeError>([&] { argmax(Tensor::empty({0}, DType::i32, device())); }, {"argmax"});
+}
+
 TEST_P(Arithmetic, RefusedInPlace) {
   const Tensor x = Tensor::ones({2}, DType::f32, device()), whole = Tensor::ones({2}, DType::i64, device());
   expect_error<ShapeError>(

@@ -37,6 +37,26 @@ TEST_P(VarArithmetic, RecordsAndDifferentiates) {
   EXPECT_NEAR(loss.item(), (4 - 2 + 1 - 1 + 4 + 2) + (16 - 2 + 1 - 0.5 + 2 + 4) + (28 + 0.25 + 1 + 0.5 - 8 - 1), 1e-4);
 }
 
+TEST_P(VarArithmetic, ClampGivesEachItsShare) {
+  // Within, on and beyond the bounds, and bounds that cross: torch.clamp's gradients.
+  const Var x = leaf({-2, 0, 1, 3, 5}), low = leaf({-1, 0, 0, 1, 4}), high = leaf({2, 2, 1, 2, 3});
+  const Tensor dy = Tensor::from({1.F, 2.F, 4.F, 8.F, 16.F}, device());
+  (dy * ad::clamp(x, low, high)).sum().backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (Floats{0, 2, 4, 0, 0}));
+  EXPECT_EQ(low.grad().to_vector<float>(), (Floats{1, 0, 0, 0, 0}));
+  EXPECT_EQ(high.grad().to_vector<float>(), (Floats{0, 0, 0, 8, 16}));
+  const Var z = leaf({-1, 0, 2}), one = leaf({0});
+  ad::clamp_min(z, one).sum().backward();
+  EXPECT_EQ(z.grad().to_vector<float>(), (Floats{0, 1, 1}));
+  EXPECT_EQ(one.grad().to_vector<float>(), Floats{1});
+  const Var wide = leaf({-1, 0.5F, 2}, DType::f64);
+  ad::clamp(wide, 0, 1).sum().backward();
+  EXPECT_EQ(wide.grad().to_vector<double>(), (std::vector<double>{0, 1, 0}));
+  const Var v = leaf({1, 2});
+  (ad::clamp_max(v, 1.5) * v).sum().backward();
+  EXPECT_EQ(v.grad().to_vector<float>(), (Floats{2, 1.5F}));
+}
+
 TEST_P(VarArithmetic, TensorsAreConstants) {
   const Var x = leaf({1, 2});
   const Tensor scale = Tensor::from({3.F, 5.F}, device());

@@ -6,7 +6,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
-#include "autograd/backward.h"
+#include "autograd/autograd.h"
 #include "nn/modules/losses.h"
 #include "runtime/support/error.h"
 #include "tests/tensor/devices.h"
@@ -97,6 +97,13 @@ TEST_P(Losses, CrossEntropyHasPyTorchsOptions) {
       expect_near(cross_entropy(x, labels(chosen), options), each);
     }
   }
+  // Twice differentiable: the gradient's own, by differences.
+  const CrossEntropyOptions both{.weight = weights, .label_smoothing = 0.1};
+  expect_gradient(x, [&](const Var& v) {
+    const Var leaf = v.requires_grad() ? v : Var(v.value(), true);
+    const Var slope = grad({cross_entropy(leaf, labels(chosen), both)}, {leaf}, {}, {.create_graph = true})[0];
+    return ad::sum(ad::mul(slope, slope));
+  });
   const CrossEntropyOptions plain;
   EXPECT_TRUE(std::isnan(cross_entropy(x, labels({-100, -100, -100, -100}), plain).item())) << "a mean of nothing";
   EXPECT_TRUE(std::isnan(cross_entropy(x, labels({0, 1, 3, 0}), plain).item())) << "no class";
@@ -105,6 +112,61 @@ TEST_P(Losses, CrossEntropyHasPyTorchsOptions) {
   EXPECT_THROW(cross_entropy(x, labels({0, 1}), plain), ShapeError);
   EXPECT_THROW(cross_entropy(x, labels(chosen), {.label_smoothing = 2}), ValueError);
   EXPECT_THROW(cross_entropy(x, labels(chosen), {.weight = weights.slice(0, 0, 2)}), ShapeError);
+}
+
+TEST_P(Losses, CrossEntropyOfAnySize) {
+  // Rows beyond a vector, a warp and a block, along both axes, against loops; NaN stays in its row.
+  for (const auto& [rows, classes] : {std::pair<int64_t, int64_t>{1, 1}, {3, 33}, {70, 5}, {2, 1025}, {5, 9001}}) {
+    const Var x(Tensor::randn({rows, classes}).to(device()), true);
+    std::vector<int64_t> chosen;
+    for (int64_t r = 0; r < rows; r++) chosen.push_back(r % 3 == 1 ? 0 : r * 7 % classes);
+    const Tensor weights = Tensor::rand({classes}).to(device());
+    const Doubles values = x.value().to_doubles(), w = weights.to_doubles();
+    const std::vector<Doubles> log_p = log_softmax_of(values, static_cast<size_t>(classes));
+    const double smoothing = 0.2, share = smoothing / static_cast<double>(classes);
+    double all = 0, sum = 0, counted = 0;
+    for (const double v : w) all += v;
+    for (size_t r = 0; r < log_p.size(); r++) {
+      if (chosen[r] == 0) continue;
+      sum -= (1 - smoothing) * w[static_cast<size_t>(chosen[r])] * log_p[r][static_cast<size_t>(chosen[r])];
+      for (size_t c = 0; c < w.size(); c++) sum -= share * w[c] * log_p[r][c];
+      counted += w[static_cast<size_t>(chosen[r])];
+    }
+    const CrossEntropyOptions options{.weight = weights, .ignore_index = 0, .label_smoothing = smoothing};
+    x.clear_grad();
+    const Var loss = cross_entropy(x, labels(chosen), options);
+    backward(loss);
+    if (counted == 0) {
+      EXPECT_TRUE(std::isnan(loss.item()));
+      continue;
+    }
+    EXPECT_NEAR(loss.item(), sum / counted, 1e-5 * (1 + std::abs(sum / counted)));
+    const Doubles slope = x.grad().to_doubles();
+    for (size_t r = 0; r < log_p.size(); r++) {
+      for (size_t c = 0; c < w.size(); c++) {
+        const auto label = static_cast<size_t>(chosen[r]);
+        const double expected = label == 0 ? 0
+                                           : (((1 - smoothing) * w[label] + share * all) * std::exp(log_p[r][c]) -
+                                              (c == label ? (1 - smoothing) * w[label] : 0) - share * w[c]) /
+                                                 counted;
+        ASSERT_NEAR(slope[r * w.size() + c], expected, 2e-6) << "row " << r << " class " << c;
+      }
+    }
+  }
+  // Classes in the middle, in bf16.
+  const Var middle(Tensor::randn({2, 5, 3}).to(device()).to(DType::bf16), true);
+  const Tensor places = labels({0, 1, 2, 3, 4, 0}).reshape({2, 3});
+  const CrossEntropyOptions smooth{.label_smoothing = 0.1, .reduction = Reduction::sum};
+  const Var wide(middle.value().to(DType::f32), true);
+  backward(cross_entropy(middle, places, smooth));
+  const Var loss = cross_entropy(wide.permute({0, 2, 1}).reshape({6, 5}), places.reshape({6}), smooth);
+  backward(loss);
+  expect_near(Var(middle.grad().to(DType::f32)), wide.grad().to_doubles(), 1e-2);
+  const std::vector<float> spoiled{0, 1, NAN, 2, 3, 4};
+  const Var some =
+      cross_entropy(var(spoiled, {2, 3}), labels({0, 1}), {.label_smoothing = 0.1, .reduction = Reduction::none});
+  EXPECT_TRUE(std::isnan(some.value().to_doubles()[0]));
+  EXPECT_FALSE(std::isnan(some.value().to_doubles()[1]));
 }
 
 TEST_P(Losses, CrossEntropyOfMoreAxesAndOfProbabilities) {

@@ -35,6 +35,7 @@ void add_integer_cases();
 void add_slope_cases();
 void add_sort_cases();
 void add_indexing_cases();
+void add_ragged_cases();
 void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
@@ -85,6 +86,7 @@ inline void add_all_cases() {
   add_slope_cases();
   add_sort_cases();
   add_indexing_cases();
+  add_ragged_cases();
   add_attention_cases();
   add_recurrent_cases();
   add_convolution_cases();

@@ -189,10 +189,10 @@ constexpr Values kNearOne{Pattern::uniform, 0.99, 1.01};
 const Function kFunctions[] = {
     {"sum", sum, ad::sum, sum_of, terms(), true, true},
     {"mean", mean, ad::mean, mean_of, terms(), false, true},
-    {"max", max, ad::max, maximum_of, ulps(0), false, false},
-    {"min", min, ad::min, minimum_of, ulps(0), false, false},
-    {"argmax", argmax, nullptr, position_of_maximum, kExact, false, false, {}, {}, DType::i64},
-    {"argmin", argmin, nullptr, position_of_minimum, kExact, false, false, {}, {}, DType::i64},
+    {"max", max, ad::max, maximum_of, ulps(0), true, false},
+    {"min", min, ad::min, minimum_of, ulps(0), true, false},
+    {"argmax", argmax, nullptr, position_of_maximum, kExact, true, false, {}, {}, DType::i64},
+    {"argmin", argmin, nullptr, position_of_minimum, kExact, true, false, {}, {}, DType::i64},
     {"var", variance<2>, nullptr, sample_variance_of, terms(), true, true},
     {"logsumexp", logsumexp, ad::logsumexp, logsumexp_of, terms(), false, true},
     {"prod", prod, ad::prod, product_of, terms(), true, true, kNearOne, {Pattern::distinct, 0.9, 1.1}},
@@ -201,8 +201,8 @@ const Function kFunctions[] = {
 // Made of other reductions: fewer shapes.
 constexpr Values kSomeZeros{Pattern::integers, -1, 1};
 const Function kComposed[] = {
-    {"amax", amax, ad::amax, maximum_of, ulps(0), false, false},
-    {"amin", amin, ad::amin, minimum_of, ulps(0), false, false},
+    {"amax", amax, ad::amax, maximum_of, ulps(0), true, false},
+    {"amin", amin, ad::amin, minimum_of, ulps(0), true, false},
     {"compensated_sum", compensated_sum, ad::compensated_sum, compensated_sum_of, terms(3e-7), false, true},
     {"count_nonzero", count_nonzero, nullptr, count_nonzero_of, kExact, true, true, kSomeZeros, {}, DType::i64},
     {"any", any, nullptr, any_of, kExact, true, true, kSomeZeros, {}, DType::boolean},
@@ -331,7 +331,8 @@ void add_composed(const Function& f, const std::string& prefix) {
 // Of integers: the largest and smallest in their own dtype, products in i64; whether any is there in all dtypes.
 void add_integers() {
   for (const Function& f : kFunctions) {
-    const bool picks = f.exact == maximum_of || f.exact == minimum_of;
+    const bool is_position = f.exact == position_of_maximum || f.exact == position_of_minimum;
+    const bool picks = f.exact == maximum_of || f.exact == minimum_of || is_position;
     if (!picks && f.exact != product_of) continue;
     // Over all axes but those between, and over one: short rows, few columns, many, and pairs of them.
     for (const auto& [shape, axes] : {std::pair{Shape{5, 33}, Axes{-1, 0}},

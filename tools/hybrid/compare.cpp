@@ -117,6 +117,7 @@ class Comparison {
                                             {Forecaster::direction, true},
                                             {Forecaster::line, false},
                                             {Forecaster::modes, false},
+                                            {Forecaster::nowcast, false},
                                             {Forecaster::last_move, false}}) {
       groups.emplace_back();
       for (const auto& [window, horizon] : settings) {

@@ -332,11 +332,54 @@ class ForecastStore : public Kernel<ForecastStore<T>> {
   Var i{"i"};
 };
 
+// table[places[j]] = values[j], in place; places that are equal have equal values.
+template <ElementType T>
+class ForecastWrite : public Kernel<ForecastWrite<T>> {
+ public:
+  In<T, 1> table{"table"};
+  In<i64, 1> places{"places"};
+  In<T, 1> values{"values", shape_of(places)};
+  OutTuple<1, T> written{"written", {{{"new_table", "table"}}}, shape_of(table)};
+
+  ForecastWrite() {
+    this->formula("table[places[j]] = values[j]").internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    j = Halide::RDom(0, places.extent(0), "j");
+    // It may be read for a block's last threads, too.
+    const Expr one = Halide::min(j.x, places.extent(0) - 1);
+    Halide::Func out = written.func();
+    out(i) = Halide::undef<float>();
+    out(inside(Halide::cast<int32_t>(places(one).expr()), table.extent(0))) = values(one).expr();
+  }
+  void schedule(Cpu) {
+    Halide::Stage(written.func()).unscheduled();  // nothing is stored there
+    written.func().update().unscheduled();
+  }
+  void schedule(auto) {
+    Var thread("thread");
+    Halide::RVar group("group"), member("member");
+    written.func().gpu_tile(i, thread, 32, Halide::TailStrategy::GuardWithIf);
+    written.func()
+        .update()
+        .allow_race_conditions()
+        .split(j, group, member, 32, Halide::TailStrategy::GuardWithIf)
+        .gpu_blocks(group)
+        .gpu_threads(member);
+  }
+
+ private:
+  Halide::RDom j;
+  Var i{"i"};
+};
+
 const bool registered =
     register_kernel<ForecastBinWeights, i32>("forecast_bin_weights") &&
     register_kernel<ForecastGroupWeights, f32>("forecast_group_weights") &&
     register_kernel<ForecastLocate, f32>("forecast_locate") && register_kernel<ForecastVisit, f32>("forecast_visit") &&
-    register_kernel<ForecastRecount, i32>("forecast_recount") && register_kernel<ForecastStore, f32>("forecast_store");
+    register_kernel<ForecastRecount, i32>("forecast_recount") &&
+    register_kernel<ForecastStore, f32>("forecast_store") && register_kernel<ForecastWrite, f32>("forecast_write");
 
 const std::vector<OperatorTensor> kState{{"forecasts"}, {"streaks", DType::i32}, {"counts", DType::i32}};
 const auto with = [](std::vector<OperatorTensor> tensors, const std::vector<OperatorTensor>& more) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "ashlar/arithmetic.h"
@@ -55,6 +56,10 @@ void SampleForecastOptions::validate() const {
   part("uniform_end", uniform_end);
   require(std::isfinite(age), number("age", age), "a finite number", "0 is the last loss, 1 goes with the mean");
   require(trend > -1 && trend <= 1, number("trend", trend), "a number in (-1, 1]", "0 is the last loss alone");
+  if (ensemble) ensemble->validate();
+  require(!ensemble || (age == 0 && trend == 0),
+          number("age", age) + ", " + number("trend", trend) + " with an ensemble",
+          "0 for both: it finds them out by itself", "Leave them at their defaults");
   part("hard", hard);
   part("cap", cap);
   require(patience >= 0, "patience = " + std::to_string(patience), "a number of visits, or 0 for no limit",
@@ -82,6 +87,10 @@ SampleForecast::SampleForecast(const std::vector<Tensor>& tensors, const SampleF
   level_weight_ = Tensor::zeros({}, DType::f32, device);
   watched_ = Tensor::from({std::numeric_limits<double>::infinity(), 0.0});
   rows_ = Tensor::zeros({options.batch}, DType::i64, device);
+  if (options.ensemble) {
+    const uint64_t seed = Dataset::Draw(options.seed, 0).of(-4).seed();
+    history_ = std::make_unique<SampleHistory>(*options.ensemble, size(), seed, device);
+  }
 }
 
 void SampleForecast::start(uint64_t epoch, int64_t first) {
@@ -119,7 +128,8 @@ void SampleForecast::observe(const Tensor& losses) {
     throw ShapeError(kName, "losses: " + losses.str(), std::to_string(batch()) + " of them, one for each sample",
                      "Return losses without adding them up: Reduction::none");
   }
-  const Tensor of_samples = losses.to(DType::f32).contiguous().reshape({batch()});
+  Tensor of_samples = losses.to(DType::f32).contiguous().reshape({batch()});
+  if (history_) of_samples = history_->visit(rows_, of_samples);
   const Tensor level = options_.age == 0 ? level_weight_ : level_after(of_samples);  // its power 0 is 1
   update_forecasts(forecasts_, streaks_, counts_, rows_, of_samples, level, options_.age, options_.trend,
                    options_.hard);
@@ -134,7 +144,12 @@ void SampleForecast::watch(double held_out) {
   uniform_from_.copy_(minimum(uniform_from_, drawn_));
 }
 
-NamedTensors SampleForecast::state_dict() const {
+SampleEnsembleReport SampleForecast::ensemble_report() const {
+  if (history_) return history_->report();
+  throw ValueError("SampleForecast::ensemble_report", "no ensemble", "one", "Set SampleForecastOptions::ensemble");
+}
+
+NamedTensors SampleForecast::own_state() const {
   return {{"forecasts", forecasts_}, {"streaks", streaks_},
           {"counts", counts_},       {"random", random_},
           {"drawn", drawn_},         {"uniform_from", uniform_from_},
@@ -142,11 +157,18 @@ NamedTensors SampleForecast::state_dict() const {
           {"watched", watched_},     {"weights", weights_}};
 }
 
+NamedTensors SampleForecast::state_dict() const {
+  NamedTensors result = own_state();
+  if (!history_) return result;
+  for (const auto& [name, tensor] : history_->state_dict()) result.emplace_back("ensemble." + name, tensor);
+  return result;
+}
+
 void SampleForecast::load_state_dict(const NamedTensors& state) {
   constexpr const char* kLoad = "SampleForecast::load_state_dict";
   constexpr const char* kRemedy = "Load what was saved with the same data and options";
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
-  const NamedTensors targets = state_dict();
+  const NamedTensors targets = own_state();
   for (const auto& [name, tensor] : targets) {
     const auto found = given.find(name);
     if (found == given.end()) throw ValueError(kLoad, "no tensor \"" + name + "\"", "all of its own", kRemedy);
@@ -156,6 +178,14 @@ void SampleForecast::load_state_dict(const NamedTensors& state) {
   }
   if (given.at("weights").to_vector<int32_t>() != weights_.to_vector<int32_t>()) {
     throw ValueError(kLoad, "other weights of ranks", "the sharpness and floor that it began with", kRemedy);
+  }
+  if (history_) {
+    constexpr std::string_view kPrefix = "ensemble.";
+    NamedTensors of_history;
+    for (const auto& [name, tensor] : state) {
+      if (name.starts_with(kPrefix)) of_history.emplace_back(name.substr(kPrefix.size()), tensor);
+    }
+    history_->load_state_dict(of_history);
   }
   for (const auto& [name, tensor] : targets) tensor.copy_(given.at(name));
 }

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "nn/data/batch_source.h"
 #include "nn/data/device_dataset.h"
+#include "nn/data/sample_ensemble.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
@@ -30,6 +33,9 @@ struct SampleForecastOptions {
   /// How much of the change since the forecast before is added to the last loss: above 0 a trend goes on, below 0
   /// forecasts are averages over visits. In (-1, 1].
   double trend = 0;
+  /// In place of both, a small recurrent ensemble that reads each sample's last losses and learns from this very
+  /// training how they go on. Where its members disagree the forecast is raised: the sample is looked at again sooner.
+  std::optional<SampleEnsembleOptions> ensemble = {};
 
   /// Label noise: a sample whose loss ranked above the part `hard` of all at `patience` visits in a row may be wrong.
   /// Until a visit finds it easier it counts as one of rank `cap`, if it ranks higher. Patience 0: no such limit.
@@ -91,6 +97,8 @@ class SampleForecast : public BatchSource {
   const Tensor& forecasts() const { return forecasts_; }
   /// i32 [size] on the device: visits in a row whose loss was hard.
   const Tensor& streaks() const { return streaks_; }
+  /// How good the ensemble's forecasts were. Waits for the device. Throws ValueError without one.
+  SampleEnsembleReport ensemble_report() const;
 
   /// For checkpoints; fit() and HybridTrainer save it. Shares storage.
   NamedTensors state_dict() const;
@@ -99,12 +107,15 @@ class SampleForecast : public BatchSource {
 
  private:
   Tensor level_after(const Tensor& losses);
+  NamedTensors own_state() const;
 
   SampleForecastOptions options_;
   DeviceDataset data_;
   int64_t position_ = 0;
   bool started_ = false;
   int64_t limit_ = 0, patience_ = 0;  // of a weight, from so many hard visits on
+
+  std::unique_ptr<SampleHistory> history_;  // with an ensemble
 
   Tensor weights_;                       // i32 [parts of the ranks]
   Tensor forecasts_, streaks_, counts_;  // [size], [size], [bins]

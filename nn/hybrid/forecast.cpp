@@ -93,10 +93,11 @@ std::vector<double> line_coefficients(Forecaster forecaster, int64_t snapshots, 
     }
     case Forecaster::none:
     case Forecaster::modes:
+    case Forecaster::nowcast:
       break;
   }
   throw ValueError("line_coefficients", std::string(name_of(forecaster)), "last_move, direction or line",
-                   "The coefficients of modes depend on the weights: mode_coefficients");
+                   "What modes and nowcast foretell depends on the weights: mode_coefficients, Nowcaster");
 }
 
 // With X = (v_0 … v_{n-2}), Y = (v_1 … v_{n-1}) as columns and XᵀX = V Λ Vᵀ: U = X V Λ^-½ has orthonormal columns,

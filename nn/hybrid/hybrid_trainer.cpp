@@ -48,6 +48,9 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
   }
   losses_ = Tensor::zeros({options.correct}, DType::f32, device_);
   last_loss_ = Tensor::zeros({}, DType::f32, device_);
+  if (options.forecaster == Forecaster::nowcast) {
+    nowcaster_.emplace(options.nowcast, options.count(), options.horizon / options.stride(), device_);
+  }
   if (options.length == JumpLength::forecast) {
     losses_ahead_.emplace(options.loss_forecast, training.optimizer, device_, options.replay);
     if (options.residuals > 0) {
@@ -249,6 +252,12 @@ std::vector<double> HybridTrainer::coefficients(int64_t steps) const {
   return line_coefficients(options_.forecaster, options_.count(), options_.stride(), steps);
 }
 
+/// What the forecaster says the weights are so many steps ahead, for each arena.
+std::vector<Tensor> HybridTrainer::weights_after(int64_t steps) const {
+  if (!nowcaster_) return window_.combined(coefficients(steps));
+  return nowcaster_->foretell(window_.windows(), static_cast<double>(steps) / static_cast<double>(options_.horizon));
+}
+
 void HybridTrainer::jump(int64_t steps) {
   before_ = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_));
   if (!std::isfinite(before_.value)) session_.check_finite();
@@ -263,10 +272,10 @@ void HybridTrainer::jump(int64_t steps) {
            .epoch = static_cast<int64_t>(session_.epochs().size()),
            .discarded = discarded_,
            .loss = session_.loss().defined() ? session_.loss().clone() : Tensor::zeros({}, DType::f32, device_)};
-  window_.move_to(coefficients(steps));
+  if (nowcaster_) nowcaster_->learn(window_.windows());
+  window_.move_to(weights_after(steps));
   if (residuals_) {
-    foretold_ = {.key = losses_ahead_->state(place()),
-                 .weights = window_.combined(coefficients(steps + options_.correct))};
+    foretold_ = {.key = losses_ahead_->state(place()), .weights = weights_after(steps + options_.correct)};
     residuals_->apply(foretold_.key, static_cast<double>(steps) / static_cast<double>(steps + options_.correct));
   }
   position_ += steps;
@@ -368,12 +377,16 @@ std::vector<double> HybridTrainer::option_numbers() const {
                               f.held_out,
                               static_cast<int64_t>(f.seed),
                               o.residuals,
-                              o.residual_rank}) {
+                              o.residual_rank,
+                              o.nowcast.hidden,
+                              o.nowcast.updates,
+                              o.nowcast.batch,
+                              static_cast<int64_t>(o.nowcast.seed)}) {
     numbers.push_back(static_cast<double>(value));
   }
   numbers.insert(numbers.end(),
                  {o.start, o.tolerance, o.divergence, o.average.value_or(-1), o.amp ? static_cast<double>(*o.amp) : -1,
-                  o.confidence, f.learning_rate, f.gain, f.rise});
+                  o.confidence, f.learning_rate, f.gain, f.rise, o.nowcast.learning_rate});
   return numbers;
 }
 
@@ -399,6 +412,7 @@ void HybridTrainer::save() {
     checkpoint.add("hybrid", state);
     checkpoint.add("amp", precision_.state_dict());
     if (average_) checkpoint.add("average", average_->state_dict());
+    if (nowcaster_) checkpoint.add("nowcast", nowcaster_->state_dict());
     if (losses_ahead_) checkpoint.add("loss_forecast", losses_ahead_->state_dict());
     if (residuals_) checkpoint.add("residuals", residual_state());
     checkpoint.write(options_.checkpoint);
@@ -459,6 +473,7 @@ void HybridTrainer::resume() {
   session_.restore(checkpoint, options_.checkpoint);
   precision_.load_state_dict(amp);
   if (average_) average_->load_state_dict(checkpoint.part("average"));
+  if (nowcaster_) nowcaster_->load_state_dict(checkpoint.part("nowcast"));
   if (losses_ahead_) losses_ahead_->load_state_dict(checkpoint.part("loss_forecast"));
   if (residuals_) load_residual_state(checkpoint.part("residuals"));
   window_.load_state_dict(state);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nn/hybrid/loss_forecaster.h"
+#include "nn/hybrid/nowcaster.h"
 #include "nn/hybrid/options.h"
 #include "nn/hybrid/residuals.h"
 #include "nn/hybrid/snapshots.h"
@@ -82,6 +83,7 @@ class HybridTrainer {
   TrainingPlace place() const;
   void learn_losses();
   std::vector<double> coefficients(int64_t steps) const;
+  std::vector<Tensor> weights_after(int64_t steps) const;
   bool roll_back_if_diverged();
   void judge();
   void longer_pause();
@@ -101,6 +103,7 @@ class HybridTrainer {
   std::optional<WeightAverage> average_;
   SnapshotWindow window_;
   GoodState good_;
+  std::optional<Nowcaster> nowcaster_;
   std::optional<LossForecaster> losses_ahead_;
   std::optional<ResidualStore> residuals_;
   struct {

@@ -11,11 +11,12 @@
 namespace ashlar::nn {
 namespace {
 
-constexpr std::array<std::pair<Forecaster, std::string_view>, 5> kNames{{{Forecaster::none, "none"},
+constexpr std::array<std::pair<Forecaster, std::string_view>, 6> kNames{{{Forecaster::none, "none"},
                                                                          {Forecaster::last_move, "last_move"},
                                                                          {Forecaster::direction, "direction"},
                                                                          {Forecaster::line, "line"},
-                                                                         {Forecaster::modes, "modes"}}};
+                                                                         {Forecaster::modes, "modes"},
+                                                                         {Forecaster::nowcast, "nowcast"}}};
 
 constexpr std::array<std::pair<JumpLength, std::string_view>, 2> kLengths{
     {{JumpLength::fixed, "fixed"}, {JumpLength::forecast, "forecast"}}};
@@ -45,7 +46,7 @@ void require(bool good, const std::string& came, const char* needed, const char*
 std::string_view name_of(Forecaster forecaster) { return name_in(kNames, forecaster); }
 
 Forecaster parse_forecaster(std::string_view name) {
-  return parse_in(kNames, name, "parse_forecaster", "none, last_move, direction, line or modes",
+  return parse_in(kNames, name, "parse_forecaster", "none, last_move, direction, line, modes or nowcast",
                   "The default is direction");
 }
 
@@ -71,6 +72,16 @@ int64_t HybridOptions::jump_length(double forecast_confidence, int64_t consecuti
   const int64_t least = forecaster == Forecaster::modes ? stride() : 1;
   const auto steps_ahead = static_cast<int64_t>(std::lround(static_cast<double>(horizon) * part));
   return std::clamp(steps_ahead / least * least, least, horizon);
+}
+
+void NowcastOptions::validate() const {
+  for (const auto& [name, value] :
+       {std::pair("nowcast.hidden", hidden), {"nowcast.updates", updates}, {"nowcast.batch", batch}}) {
+    require(value > 0, std::string(name) + " = " + std::to_string(value), "a positive number",
+            "Start with the default");
+  }
+  require(learning_rate > 0 && std::isfinite(learning_rate), "nowcast.learning_rate = " + std::to_string(learning_rate),
+          "a positive number", "The default is 0.003");
 }
 
 void LossForecastOptions::validate() const {
@@ -135,15 +146,20 @@ void HybridOptions::validate() const {
   require(residuals == 0 || length == JumpLength::forecast,
           "residuals = " + std::to_string(residuals) + " with length = fixed",
           "length = JumpLength::forecast: only it knows which states are similar", "Leave residuals at 0");
-  const bool spaced =
-      forecaster == Forecaster::last_move || forecaster == Forecaster::line || forecaster == Forecaster::modes;
-  const int64_t least = forecaster == Forecaster::modes ? 3 : 2;
+  const bool in_strides = forecaster == Forecaster::modes || forecaster == Forecaster::nowcast;
+  const bool spaced = in_strides || forecaster == Forecaster::last_move || forecaster == Forecaster::line;
+  const int64_t least = in_strides ? 3 : 2;
   require(!spaced || (snapshots >= least && window % (snapshots - 1) == 0),
           "window = " + std::to_string(window) + ", snapshots = " + std::to_string(snapshots),
-          "2 snapshots or more (modes: 3) at equal distances", "window must be a multiple of snapshots - 1");
-  require(forecaster != Forecaster::modes || horizon % stride() == 0,
+          "2 snapshots or more (modes, nowcast: 3) at equal distances", "window must be a multiple of snapshots - 1");
+  require(!in_strides || horizon % stride() == 0,
           "horizon = " + std::to_string(horizon) + " with snapshots every " + std::to_string(stride()) + " steps",
-          "a multiple of their distance for modes", "Change horizon, window or snapshots");
+          "a multiple of their distance for modes and nowcast", "Change horizon, window or snapshots");
+  nowcast.validate();
+  require(forecaster != Forecaster::nowcast || horizon / stride() + 2 <= snapshots,
+          "horizon = " + std::to_string(horizon) + " with " + std::to_string(snapshots) + " snapshots every " +
+              std::to_string(stride()) + " steps",
+          "a horizon that is in the window, after one move, for nowcast", "Take more snapshots or a shorter horizon");
 }
 
 }  // namespace ashlar::nn

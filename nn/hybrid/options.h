@@ -18,6 +18,7 @@ enum class Forecaster : uint8_t {
   direction,  ///< the move over the whole window, extended
   line,       ///< a least-squares line through the snapshots for each weight
   modes,      ///< dynamic mode decomposition of the moves
+  nowcast,    ///< a small network that reads each weight's own last moves (nowcaster.h)
 };
 /// "none", "last_move", …
 std::string_view name_of(Forecaster forecaster);
@@ -54,6 +55,18 @@ struct LossForecastOptions {
   void validate() const;
 };
 
+/// Of the network that foretells weights (nowcaster.h). It learns before each jump, from that jump's snapshots.
+struct NowcastOptions {
+  int64_t hidden = 16;          ///< units
+  int64_t updates = 20;         ///< of the network, before each jump
+  int64_t batch = 4096;         ///< weights, drawn by chance, in each
+  double learning_rate = 3e-3;  ///< of the network, by Adam
+  uint64_t seed = 1;
+
+  /// Throws ValueError that names the first option that can't be, and says what could.
+  void validate() const;
+};
+
 /// The defaults are those of the pilot that docs/hybrid.md tells of.
 struct HybridOptions {
   int64_t steps = 0;  ///< of the training, predicted ones included; must be said
@@ -63,8 +76,9 @@ struct HybridOptions {
   double start = 0.5;         ///< nor before this part of the steps; in [0, 1]
   int64_t window = 40;        ///< steps that a forecast looks back over
   int64_t horizon = 10;       ///< steps that a jump goes ahead
-  int64_t snapshots = 9;      ///< in the window, for last_move (its last two), line and modes; the others need two
+  int64_t snapshots = 9;  ///< in the window, for last_move (its last two), line, modes and nowcast; the others need two
   int64_t rank = 3;           ///< of modes
+  NowcastOptions nowcast = {};
   int64_t full = 20;          ///< ordinary steps between a jump's verdict and the next jump
   int64_t correct = 50;       ///< ordinary steps after which a jump is judged
   double tolerance = 2.0;     ///< a jump is rejected when the mean loss is larger by more than so many standard errors

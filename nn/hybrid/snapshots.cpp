@@ -58,9 +58,9 @@ std::vector<Tensor> SnapshotWindow::combined(const std::vector<double>& coeffici
   return result;
 }
 
-void SnapshotWindow::move_to(const std::vector<double>& coefficients) const {
-  const std::vector<Tensor> there = combined(coefficients), values = optimizer_.arena_values();
-  for (size_t i = 0; i < values.size(); i++) values[i].copy_(there[i].to(values[i].dtype()));
+void SnapshotWindow::move_to(const std::vector<Tensor>& weights) const {
+  const std::vector<Tensor> values = optimizer_.arena_values();
+  for (size_t i = 0; i < values.size(); i++) values[i].copy_(weights[i].to(values[i].dtype()));
 }
 
 std::vector<double> SnapshotWindow::gram() const {

@@ -26,7 +26,11 @@ class SnapshotWindow {
   /// coefficient each.
   std::vector<Tensor> combined(const std::vector<double>& coefficients) const;
   /// The same becomes the weights.
-  void move_to(const std::vector<double>& coefficients) const;
+  void move_to(const std::vector<double>& coefficients) const { move_to(combined(coefficients)); }
+  /// So do these, one tensor for each arena.
+  void move_to(const std::vector<Tensor>& weights) const;
+  /// [snapshots, elements], f32, of each arena; those taken so far are filled. None before the first.
+  const std::vector<Tensor>& windows() const { return windows_; }
   /// [n, n] row-major, n = snapshots - 1: products of the moves from each snapshot to the next.
   std::vector<double> gram() const;
 

@@ -8,9 +8,11 @@
 #include <tuple>
 
 #include "ashlar/ad.h"
+#include "ashlar/var_arithmetic.h"
 #include "nn/init.h"
 #include "nn/module.h"
 #include "runtime/forms/forms.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
@@ -96,6 +98,16 @@ class Softplus : public Pointwise<Softplus, ad::softplus, double, double> {
   explicit Softplus(double beta = 1, double threshold = 20) : Pointwise(beta, threshold) {}
 };
 
+/// x where it is more than the threshold or NaN, else the value
+class Threshold : public ModuleOf<Threshold> {
+ public:
+  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
+  Var forward(const Var& x) const { return ad::where(x.value() <= threshold_, value_, x); }
+
+ private:
+  double threshold_, value_;
+};
+
 /// An operator along an axis as a module.
 template <class Derived, Var (*kOperator)(const Var& x, int64_t axis)>
 class AlongAxis : public ModuleOf<Derived> {
@@ -129,6 +141,19 @@ class Softmin : public ModuleOf<Softmin> {
 
  private:
   int64_t axis_;
+};
+
+/// exp(x) / Σ exp(x) over the channels of [n, c, h, w] or [c, h, w]
+class Softmax2d : public ModuleOf<Softmax2d> {
+ public:
+  /// Throws ShapeError on another rank.
+  Var forward(const Var& x) const {
+    if (x.rank() != 3 && x.rank() != 4) {
+      throw ShapeError("Softmax2d", x.value().str(), "[n, channels, height, width], or without n",
+                       "Softmax takes an axis of any tensor");
+    }
+    return ad::softmax(x, -3);
+  }
 };
 
 /// x, where x ≤ 0 weight x: parameter "weight" [num_parameters], one or one of each channel (axis 1), at first `init`

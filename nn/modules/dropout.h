@@ -24,7 +24,10 @@ struct DropoutOptions {
 /// The numbers are Philox's, counted in a buffer "random" i64[2] on the module's device: the same on every device,
 /// others at every call and at every replay of a graph. It goes into checkpoints, not into files of weights. The
 /// gradient makes the mask once more instead of keeping it. clone() goes on with the same numbers.
-template <class Derived, bool kOfChannels>
+///
+/// kKeepsNormal: elements become SELU's least value -1.758… instead, and then all are scaled and shifted, so that a
+/// mean of 0 and a variance of 1 stay as they are (Klambauer et al. 2017); with p = 1 all are 0.
+template <class Derived, bool kOfChannels, bool kKeepsNormal = false>
 class DropoutModule : public ModuleOf<Derived> {
  public:
   /// Throws ValueError unless 0 ≤ p ≤ 1.
@@ -54,6 +57,16 @@ class Dropout1d : public DropoutModule<Dropout1d, true> {
   using DropoutModule::DropoutModule;
 };
 class Dropout2d : public DropoutModule<Dropout2d, true> {
+  using DropoutModule::DropoutModule;
+};
+class Dropout3d : public DropoutModule<Dropout3d, true> {
+  using DropoutModule::DropoutModule;
+};
+/// For networks with SELU, as torch.nn.AlphaDropout.
+class AlphaDropout : public DropoutModule<AlphaDropout, false, true> {
+  using DropoutModule::DropoutModule;
+};
+class FeatureAlphaDropout : public DropoutModule<FeatureAlphaDropout, true, true> {
   using DropoutModule::DropoutModule;
 };
 

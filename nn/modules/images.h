@@ -7,6 +7,7 @@
 #include "ashlar/ad/convolution.h"
 #include "ashlar/ad/images.h"
 #include "nn/module.h"
+#include "runtime/support/error.h"
 
 namespace ashlar::nn {
 
@@ -30,6 +31,29 @@ class PixelUnshuffle : public ModuleOf<PixelUnshuffle> {
 
  private:
   int64_t factor_;
+};
+
+/// [n, c, …]: the channels (i, j) of c = groups · c / groups in the order (j, i) (Zhang et al. 2018, and
+/// torch.nn.ChannelShuffle).
+class ChannelShuffle : public ModuleOf<ChannelShuffle> {
+ public:
+  explicit ChannelShuffle(int64_t groups) : groups_(groups) {}
+  /// Throws ShapeError unless groups divide the channels.
+  Var forward(const Var& x) const {
+    if (x.rank() < 3 || groups_ <= 0 || x.size(1) % groups_ != 0) {
+      throw ShapeError("ChannelShuffle", x.value().str(),
+                       "[n, channels, sizes…], channels a multiple of " + std::to_string(groups_) + " groups",
+                       "Choose groups that divide the channels");
+    }
+    Shape parts = x.shape();
+    parts[1] = x.size(1) / groups_;
+    parts.insert(1, groups_);
+    return x.reshape(parts).transpose(1, 2).reshape(x.shape());
+  }
+  std::string details() const override { return std::to_string(groups_) + " groups"; }
+
+ private:
+  int64_t groups_;
 };
 
 /// Windows of [n, c, h, w] as columns, [n, c · elements of a window, windows] (torch.nn.Unfold).

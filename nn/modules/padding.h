@@ -36,7 +36,13 @@ class ConstantPad2d : public Pad<ConstantPad2d, 2, PadMode::constant> {
 class ConstantPad3d : public Pad<ConstantPad3d, 3, PadMode::constant> {
   using Pad::Pad;
 };
+class ZeroPad1d : public Pad<ZeroPad1d, 1, PadMode::constant> {
+  using Pad::Pad;
+};
 class ZeroPad2d : public Pad<ZeroPad2d, 2, PadMode::constant> {
+  using Pad::Pad;
+};
+class ZeroPad3d : public Pad<ZeroPad3d, 3, PadMode::constant> {
   using Pad::Pad;
 };
 /// x mirrored at its ends, which come once.

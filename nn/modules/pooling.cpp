@@ -1,6 +1,9 @@
 #include "nn/modules/pooling.h"
 
+#include <cmath>
+
 #include "ashlar/ad.h"
+#include "ashlar/var_arithmetic.h"
 #include "nn/modules/axes.h"
 #include "runtime/support/error.h"
 
@@ -99,7 +102,8 @@ AdaptivePool<Derived, kAxes, kIsMax>::AdaptivePool(const Shape& output_size)
 template <class Derived, int kAxes, bool kIsMax>
 Var AdaptivePool<Derived, kAxes, kIsMax>::forward(const Var& x) const {
   return by_images<kAxes>(x, [&](const Var& images, const Pass& pass) {
-    const Shape size = pass.of(size_, 1);
+    const Shape size{pass.rows < 0 ? images.size(-2) : size_[pass.rows],
+                     pass.columns < 0 ? images.size(-1) : size_[pass.columns]};
     return kIsMax ? ad::adaptive_max_pool2d_with_indices(images, size).y : ad::adaptive_avg_pool2d(images, size);
   });
 }
@@ -108,5 +112,33 @@ template class AdaptivePool<AdaptiveAvgPool1d, 1, false>;
 template class AdaptivePool<AdaptiveAvgPool2d, 2, false>;
 template class AdaptivePool<AdaptiveMaxPool1d, 1, true>;
 template class AdaptivePool<AdaptiveMaxPool2d, 2, true>;
+template class AdaptivePool<AdaptiveAvgPool3d, 3, false>;
+template class AdaptivePool<AdaptiveMaxPool3d, 3, true>;
+
+template <class Derived, int kAxes>
+LPPool<Derived, kAxes>::LPPool(double norm_type, const Shape& kernel_size, const Shape& stride, bool ceil_mode)
+    : power_(norm_type),
+      kernel_(sizes<Derived, kAxes>(kernel_size)),
+      stride_(sizes<Derived, kAxes>(stride, kernel_)),
+      ceil_mode_(ceil_mode) {
+  if (std::isfinite(norm_type) && norm_type != 0) return;
+  throw ValueError(class_name(typeid(Derived)), "norm_type = " + std::to_string(norm_type), "a finite number but 0",
+                   "2 is the length of a window's elements as a vector");
+}
+
+template <class Derived, int kAxes>
+Var LPPool<Derived, kAxes>::forward(const Var& x) const {
+  // As PyTorch's, windows that reach beyond x, with ceil_mode, count as if they were whole: average times elements.
+  const Var mean = by_images<kAxes>(ad::pow(x, power_), [&](const Var& images, const Pass& pass) {
+    return ad::avg_pool2d(images, pass.of(kernel_, 1), pass.of(stride_, 1), Shape{0, 0}, ceil_mode_);
+  });
+  const Tensor is_zero = mean.value() == 0;
+  const Var sum = ad::where(is_zero, 1.0, ad::mul(mean, static_cast<double>(kernel_.numel())));
+  return ad::where(is_zero, 0.0, ad::pow(sum, 1 / power_));
+}
+
+template class LPPool<LPPool1d, 1>;
+template class LPPool<LPPool2d, 2>;
+template class LPPool<LPPool3d, 3>;
 
 }  // namespace ashlar::nn

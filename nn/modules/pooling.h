@@ -84,11 +84,44 @@ class AdaptiveAvgPool1d : public AdaptivePool<AdaptiveAvgPool1d, 1, false> {
 class AdaptiveAvgPool2d : public AdaptivePool<AdaptiveAvgPool2d, 2, false> {
   using AdaptivePool::AdaptivePool;
 };
+class AdaptiveAvgPool3d : public AdaptivePool<AdaptiveAvgPool3d, 3, false> {
+  using AdaptivePool::AdaptivePool;
+};
 class AdaptiveMaxPool1d : public AdaptivePool<AdaptiveMaxPool1d, 1, true> {
   using AdaptivePool::AdaptivePool;
 };
 class AdaptiveMaxPool2d : public AdaptivePool<AdaptiveMaxPool2d, 2, true> {
   using AdaptivePool::AdaptivePool;
+};
+class AdaptiveMaxPool3d : public AdaptivePool<AdaptiveMaxPool3d, 3, true> {
+  using AdaptivePool::AdaptivePool;
+};
+
+/// (Σ x^p)^(1/p) of each window, as in torch.nn.LPPool2d; where the sum is 0 the gradient is, too.
+template <class Derived, int kAxes>
+class LPPool : public ModuleOf<Derived> {
+ public:
+  /// Without a stride windows lie beside each other. Throws ValueError unless norm_type is finite and not 0.
+  LPPool(double norm_type, const Shape& kernel_size, const Shape& stride = {}, bool ceil_mode = false);
+
+  /// x [n, c, sizes…] or [c, sizes…]
+  Var forward(const Var& x) const;
+  std::string details() const override { return "kernel " + kernel_.str(); }
+
+ private:
+  double power_;
+  Shape kernel_, stride_;
+  bool ceil_mode_;
+};
+
+class LPPool1d : public LPPool<LPPool1d, 1> {
+  using LPPool::LPPool;
+};
+class LPPool2d : public LPPool<LPPool2d, 2> {
+  using LPPool::LPPool;
+};
+class LPPool3d : public LPPool<LPPool3d, 3> {
+  using LPPool::LPPool;
 };
 
 }  // namespace ashlar::nn

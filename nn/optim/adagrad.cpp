@@ -13,8 +13,11 @@ Adagrad::Adagrad(std::vector<ParameterGroup<AdagradOptions>> groups) try
     : Optimizer([&] {
         std::vector<Group> all;
         for (const ParameterGroup<AdagradOptions>& group : groups) {
-          all.push_back(
-              {group.parameters, group.options.learning_rate, {{"sum", group.options.initial_accumulator_value}}, {}});
+          all.push_back({group.parameters,
+                         group.options.learning_rate,
+                         {{"sum", group.options.initial_accumulator_value}},
+                         {},
+                         group.options.maximize});
         }
         return all;
       }()),

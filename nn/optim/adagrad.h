@@ -14,6 +14,7 @@ struct AdagradOptions {
   double weight_decay = 0;
   double initial_accumulator_value = 0;
   double epsilon = 1e-10;
+  bool maximize = false;  ///< up the gradient instead of down
 };
 
 /// As torch.optim.Adagrad, in step t:

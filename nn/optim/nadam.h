@@ -16,6 +16,7 @@ struct NAdamOptions {
   double weight_decay = 0;
   double momentum_decay = 4e-3;
   bool decoupled_weight_decay = false;
+  bool maximize = false;  ///< up the gradient instead of down
 };
 
 /// As torch.optim.NAdam, in step t, with m and v as Adam's and μ_t = beta1 · (1 - 0.96^(t · momentum_decay) / 2):

@@ -90,7 +90,7 @@ void Optimizer::gather() {
                 {},
                 {},
                 number_on(device, learning_rates_[group_of_[first]]),
-                number_on(device, gradient_scale_)};
+                number_on(device, group.maximize ? -gradient_scale_ : gradient_scale_)};
     for (size_t m = 0; m < group.moments.size(); m++) {
       // Moments of f16 and bf16 parameters stay in f32: squares of small gradients vanish in 16 bits.
       const Tensor flat = Tensor::full(arena.parameters.values().shape(), group.moments[m].first, DType::f32, device);
@@ -149,7 +149,9 @@ void Optimizer::scale_gradients() {
   if (!norm_.defined() || norm_.device() != device) norm_ = Tensor::empty({}, DType::f32, device);
   norm_.copy_(norm);
   const Tensor scale = affine(minimum(div(clipping_.norm, affine(norm, 1.0, 1e-6)), 1.0), gradient_scale_, 0.0);
-  for (const Arena& arena : arenas_) arena.gradient_scale.copy_(scale.to(arena.gradient_scale.device()));
+  for (const Arena& arena : arenas_) {
+    arena.gradient_scale.copy_(affine(scale, sign(arena), 0.0).to(arena.gradient_scale.device()));
+  }
 }
 
 void Optimizer::zero_grad() const {
@@ -190,7 +192,7 @@ void Optimizer::set_gradient_scale(double scale) {
     throw ValueError("Optimizer::set_gradient_scale", std::to_string(scale), "a finite number", "1 changes nothing");
   }
   gradient_scale_ = scale;
-  for (const Arena& arena : arenas_) arena.gradient_scale.fill_(scale);
+  for (const Arena& arena : arenas_) arena.gradient_scale.fill_(sign(arena) * scale);
 }
 
 int64_t Optimizer::steps() const {

@@ -108,6 +108,7 @@ class Optimizer {
     double learning_rate;
     std::vector<Kept> moments;  ///< f32 for each element
     std::vector<Kept> numbers;  ///< f32 for each arena, beside the step count
+    bool maximize = false;      ///< gradients are taken with the other sign
   };
   explicit Optimizer(std::vector<Group> groups);
   /// Groups that all keep the same.
@@ -117,6 +118,7 @@ class Optimizer {
     std::vector<Group> all;
     for (const ParameterGroup<Options>& group : groups) {
       all.push_back({group.parameters, group.options.learning_rate, moments, numbers});
+      if constexpr (requires { group.options.maximize; }) all.back().maximize = group.options.maximize;
     }
     return all;
   }
@@ -144,6 +146,7 @@ class Optimizer {
   Place place_of(size_t parameter) const;
   NamedTensors tensors() const;
   void scale_gradients();
+  double sign(const Arena& arena) const { return groups_[arena.group].maximize ? -1 : 1; }
 
   std::vector<Group> groups_;
   std::vector<double> learning_rates_;

@@ -14,6 +14,7 @@ struct RMSpropOptions {
   double epsilon = 1e-8;
   double weight_decay = 0;
   double momentum = 0;
+  bool maximize = false;  ///< up the gradient instead of down
 };
 
 /// As torch.optim.RMSprop with centered=False:

@@ -13,6 +13,7 @@ struct SgdOptions {
   double momentum = 0;
   double weight_decay = 0;  ///< L2: added to the gradient as weight_decay · w
   bool nesterov = false;
+  bool maximize = false;  ///< up the gradient instead of down
 };
 
 /// As torch.optim.SGD without dampening:

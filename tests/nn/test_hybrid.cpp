@@ -169,7 +169,8 @@ TEST(Hybrid, ReplayedStepsGiveTheSameBits) {
 
 TEST(Hybrid, EveryForecasterTrains) {
   const double first = train(small(Forecaster::none)).report.epochs.front().loss;
-  for (const Forecaster forecaster : {Forecaster::last_move, Forecaster::line, Forecaster::modes}) {
+  for (const Forecaster forecaster :
+       {Forecaster::last_move, Forecaster::line, Forecaster::modes, Forecaster::nowcast}) {
     const Result result = train(small(forecaster));
     EXPECT_GT(result.report.statistics.predict.visits, 2) << name_of(forecaster);
     EXPECT_LT(result.report.epochs.back().loss, first) << name_of(forecaster);
@@ -486,6 +487,15 @@ TEST(Hybrid, ResumesInTheMiddleOfEveryPhase) {
     return options;
   };
   for (const int64_t stop : {9, 14, 19, 20, 30, 31, 50}) expect_same_when_interrupted(stop, options_for, stop > 19);
+}
+
+TEST(Hybrid, ResumesWithANowcaster) {
+  const auto options_for = [](const std::filesystem::path& folder) {
+    HybridOptions options = in_folder(folder, Forecaster::nowcast);
+    options.steps = 75;
+    return options;
+  };
+  for (const int64_t stop : {14, 20, 31, 50}) expect_same_when_interrupted(stop, options_for, stop > 19);
 }
 
 TEST(Hybrid, ResumesWithForecastsInTheMiddleOfEveryPhase) {

@@ -11,13 +11,11 @@
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/bilinear.h"
-#include "nn/modules/channel_norm.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/embedding.h"
 #include "nn/modules/flatten.h"
 #include "nn/modules/linear.h"
 #include "nn/modules/module_list.h"
-#include "nn/modules/normalization.h"
 #include "nn/modules/residual.h"
 #include "nn/modules/sequential.h"
 #include "nn/modules/upsample.h"
@@ -383,166 +381,6 @@ TEST_P(ModulesOnDevice, BilinearIsItsSum) {
   EXPECT_THROW(layer(a.to(device()), a.to(device())), ShapeError);
 }
 
-TEST_P(ModulesOnDevice, NormsWorkOnRows) {
-  Random random(3);
-  const Tensor x = Tensor::randn({5, 2, 3}, random);
-  const auto values = x.to_vector<float>();
-  const auto check = [&](const Var& y, size_t columns, bool centred, double eps) {
-    const auto got = y.value().to_vector<float>();
-    ASSERT_EQ(got.size(), values.size());
-    for (size_t row = 0; row < values.size() / columns; row++) {
-      double mean = 0, squares = 0;
-      for (size_t c = 0; c < columns; c++) mean += values[row * columns + c] / static_cast<double>(columns);
-      if (!centred) mean = 0;
-      for (size_t c = 0; c < columns; c++) {
-        squares +=
-            (values[row * columns + c] - mean) * (values[row * columns + c] - mean) / static_cast<double>(columns);
-      }
-      for (size_t c = 0; c < columns; c++) {
-        const size_t i = row * columns + c;
-        EXPECT_NEAR(got[i], (values[i] - mean) / std::sqrt(squares + eps), 2e-5);
-      }
-    }
-  };
-  const LayerNorm layer(3, {.device = device()}), wide({2, 3}, {.device = device()});
-  check(layer(x.to(device())), 3, true, 1e-5);
-  check(wide(x.to(device())), 6, true, 1e-5);
-  check(RMSNorm(3, {.device = device()})(x.to(device())), 3, false, 0x1p-23);
-  check(RMSNorm({2, 3}, {.eps = 0.5, .device = device()})(x.to(device())), 6, false, 0.5);
-  check(LayerNorm({2, 3}, {.elementwise_affine = false})(x), 6, true, 1e-5);
-  EXPECT_EQ(names_of(wide.named_parameters()), (std::vector<std::string>{"weight", "bias"}));
-  EXPECT_EQ(wide.parameters()[0].shape(), (Shape{2, 3}));
-  backward(ad::sum(wide(x.to(device()))));
-  EXPECT_EQ(wide.parameters()[1].grad().to_vector<float>(), std::vector<float>(6, 5));
-  EXPECT_THROW(layer(Tensor::ones({3, 2}).to(device())), ShapeError);
-  EXPECT_THROW(LayerNorm(0), ValueError);
-
-  // Of a residual stream: the same in one pass.
-  const RMSNorm rms({2, 3}, {.device = device()});
-  const auto check_stream = [&](const auto& norm) {
-    const Var a(x.to(device()), true), b(affine(x.to(device()), -0.5, 1.0), true);
-    const NormalizedStream stream = norm.of_sum(a, b);
-    const Var h = ad::add(a, b), y = norm.forward(h);
-    EXPECT_EQ(stream.h.value().to_doubles(), h.value().to_doubles());
-    const std::vector<double> got = stream.y.value().to_doubles(), wanted = y.value().to_doubles();
-    for (size_t i = 0; i < wanted.size(); i++) EXPECT_NEAR(got[i], wanted[i], 1e-5);
-    const auto slope = [&](const Var& of, const Var& beside) {
-      return grad({ad::sum(ad::mul(of, ad::add(of, beside)))}, {a})[0].value().to_doubles();
-    };
-    const std::vector<double> slopes = slope(stream.y, stream.h), slopes_wanted = slope(y, h);
-    for (size_t i = 0; i < slopes_wanted.size(); i++) EXPECT_NEAR(slopes[i], slopes_wanted[i], 2e-4);
-  };
-  check_stream(layer);
-  check_stream(wide);
-  check_stream(rms);
-  EXPECT_THROW(layer.of_sum(x.to(device()), Tensor::ones({3, 2}).to(device())), ShapeError);
-}
-
-// Two batches of one channel, whose means, variances and running statistics one can work out by hand.
-TEST_P(ModulesOnDevice, BatchNormKeepsRunningStatistics) {
-  BatchNorm1d norm(2, {.device = device()});
-  const auto values = [](const Var& x) { return x.value().to_vector<float>(); };
-  const auto near = [](const std::vector<float>& got, const std::vector<float>& want) {
-    ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < got.size(); i++) EXPECT_NEAR(got[i], want[i], 1e-4) << i;
-  };
-  const Var x(Tensor::from({1.F, 10.F, 3.F, 10.F, 5.F, 40.F}, {3, 2}).to(device()));
-  near(values(norm(x)), {-1.224743F, -0.707107F, 0, -0.707107F, 1.224743F, 1.414214F});
-  NamedVars buffers = norm.named_buffers();
-  EXPECT_EQ(names_of(buffers), (std::vector<std::string>{"running_mean", "running_var", "num_batches_tracked"}));
-  near(values(buffers[0].second), {0.3F, 2});      // a tenth of 3 and of 20
-  near(values(buffers[1].second), {1.3F, 30.9F});  // 0.9 and a tenth of 4 and of 300
-  EXPECT_EQ(buffers[2].second.value().item(), 1);
-  norm.eval();
-  near(values(norm(Var(Tensor::from({0.3F, 2.F}, {1, 2}).to(device())))), {0, 0});
-  EXPECT_EQ(norm.named_buffers()[2].second.value().item(), 1);
-
-  BatchNorm2d average(1, {.momentum = {}, .affine = false, .device = device()});
-  for (const float level : {1.F, 2.F, 6.F}) {
-    average(Var(Tensor::from({level, level, level, level + 4}, {1, 1, 2, 2}).to(device())));
-  }
-  near(values(average.named_buffers()[0].second), {4});  // the mean of 2, 3 and 7
-  EXPECT_TRUE(average.parameters().empty());
-
-  BatchNorm1d untracked(2, {.track_running_stats = false, .device = device()});
-  untracked.eval();
-  near(values(untracked(x)), values(BatchNorm1d(2, {.device = device()})(x)));
-  EXPECT_TRUE(untracked.named_buffers().empty());
-
-  EXPECT_THROW(norm(Var(Tensor::ones({3, 3}).to(device()))), ShapeError);
-  EXPECT_THROW(norm(Var(Tensor::ones({3, 2, 2, 2}).to(device()))), ShapeError);
-  EXPECT_THROW(BatchNorm1d(2, {.device = device()})(Var(Tensor::ones({1, 2}).to(device()))), ShapeError);
-  EXPECT_THROW(BatchNorm1d(0), ValueError);
-}
-
-TEST_P(ModulesOnDevice, GroupAndInstanceNormTakeEachImageByItself) {
-  const Tensor x = Tensor::from({1.F, 2.F, 3.F, 6.F, 0.F, 0.F, 1.F, 1.F}, {1, 4, 2}).to(device());
-  const auto values = [](const Var& y) { return y.value().to_vector<float>(); };
-  const auto groups = values(GroupNorm(2, 4, {.device = device()})(Var(x)));
-  const float wide = 1 / std::sqrt(3.5F + 1e-5F), narrow = 1 / std::sqrt(0.25F + 1e-5F);
-  const std::vector<float> want{-2 * wide,     -wide,        0, 3 * wide, -0.5F * narrow, -0.5F * narrow,
-                                0.5F * narrow, 0.5F * narrow};
-  for (size_t i = 0; i < want.size(); i++) EXPECT_NEAR(groups[i], want[i], 1e-4) << i;
-  const auto images = values(InstanceNorm(4)(Var(x)));
-  const std::vector<float> ends{-0.99998F, 0.99998F, -1, 1, 0, 0, 0, 0};
-  for (size_t i = 0; i < ends.size(); i++) EXPECT_NEAR(images[i], ends[i], 1e-4) << i;
-  GroupNorm layer(2, 4, {.device = device()});
-  backward(ad::sum(layer(Var(x))));
-  EXPECT_EQ(layer.parameters()[1].grad().to_vector<float>(), std::vector<float>(4, 2));
-  EXPECT_TRUE(InstanceNorm(4).parameters().empty());
-  EXPECT_THROW(GroupNorm(3, 4), ValueError);
-  EXPECT_THROW(layer(Var(Tensor::ones({1, 3, 2}).to(device()))), ShapeError);
-}
-
-TEST_P(ModulesOnDevice, DropoutDropsAndScales) {
-  Random random(4);
-  Dropout dropout(0.25, {.device = device(), .random = &random});
-  const Var x(Tensor::full({100, 100}, 3, DType::f32, device()), true);
-  const auto y = dropout(x).value().to_vector<float>();
-  const auto kept = std::ranges::count(y, 4.0F);
-  EXPECT_EQ(kept + std::ranges::count(y, 0.0F), 10000);
-  EXPECT_NEAR(static_cast<double>(kept), 7500, 5 * 43.3) << "five standard deviations";
-  EXPECT_NE(dropout(x).value().to_vector<float>(), y) << "other numbers at every call";
-  // The gradient has the mask of its own call, whatever came between.
-  const Var first = dropout(x), second = dropout(x);
-  backward(ad::sum(first));
-  std::vector<float> wanted = first.value().to_vector<float>();
-  for (float& value : wanted) value /= 3;
-  EXPECT_EQ(x.grad().to_vector<float>(), wanted);
-  dropout.eval();
-  EXPECT_EQ(dropout(x).value().storage(), x.value().storage());
-  EXPECT_TRUE(dropout.state_dict().empty()) << "a file of weights has none of it";
-  EXPECT_EQ(dropout.state_dict(Saved::with_checkpoints).size(), 1U);
-  EXPECT_THROW(Dropout(1.5), ValueError);
-  const auto all = Dropout(1, {.device = device()})(x).value().to_vector<float>();
-  EXPECT_EQ(std::ranges::count(all, 0.0F), 10000);
-}
-
-TEST_P(ModulesOnDevice, ReplayedDropoutGoesOnWithNewNumbers) {
-  Random random(4);
-  const Dropout dropout(0.5, {.device = device(), .random = &random}), twin = dropout.clone();
-  const Var x(Tensor::ones({64}, DType::f32, device()), true);
-  const auto step = [&](const Dropout& module) {
-    x.clear_grad();
-    const Var y = module(x);
-    backward(ad::sum(y));
-    return y.value();
-  };
-  step(dropout);
-  step(twin);
-  Tensor y, dx;
-  const Graph graph = capture(device(), [&] {
-    y = step(dropout);
-    dx = x.grad();
-  });
-  for (int replay = 0; replay < 3; replay++) {
-    graph.replay();
-    const auto values = y.to_vector<float>(), gradients = dx.to_vector<float>();
-    EXPECT_EQ(values, gradients);
-    EXPECT_EQ(values, step(twin).to_vector<float>()) << "as eager calls do";
-  }
-}
-
 TEST_P(ModulesOnDevice, UpsampledImagesCanBeCaptured) {
   const Var x(Tensor::ones({1, 2, 3, 4}, DType::f32, device()), true);
   const Upsample linear({.scale_factor = {1.7}, .mode = Interpolation::linear});
@@ -564,21 +402,6 @@ TEST_P(ModulesOnDevice, UpsampledImagesCanBeCaptured) {
   EXPECT_THROW(interpolate(x, {.size = {3, 3, 3}}), ValueError);
   EXPECT_THROW(interpolate(x, {.scale_factor = {0.1}}), ValueError);
   EXPECT_THROW(interpolate(x, {.scale_factor = {2}, .align_corners = true}), ValueError);
-}
-
-TEST_P(ModulesOnDevice, DropoutOfChannelsDropsWholeOnes) {
-  Random random(3);
-  const Dropout2d layer(0.5, {.device = device(), .random = &random});
-  const std::vector<float> y = layer(Tensor::ones({8, 16, 2, 3}, DType::f32, device())).value().to_vector<float>();
-  int dropped = 0;
-  for (size_t channel = 0; channel < 8 * 16; channel++) {
-    const float first = y[channel * 6];
-    EXPECT_TRUE(first == 0 || first == 2);
-    for (size_t i = 1; i < 6; i++) EXPECT_EQ(y[channel * 6 + i], first);
-    dropped += first == 0 ? 1 : 0;
-  }
-  EXPECT_NEAR(dropped, 64, 30);  // more than five standard deviations
-  EXPECT_THROW(layer(Tensor::ones({4}, DType::f32, device())), ShapeError);
 }
 
 TEST(Modules, FlattenJoinsDimensions) {

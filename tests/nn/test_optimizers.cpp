@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "ashlar/ops.h"
 #include "nn/optim/adagrad.h"
@@ -117,6 +118,42 @@ TEST_P(OptimizersOnDevice, AdamAndAdamWFollowTheirFormulas) {
         },
         0.05);
   }
+}
+
+TEST_P(OptimizersOnDevice, AmsgradDividesByTheLargest) {
+  for (const bool decoupled : {false, true}) {
+    // v goes down again soon: the largest isn't the last.
+    const AdamOptions options{
+        .learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.3, .epsilon = 1e-6, .weight_decay = 0.1, .amsgrad = true};
+    compare(
+        device(),
+        [&](std::vector<Var> p) -> std::unique_ptr<Optimizer> {
+          if (decoupled) return std::make_unique<AdamW>(std::move(p), options);
+          return std::make_unique<Adam>(std::move(p), options);
+        },
+        [decoupled]() -> Formula {
+          return [m = 0.0, v = 0.0, most = 0.0, decoupled](double w, double g, int t) mutable {
+            const double lr = rate(t, 0.02, 0.05);
+            if (decoupled)
+              w -= lr * 0.1 * w;
+            else
+              g += 0.1 * w;
+            m = 0.8 * m + 0.2 * g;
+            v = 0.3 * v + 0.7 * g * g;
+            most = std::max(most, v);
+            return w - lr * (m / (1 - std::pow(0.8, t))) / (std::sqrt(most / (1 - std::pow(0.3, t))) + 1e-6);
+          };
+        },
+        0.05);
+  }
+  // Of two groups one has the third moment, which is in the state by PyTorch's name.
+  const Var a(Tensor::ones({2}, DType::f32, device()), true), b(Tensor::ones({3}, DType::f32, device()), true);
+  const Adam mixed({{{a}, {.amsgrad = true}}, {{b}, {}}});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : mixed.state_dict()) {
+    if (name.ends_with("max_exp_avg_sq")) names.push_back(name);
+  }
+  EXPECT_EQ(names, std::vector<std::string>{"state.0.max_exp_avg_sq"});
 }
 
 TEST_P(OptimizersOnDevice, NAdamFollowsItsFormula) {
@@ -524,6 +561,44 @@ TEST_P(OptimizersOnDevice, ClipsByNormAndByValue) {
   give(std::numeric_limits<double>::infinity(), 1);
   optimizer.step();
   EXPECT_EQ(moved()[0], std::numeric_limits<double>::infinity()) << "nothing hides an overflow";
+}
+
+/// Of -gradients down is where of gradients up is: with weight decay, clipped by norm and by value, scaled, and beside
+/// a group that goes down.
+TEST_P(OptimizersOnDevice, MaximizeGoesUpTheGradient) {
+  const auto steps = [&](auto kind, auto options, bool maximize, double sign) {
+    using Kind = typename decltype(kind)::type;
+    const Tensor first = Tensor::arange(6, DType::f32, device());
+    const Var a(first.clone(), true), b(first.clone(), true);
+    options.maximize = maximize;
+    auto down = options;
+    down.maximize = false;
+    Kind optimizer({{{a}, options}, {{b}, down}});
+    for (int t = 1; t <= 6; t++) {
+      if (t == 3) optimizer.set_clipping({.norm = 3, .value = 1});
+      if (t == 5) optimizer.set_gradient_scale(0.5);
+      const Tensor gradient = Tensor::from(gradients(6, 0, t), {6}, device());
+      a.set_grad(affine(gradient, sign, 0.0));
+      b.set_grad(gradient.clone());
+      optimizer.step();
+    }
+    std::vector<float> result = a.value().template to_vector<float>();
+    for (const float value : b.value().template to_vector<float>()) result.push_back(value);
+    return result;
+  };
+  const auto check = [&](auto kind, auto options) {
+    options.weight_decay = 0.1;
+    const auto up = steps(kind, options, true, 1), wanted = steps(kind, options, false, -1);
+    EXPECT_EQ(up, wanted);
+    EXPECT_NE(up, steps(kind, options, false, 1));
+  };
+  check(std::type_identity<SGD>(), SgdOptions{.momentum = 0.9});
+  check(std::type_identity<Adam>(), AdamOptions{});
+  check(std::type_identity<AdamW>(), AdamOptions{});
+  check(std::type_identity<Adam>(), AdamOptions{.amsgrad = true});
+  check(std::type_identity<NAdam>(), NAdamOptions{});
+  check(std::type_identity<RMSprop>(), RMSpropOptions{});
+  check(std::type_identity<Adagrad>(), AdagradOptions{});
 }
 
 TEST_P(OptimizersOnDevice, StateGoesAndComesBack) {

@@ -323,9 +323,13 @@ struct Trained {
   NamedTensors state;
 };
 
+SampleForecastOptions of_training() {
+  return {.batch = 8, .steps = 90, .seed = 5, .age = 1, .trend = 0.25, .patience = 3};
+}
+
 /// Three epochs of 30 batches; an exception at call number `stop` of the loss in training.
 template <class Train>
-Trained train_with(int stop, Train run) {
+Trained train_with(int stop, Train run, const SampleForecastOptions& samples = of_training()) {
   Random random(7);
   Sequential model(Linear(4, 32, random), ReLU(), Dropout(0.1, {.random = &random}), Linear(32, 2, random));
   Adam optimizer(model.parameters(), {.learning_rate = 0.01});
@@ -333,7 +337,7 @@ Trained train_with(int stop, Train run) {
   Random points(3);
   const Tensor x = Tensor::randn({240, 4}, points);
   const Tensor y = x.slice(1, 0, 2) * x.slice(1, 2, 4);
-  SampleForecast data({x, y}, {.batch = 8, .steps = 90, .seed = 5, .age = 1, .trend = 0.25, .patience = 3});
+  SampleForecast data({x, y}, samples);
   const TensorDataset held_out({x, y});
   DataLoader validation(held_out, {.batch = 50});
   const auto loss = [&](const std::vector<Tensor>& batch) {
@@ -386,6 +390,25 @@ TEST(SampleForecastTraining, FitResumesToTheSameBits) {
     EXPECT_THROW(fitted(options, stop), Interrupt);
     options.replay = true;
     expect_same(fitted(options), wanted, "after " + std::to_string(stop));
+  }
+}
+
+TEST(SampleForecastTraining, WithAnEnsembleItResumesToTheSameBitsToo) {
+  SampleForecastOptions samples = of_training();
+  samples.age = samples.trend = 0;
+  samples.ensemble = SampleEnsembleOptions{.gain = 0};
+  const auto trained = [&](const FitOptions& options, int stop = -1) {
+    return train_with(
+        stop, [&](const Training& training) { return fit(training, options); }, samples);
+  };
+  const Trained wanted = trained({.epochs = 3});
+  EXPECT_LT(wanted.epochs.back().validation, wanted.epochs.front().validation);
+  for (const int stop : {2, 31, 75}) {
+    const testing::TemporaryFolder folder;
+    FitOptions options{.epochs = 3, .checkpoint = folder / "checkpoint.safetensors", .checkpoint_every = 4};
+    EXPECT_THROW(trained(options, stop), Interrupt);
+    options.replay = true;
+    expect_same(trained(options), wanted, "after " + std::to_string(stop));
   }
 }
 

@@ -117,6 +117,7 @@ class Comparison {
                                             {Forecaster::direction, true},
                                             {Forecaster::line, false},
                                             {Forecaster::modes, false},
+                                            {Forecaster::nowcast, false},
                                             {Forecaster::last_move, false}}) {
       groups.emplace_back();
       for (const auto& [window, horizon] : settings) {
@@ -132,8 +133,8 @@ class Comparison {
   }
 
   static std::vector<Run> sampler_candidates(const Run& plain) {
-    std::vector<Run> runs(3, plain);
-    const char* const rules[] = {"last", "age", "average"};
+    const char* const rules[] = {"last", "age", "average", "ensemble"};
+    std::vector<Run> runs(std::size(rules), plain);
     for (size_t i = 0; i < runs.size(); i++) runs[i].sampler = rules[i];
     return runs;
   }

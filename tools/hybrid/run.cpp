@@ -59,6 +59,7 @@ class Samples {
         .batch = task.batch(), .steps = least_draws(hybrid_options(run)), .seed = run.seed, .device = device};
     if (run.sampler.starts_with("age")) options.age = 1;
     if (run.sampler.starts_with("average")) options.trend = -0.5;
+    if (run.sampler.starts_with("ensemble")) options.ensemble.emplace();
     if (run.sampler.ends_with("unlimited")) options.patience = 0;
     chosen_.emplace(task.training(), options);
   }

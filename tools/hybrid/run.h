@@ -21,9 +21,9 @@ struct Run {
   nn::Forecaster forecaster = nn::Forecaster::none;
   int64_t window = 40, horizon = 10;
   bool dense = false;  ///< jumps as often as they can be judged, from a fifth of the training on
-  /// Who chooses the samples of a batch: empty, shuffled epochs; "last", "age" or "average", draws by the forecast of
-  /// that rule, with SampleForecast's defaults otherwise; "last unlimited" and so on, without the limit for what stays
-  /// hard.
+  /// Who chooses the samples of a batch: empty, shuffled epochs; "last", "age", "average" or "ensemble", draws by
+  /// the forecast of that rule, with SampleForecast's defaults otherwise; "last unlimited" and so on, without the limit
+  /// for what stays hard.
   std::string sampler = {};
   int64_t lookahead = 0;  ///< steps between Lookahead's moves (Zhang et al. 2019), factor 0.5; 0: none
   double label_noise = 0;

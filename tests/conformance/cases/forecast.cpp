@@ -1,12 +1,16 @@
 // Samples drawn by the ranks of their forecasts, and forecasts brought up to date: both to the bit, by loops over all
 // samples in place of sums and searches.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
 
 #include "ashlar/ops.h"
+#include "runtime/launch/launch.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -151,6 +155,28 @@ void add_visits(const std::string& name, const Sizes& sizes, const Rule& rule, V
             .fixed_shapes = true});
 }
 
+/// What SampleHistory's tables are written by: values are those of their places, so that equal places have equal ones.
+void add_writes(int64_t size, int64_t count) {
+  add_case({.kernel = "forecast_write",
+            .name = std::to_string(count) + "_of_" + std::to_string(size),
+            .inputs = {{{size}}, integers(count, 0, static_cast<double>(size) - 1, DType::i64)},
+            .dtypes = {DType::f32},
+            .call =
+                [](Tensors in) {
+                  launch(kernels::forecast_write, {.elements = {DType::f32}},
+                         std::array{in[0], in[1], affine(in[1], 0.5, 0.0)}, {}, std::span(&in[0], 1));
+                  return std::vector{in[0]};
+                },
+            .reference =
+                [](HostTensors in) {
+                  Expected table{in[0].shape, in[0].values, in[0].values};
+                  for (const double place : in[1].values) table.values[static_cast<size_t>(place)] = 0.5 * place;
+                  return std::vector{table};
+                },
+            .in_place = true,
+            .fixed_shapes = true});
+}
+
 }  // namespace
 
 void add_forecast_cases() {
@@ -192,6 +218,10 @@ void add_forecast_cases() {
             .reference = [](HostTensors in) { return visited(in, {}); },
             .in_place = true,
             .fixed_shapes = true});
+  add_writes(1, 1);
+  add_writes(100, 7);
+  add_writes(7, 100);  // each place several times
+  add_writes(5000, 333);
 }
 
 }  // namespace ashlar::conformance

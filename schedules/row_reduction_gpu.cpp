@@ -271,9 +271,12 @@ Expr most_shared_bytes() {
 // Beside the rows in shared memory: 8 bytes of each thread's share of a reduction, and of the tree above it.
 constexpr int kSharedBytesOfThread = 16;
 
-// Threads, vectors of each and rows in a block; shapes whose rows need more than `most_bytes` of shared memory are left
-// out.
-using BlockShapes = std::vector<std::tuple<int, int, int>>;
+struct BlockShape {
+  int threads, steps;  ///< of a row: `steps` vectors for each thread
+  int rows = 1;        ///< in a block
+};
+using BlockShapes = std::vector<BlockShape>;
+// Shapes whose rows need more than `most_bytes` of shared memory are left out.
 void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes) {
   const RowStages& stages = branches.stages();
   const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
@@ -289,24 +292,33 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
   }
 }
 
-// Threads to a row, vectors of each, warps in a block and rows one after the other, for rows of 32 columns on. A vector
-// holds 4 or 8.
-std::vector<std::tuple<int, int, int, int>> warp_shapes(const RowTunables& tunables, int vector) {
-  std::vector<std::tuple<int, int, int, int>> shapes;
+struct WarpShape {
+  int threads, steps;  ///< of a row: `steps` vectors for each thread
+  int warps;           ///< in a block
+  int members;         ///< rows one after the other
+};
+// For rows of 32 columns on. A vector holds 4 or 8.
+std::vector<WarpShape> warp_shapes(const RowTunables& tunables, int vector) {
+  std::vector<WarpShape> shapes;
   for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
     const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), rows::kWarp);
     const int steps = vectors / threads;
-    shapes.emplace_back(threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps));
+    shapes.push_back({threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps)});
   }
   return shapes;
 }
 
 BlockShapes block_shapes(const RowTunables& tunables) {
-  if (tunables.block_vectors == 0) return {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}};
+  if (tunables.block_vectors == 0)
+    return {{.threads = 128, .steps = 2},
+            {.threads = 256, .steps = 2},
+            {.threads = 256, .steps = 4},
+            {.threads = 512, .steps = 4},
+            {.threads = 1024, .steps = 4}};
   BlockShapes shapes;
   for (int vectors = 256; vectors <= 4096; vectors *= 2) {
     const int threads = std::clamp(vectors / tunables.block_vectors, 32, 1024);
-    shapes.emplace_back(threads, vectors / threads, 1);
+    shapes.push_back({.threads = threads, .steps = vectors / threads});
   }
   return shapes;
 }
@@ -367,15 +379,15 @@ void row_reduction(OpenCL, const RowStages& stages) {
   RowBranches branches(stages);
   if (!inputs_to_stage(stages).empty())
     add_staged_block_rows(branches, kMostSharedOfOpenCl,
-                          {{8, 1, 32},
-                           {8, 2, 32},
-                           {16, 2, 16},
-                           {32, 2, 8},
-                           {64, 2, 2},
-                           {128, 2, 1},
-                           {256, 2, 1},
-                           {256, 4, 1},
-                           {256, 8, 1}});
+                          {{.threads = 8, .steps = 1, .rows = 32},
+                           {.threads = 8, .steps = 2, .rows = 32},
+                           {.threads = 16, .steps = 2, .rows = 16},
+                           {.threads = 32, .steps = 2, .rows = 8},
+                           {.threads = 64, .steps = 2, .rows = 2},
+                           {.threads = 128, .steps = 2},
+                           {.threads = 256, .steps = 2},
+                           {.threads = 256, .steps = 4},
+                           {.threads = 256, .steps = 8}});
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -392,7 +404,11 @@ void row_reduction(Cuda, const RowStages& stages) {
   if (!stages.out_has_columns() || !fits_lanes) {
     if (is_staged)
       add_staged_block_rows(branches, kMostSharedOfCuda,
-                            {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}});
+                            {{.threads = 32, .steps = 2, .rows = 4},
+                             {.threads = 128, .steps = 2},
+                             {.threads = 256, .steps = 4},
+                             {.threads = 512, .steps = 4},
+                             {.threads = 1024, .steps = 4}});
     shared_rows(branches, 1024);
     vector_accesses();
     return index_arithmetic();

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "dsl/functions/activations.h"
+#include "dsl/functions/arithmetic.h"
+#include "dsl/functions/bessel.h"
 #include "dsl/functions/conversion.h"
 #include "dsl/functions/error_function.h"
 #include "dsl/functions/exponential.h"
+#include "dsl/functions/float_parts.h"
 #include "dsl/functions/gamma.h"
 #include "dsl/functions/hyperbolic.h"
 #include "dsl/functions/logarithm.h"

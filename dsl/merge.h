@@ -38,6 +38,7 @@ struct Merging {
 struct Scanning {
   Merging merging;
   std::string variable;
+  std::vector<Halide::Func> scratch = {};  ///< for the states of blocks, if the kernel has it (schedules/scan.h)
 };
 
 /// func(index) = values; a Tuple of them where there are several.

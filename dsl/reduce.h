@@ -142,7 +142,7 @@ inline Merging reduce(const Axis& k, Values element, Merge merge) {
 /// The inclusive scan along the axis, by a merge of one value that needs to be associative only (elements stay in
 /// order):
 ///   running(r, k) = scan(k, {x(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});   Σ of x(r, 0) … x(r, k)
-/// Its schedule is schedules/scan.h.
+/// Its schedule is schedules/scan.h, whose ScanScratch generic() asks for.
 inline Scanning scan(const Axis& k, Values element, Merge merge) {
   if (merge.init.size() != 1) {
     mistake("a scan by a merge of " + std::to_string(merge.init.size()) + " values; scans are of one");

@@ -3,6 +3,7 @@
 #include "schedules/generic_output.h"
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/index_arithmetic.h"
+#include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
 
 namespace ashlar::dsl {
@@ -34,12 +35,6 @@ Expr GenericOutput::elements(const std::vector<Var>& vars) const {
     }
   }
   return all;
-}
-
-std::set<std::string> names_in_memory() {
-  std::set<std::string> names;
-  for (const DefinedTensor& tensor : Descriptor::current->definitions) names.insert(tensor.func().name());
-  return names;
 }
 
 Var fused(Halide::Stage stage, const std::vector<Var>& vars, const std::string& name) {
@@ -144,10 +139,76 @@ void updates(Func out, const std::set<std::string>& in_memory, bool is_gpu) {
   }
 }
 
-void generic_passes(const std::vector<Func>& outputs, bool is_gpu) {
+// The scans that values read, at their coordinates.
+class ReadsScans : public Halide::Internal::IRGraphVisitor {
+ public:
+  std::map<std::string, std::vector<std::vector<Expr>>> reads;
+
+ private:
+  using IRGraphVisitor::visit;
+  void visit(const Halide::Internal::Call* call) override {
+    IRGraphVisitor::visit(call);
+    if (Descriptor::current->scans.contains(call->name)) reads[call->name].push_back(call->args);
+  }
+};
+
+// The scan that an output of rows and columns reads at its own indices, for the family of scans. Anything else about
+// scans is a mistake.
+std::optional<ScanStages> scan_below(const Func& out, const OwnReductions& reductions,
+                                     const std::set<std::string>& in_memory) {
+  ReadsScans scans;
+  for (const Expr& value : reductions.values) value.accept(&scans);
+  for (const auto& reduction : reductions.all) {
+    for (const Halide::Internal::Definition& step : reduction.func.function().updates()) {
+      for (const Expr& value : step.values()) value.accept(&scans);
+    }
+  }
+  if (scans.reads.empty()) return {};
+  const std::string name = plain_name(scans.reads.begin()->first), output = plain_name(out.name());
+  const std::string alone = ": keep one of them in memory, as a Scratch, which generic() computes by itself";
+  if (scans.reads.size() > 1) mistake(output + " reads several scans" + alone);
+  if (!reductions.all.empty()) mistake(output + " reads the scan " + name + " and a reduction" + alone);
+  const std::vector<Var> index = out.args();
+  for (const std::vector<Expr>& at : scans.reads.begin()->second) {
+    bool is_own = index.size() == 2 && at.size() == 2;
+    for (size_t d = 0; is_own && d < 2; d++) {
+      const auto* variable = at[d].as<Halide::Internal::Variable>();
+      is_own = variable != nullptr && variable->name == index[d].name();
+    }
+    if (is_own) continue;
+    mistake(output + " reads the scan " + name +
+            " at other indices than its own rows and columns: keep that in memory, "
+            "as Scratch<f32, 2> of its own, and read it there");
+  }
+  const Scanning& scanning = Descriptor::current->scans.at(scans.reads.begin()->first);
+  const Func running = Halide::Func(
+      Halide::Internal::Function(Halide::Internal::build_environment({out.function()}).at(scans.reads.begin()->first)));
+  if (running.args()[0].name() != plain_name(scanning.variable) + "_at") {
+    mistake("the scan " + name + " isn't along the innermost index: generic() scans rows, so write " + name +
+            "(r, k) = scan(k, …), or use register_scan (schedules/scan.h), whose callers choose the axis");
+  }
+  if (scanning.scratch.empty()) {
+    mistake("the scan " + name +
+            " has no memory for the states of its blocks: declare ScanScratch states{x.size(0), "
+            "x.size(1)}; behind the outputs and write " +
+            name + "(r, k) = states.scan(k, …)");
+  }
+  if (!own_reductions(expressions_of(scanning.merging.element), running.function().args(), in_memory).all.empty()) {
+    mistake("the elements of the scan " + name +
+            " read a reduction: keep that in memory, as a Scratch, which generic() "
+            "computes before");
+  }
+  return ScanStages{running, out, scanning.scratch[0], scanning.scratch[1], index[1], index[0]};
+}
+
+template <class Target>
+void generic_passes(Target target, const std::vector<Func>& outputs) {
+  constexpr bool is_gpu = !std::is_same_v<Target, Cpu>;
   if (is_gpu) vector_accesses();
-  const std::set<std::string> in_memory = detail::names_in_memory();
-  std::set<std::string> wanted;
+  const std::set<std::string> in_memory = names_in_memory();
+  std::set<std::string> wanted, read_as_they_are = in_memory;
+  for (const auto& [name, scanning] : Descriptor::current->scans) read_as_they_are.insert(name);
+  bool has_scan = false;  // whose schedule asks for index_arithmetic() itself
   for (const Func& output : outputs) wanted.insert(output.name());
   for (const auto& tensor : Descriptor::current->definitions) {
     const Func out = tensor.func();
@@ -157,21 +218,25 @@ void generic_passes(const std::vector<Func>& outputs, bool is_gpu) {
     }
     // A Scratch that has a schedule keeps it.
     if (!is_below || (!wanted.contains(out.name()) && out.function().definition().schedule().touched())) continue;
-    OwnReductions reductions = own_reductions(values_of(out), out.function().args(), in_memory);
-    if (!reductions.all.empty())
+    OwnReductions reductions = own_reductions(values_of(out), out.function().args(), read_as_they_are);
+    if (const std::optional<ScanStages> stages = scan_below(out, reductions, in_memory)) {
+      scan(target, *stages);
+      has_scan = true;
+    } else if (!reductions.all.empty()) {
       detail::generic_reductions(out, std::move(reductions), is_gpu);
-    else
+    } else {
       is_gpu ? detail::generic_elements_gpu(GenericOutput(out), reductions.values)
              : detail::generic_elements_cpu(GenericOutput(out));
+    }
     updates(out, in_memory, is_gpu);
   }
-  if (is_gpu) index_arithmetic();
+  if (is_gpu && !has_scan) index_arithmetic();
 }
 
 }  // namespace
 
-void generic(Cpu, const std::vector<Func>& outputs) { generic_passes(outputs, false); }
-void generic(OpenCL, const std::vector<Func>& outputs) { generic_passes(outputs, true); }
-void generic(Cuda, const std::vector<Func>& outputs) { generic_passes(outputs, true); }
+void generic(Cpu, const std::vector<Func>& outputs) { generic_passes(Cpu{}, outputs); }
+void generic(OpenCL, const std::vector<Func>& outputs) { generic_passes(OpenCL{}, outputs); }
+void generic(Cuda, const std::vector<Func>& outputs) { generic_passes(Cuda{}, outputs); }
 
 }  // namespace ashlar::dsl

@@ -4,6 +4,7 @@
 
 #include "dsl/kernel.h"
 #include "dsl/neighbours.h"
+#include "schedules/scan.h"
 
 namespace ashlar::dsl {
 
@@ -12,9 +13,12 @@ namespace ashlar::dsl {
 ///   elements     vectors and threads on the CPU, one thread for each on a GPU (several, or a vector, where it pays)
 ///   reductions   that each element has for itself, or a whole row of elements together (softmax's); along the
 ///                contiguous axis in vector lanes on the CPU and by 32 to 256 threads on a GPU, else element by element
+///   scans        along rows, by blocks, read by an output of rows and columns at its own indices; their ScanScratch
+///                holds the states of blocks
 ///   updates      a pass each: indices that are Vars in threads, a reduction's indices in order within
 /// Throws Halide::CompileError where a reduction would be worked out again and again, because elements all over an
-/// output read it, or where a stage is written at computed places: the message says to keep it in a Scratch.
+/// output read it, where a stage is written at computed places, or where a scan is read in another way: the message
+/// says what to keep in a Scratch.
 void generic(Cpu, const std::vector<Halide::Func>& outputs);
 void generic(OpenCL, const std::vector<Halide::Func>& outputs);
 void generic(Cuda, const std::vector<Halide::Func>& outputs);

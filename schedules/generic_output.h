@@ -25,8 +25,6 @@ struct GenericOutput {
   std::vector<Halide::Expr> extent, stride;  ///< likewise
 };
 
-std::set<std::string> names_in_memory();
-
 /// All of `vars` as one loop.
 Var fused(Halide::Stage stage, const std::vector<Var>& vars, const std::string& name);
 

@@ -327,13 +327,15 @@ void reduction_gpu(const ReductionStages& s) {
     if (is_one_value) branches.push_back(gpu_thread_columns(s, stage));
   }
   branches.push_back(gpu_long_rows(s, stage));
-  branches.push_back(gpu_columns(s, stage, Shape3(s.out).inner <= 12, {8, 32, 1, false}));
+  branches.push_back(
+      gpu_columns(s, stage, Shape3(s.out).inner <= 12, {.across = 8, .along = 32, .each = 1, .vectors = false}));
   const int along = s.tunables.column_members,
             each = s.tunables.column_bytes / std::max(4, inputs_of(s.out)[0].type().bytes());
   if (each > 1 && !stage.is_ranked() && !stage.has_merge()) {
-    branches.push_back(gpu_columns(s, stage, columns_are_aligned(s.out, each), {32, along, each, true}));
+    branches.push_back(gpu_columns(s, stage, columns_are_aligned(s.out, each),
+                                   {.across = 32, .along = along, .each = each, .vectors = true}));
   }
-  branches.push_back(gpu_columns(s, stage, Expr(), {32, 8, 1, false}));
+  branches.push_back(gpu_columns(s, stage, Expr(), {.across = 32, .along = 8, .each = 1, .vectors = false}));
   choose(s.out, branches);
 }
 

@@ -7,7 +7,6 @@
 #include "schedules/row_reduction.h"
 #include "schedules/row_reduction_staged.h"
 
-#include <array>
 #include <memory>
 #include <optional>
 
@@ -272,9 +271,12 @@ Expr most_shared_bytes() {
 // Beside the rows in shared memory: 8 bytes of each thread's share of a reduction, and of the tree above it.
 constexpr int kSharedBytesOfThread = 16;
 
-// Threads, vectors of each and rows in a block; shapes whose rows need more than `most_bytes` of shared memory are left
-// out.
-using BlockShapes = std::vector<std::tuple<int, int, int>>;
+struct BlockShape {
+  int threads, steps;  ///< of a row: `steps` vectors for each thread
+  int rows = 1;        ///< in a block
+};
+using BlockShapes = std::vector<BlockShape>;
+// Shapes whose rows need more than `most_bytes` of shared memory are left out.
 void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes, int vector) {
   const RowStages& stages = branches.stages();
   const int bytes_of_column = staged_bytes_of_column(stages);
@@ -290,24 +292,33 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
   }
 }
 
-// Threads to a row, vectors of each, warps in a block and rows one after the other, for rows of 32 columns on. A vector
-// holds 4 or 8.
-std::vector<std::tuple<int, int, int, int>> warp_shapes(const RowTunables& tunables, int vector) {
-  std::vector<std::tuple<int, int, int, int>> shapes;
+struct WarpShape {
+  int threads, steps;  ///< of a row: `steps` vectors for each thread
+  int warps;           ///< in a block
+  int members;         ///< rows one after the other
+};
+// For rows of 32 columns on. A vector holds 4 or 8.
+std::vector<WarpShape> warp_shapes(const RowTunables& tunables, int vector) {
+  std::vector<WarpShape> shapes;
   for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
     const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), rows::kWarp);
     const int steps = vectors / threads;
-    shapes.emplace_back(threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps));
+    shapes.push_back({threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps)});
   }
   return shapes;
 }
 
 BlockShapes block_shapes(const RowTunables& tunables) {
-  if (tunables.block_vectors == 0) return {{128, 2, 1}, {256, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}};
+  if (tunables.block_vectors == 0)
+    return {{.threads = 128, .steps = 2},
+            {.threads = 256, .steps = 2},
+            {.threads = 256, .steps = 4},
+            {.threads = 512, .steps = 4},
+            {.threads = 1024, .steps = 4}};
   BlockShapes shapes;
   for (int vectors = 256; vectors <= 4096; vectors *= 2) {
     const int threads = std::clamp(vectors / tunables.block_vectors, 32, 1024);
-    shapes.emplace_back(threads, vectors / threads, 1);
+    shapes.push_back({.threads = threads, .steps = vectors / threads});
   }
   return shapes;
 }
@@ -368,15 +379,15 @@ void row_reduction(OpenCL, const RowStages& stages) {
   RowBranches branches(stages);
   if (!inputs_to_stage(stages).empty())
     add_staged_block_rows(branches, kMostSharedOfOpenCl,
-                          {{8, 1, 32},
-                           {8, 2, 32},
-                           {16, 2, 16},
-                           {32, 2, 8},
-                           {64, 2, 2},
-                           {128, 2, 1},
-                           {256, 2, 1},
-                           {256, 4, 1},
-                           {256, 8, 1}},
+                          {{.threads = 8, .steps = 1, .rows = 32},
+                           {.threads = 8, .steps = 2, .rows = 32},
+                           {.threads = 16, .steps = 2, .rows = 16},
+                           {.threads = 32, .steps = 2, .rows = 8},
+                           {.threads = 64, .steps = 2, .rows = 2},
+                           {.threads = 128, .steps = 2},
+                           {.threads = 256, .steps = 2},
+                           {.threads = 256, .steps = 4},
+                           {.threads = 256, .steps = 8}},
                           row_vector(stages));
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
@@ -394,7 +405,12 @@ void row_reduction(Cuda, const RowStages& stages) {
   if (!stages.out_has_columns() || !fits_lanes) {
     if (is_staged)
       add_staged_block_rows(branches, kMostSharedOfCuda,
-                            {{32, 2, 4}, {128, 2, 1}, {256, 4, 1}, {512, 4, 1}, {1024, 4, 1}}, row_vector(stages));
+                            {{.threads = 32, .steps = 2, .rows = 4},
+                             {.threads = 128, .steps = 2},
+                             {.threads = 256, .steps = 4},
+                             {.threads = 512, .steps = 4},
+                             {.threads = 1024, .steps = 4}},
+                            row_vector(stages));
     shared_rows(branches, 1024);
     vector_accesses();
     return index_arithmetic();
@@ -408,14 +424,20 @@ void row_reduction(Cuda, const RowStages& stages) {
     }
     add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables), vector);
     add_long_rows(branches);
-    // Of any length and alignment, element by element: lanes to a row, elements of each, rows one after the other.
-    using LaneShape = std::array<int, 3>;
-    for (const auto& [threads, steps, members] :
-         {LaneShape{4, 1, 8}, {4, 4, 2}, {16, 4, 1}, {32, 4, 1}, {32, 8, 1}, {32, 16, 1}}) {
-      const RowLayout layout{threads, steps, 1};
-      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, stages.tunables.warps, members));
+    // Of any length and alignment, element by element.
+    const int warps = stages.tunables.warps;
+    const std::vector<WarpShape> of_elements{{.threads = 4, .steps = 1, .warps = warps, .members = 8},
+                                             {.threads = 4, .steps = 4, .warps = warps, .members = 2},
+                                             {.threads = 16, .steps = 4, .warps = warps, .members = 1},
+                                             {.threads = 32, .steps = 4, .warps = warps, .members = 1},
+                                             {.threads = 32, .steps = 8, .warps = warps, .members = 1},
+                                             {.threads = 32, .steps = 16, .warps = warps, .members = 1}};
+    for (const WarpShape& shape : of_elements) {
+      const RowLayout layout{shape.threads, shape.steps, 1};
+      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members));
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, {{256, 8, 1}, {1024, 8, 1}}, 1);
+    add_staged_block_rows(branches, kMostSharedOfCuda, {{.threads = 256, .steps = 8}, {.threads = 1024, .steps = 8}},
+                          /*vector=*/1);
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));

@@ -27,9 +27,9 @@ class ScanStage {
         rows(stages.out.output_buffer().dim(1).extent()),
         group_count(stages.groups.output_buffer().dim(0).extent()),
         scratch_rows(stages.groups.output_buffer().dim(1).extent()),
-        name_(stages.running.func().name()),
+        name_(stages.running.name()),
         scanning_(Descriptor::current->scans.at(name_)) {
-    for (const Var& var : stages.running.func().args()) {
+    for (const Var& var : stages.running.args()) {
       if (var.name() != plain_name(scanning_.variable) + "_at") row_ = var.name();
     }
   }
@@ -38,7 +38,7 @@ class ScanStage {
   /// The state of the element at (row, k) alone; of none beyond the last.
   Expr element(const Expr& row, const Expr& k) const {
     const Expr within = Halide::unsafe_promise_clamped(Halide::min(k, columns - 1), 0, columns - 1);
-    const Rewrite rewrite{{{scanning_.variable, within}, {row_, row}}, {}};
+    const Rewrite rewrite{{{scanning_.variable, within}, {row_, row}}, {}, names_in_memory()};
     Values element;
     for (const Value& value : scanning_.merging.element) element.emplace_back(rewrite(value.expr()));
     const Merge& merge = scanning_.merging.merge;
@@ -82,7 +82,7 @@ Expr loaded(const ScanStage& stage, const Expr& bits) {
 // out with `running` replaced.
 Parts reading(const Func& out, const ScanStage& stage, const CallRule& call) {
   Parts values;
-  const Rewrite rewrite{{}, {{stage.name(), call}}};
+  const Rewrite rewrite{{}, {{stage.name(), call}}, names_in_memory()};
   for (const Expr& value : values_of(out)) values.push_back(rewrite(value));
   return values;
 }

@@ -12,8 +12,7 @@ inline constexpr int kScanBlock = 2048, kScanGroup = 64 * kScanBlock;
 /// The stages of such a kernel: out(row, column) reads `running` at the same indices. `blocks` and `groups` hold the
 /// states of those, (row, block) and (row, group), as bits in i64; they are defined here.
 struct ScanStages {
-  Stage& running;
-  Halide::Func out, blocks, groups;
+  Halide::Func running, out, blocks, groups;
   Var row, column;
 };
 
@@ -22,6 +21,36 @@ void scan(Cpu, const ScanStages& stages);
 /// Rows of up to 512 columns by 32 threads each; longer ones by a work-group for each block, in three launches.
 void scan(OpenCL, const ScanStages& stages);
 void scan(Cuda, const ScanStages& stages);
+
+/// What a scan by blocks keeps of rows × columns, as a member of a kernel behind its outputs:
+///   ScanScratch states{x.size(0), x.size(1)};
+///   running(r, k) = states.scan(k, {x(r, k)}, merge);
+class ScanScratch {
+ public:
+  ScanScratch(const Size& rows, const Size& columns)
+      : blocks("blocks", {scratch_rows(rows, columns), count(columns, kScanBlock)}),
+        groups("groups", {scratch_rows(rows, columns), count(columns, kScanGroup)}) {}
+
+  Scanning scan(const Axis& k, Values element, Merge merge) {
+    Var r("r"), b("b"), g("g");
+    blocks(r, b) = Value(0);
+    groups(r, g) = Value(0);
+    Scanning scanning = dsl::scan(k, std::move(element), std::move(merge));
+    scanning.scratch = {blocks.func(), groups.func()};
+    return scanning;
+  }
+
+  // The bits of states: one dtype for all instances.
+  Scratch<i64, 2> blocks, groups;
+
+ private:
+  // One more than whole ones, so that there is always one; one row of them where rows are shorter than a block.
+  static Size count(const Size& columns, int each) { return columns / constant(each) + constant(1); }
+  static Size scratch_rows(const Size& rows, const Size& columns) {
+    const Size has_several = constant(1) + constant(-1) * (constant(1) / count(columns, kScanBlock));
+    return constant(1) + (rows + constant(-1)) * has_several;
+  }
+};
 
 /// A kernel of Form::rows that scans by a merge of the author's. `S` says which:
 ///
@@ -41,9 +70,7 @@ struct MergedScan {
    public:
     In<T, 2> x{"x"};
     Out<T, 2> y{"y", shape_of(x)};
-    // The bits of states: one dtype for all instances.
-    Scratch<i64, 2> blocks{"blocks", {scratch_rows(), block_count()}};
-    Scratch<i64, 2> groups{"groups", {scratch_rows(), group_count()}};
+    ScanScratch states{x.size(0), x.size(1)};
 
     Rows() {
       this->form(Form::rows);
@@ -51,24 +78,17 @@ struct MergedScan {
     }
     void algorithm() {
       k = x.reduce(1);
-      running(r, k) = scan(k, {x(r, k)}, S::merge(Halide::type_of<typename Element<A>::Arithmetic>()));
+      running(r, k) = states.scan(k, {x(r, k)}, S::merge(Halide::type_of<typename Element<A>::Arithmetic>()));
       y(r, c) = running(r, c);
-      blocks(r, b) = Value(0);
-      groups(r, g) = Value(0);
     }
-    void schedule(auto target) { scan(target, {running, y.func(), blocks.func(), groups.func(), r, c}); }
+    void schedule(auto target) {
+      scan(target, {running.func(), y.func(), states.blocks.func(), states.groups.func(), r, c});
+    }
 
    private:
-    // One more than whole blocks, so that there is always one; one row of them where rows are shorter than a block.
-    Size block_count() const { return x.size(1) / constant(kScanBlock) + constant(1); }
-    Size group_count() const { return x.size(1) / constant(kScanGroup) + constant(1); }
-    Size scratch_rows() const {
-      const Size has_several = constant(1) + constant(-1) * (constant(1) / block_count());
-      return constant(1) + (x.size(0) + constant(-1)) * has_several;
-    }
     Axis k;
     Stage running{"running"};
-    Var r{"r"}, c{"c"}, b{"b"}, g{"g"};
+    Var r{"r"}, c{"c"};
   };
 };
 

@@ -15,6 +15,11 @@ inline Value sigmoid(const Value& operand) {
   const Value e = exp(-abs(x));
   return select(x >= 0, 1.0, e) * reciprocal(1.0 + e);
 }
+// logit(x) = ln(x / (1 - x)), the inverse of sigmoid: 2 artanh(2x - 1) around its zero at 1/2
+inline Value logit(const Value& operand) {
+  const Value x = detail::float_operand(operand, "logit");
+  return select(abs(x - 0.5) < 0.25, 2.0 * atanh(2.0 * x - 1.0), log(x / (1.0 - x)));
+}
 // ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
 inline Value logsigmoid(const Value& operand) {
   const Value x = detail::float_operand(operand, "logsigmoid");
@@ -96,6 +101,10 @@ inline Value hardsigmoid(const Value& operand) {
 inline Value hardswish(const Value& operand) {
   const Value x = detail::float_operand(operand, "hardswish");
   return x * select(x < 3.0, hardsigmoid(x), 1.0);
+}
+// x above the threshold or NaN, else `otherwise`
+inline Value threshold(const Value& x, const Value& threshold, const Value& otherwise) {
+  return select(x <= threshold, otherwise, x);
 }
 inline Value tanhshrink(const Value& x) { return x - tanh(x); }
 // x where |x| > lambda or NaN, else 0; softshrink moves it towards 0 by lambda

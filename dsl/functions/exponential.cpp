@@ -106,7 +106,7 @@ Value expm1(const Value& operand) {
   return choose(is_nan_bits(x) || less(magnitude(x), 1e-8f), x, choose_bits(overflows, kInfinity, result));
 }
 
-namespace {
+namespace parts {
 
 // log2(x) for x > 0 to 2^-34 of itself, in two floats. With m = x 2^-e and s = (m - 1) / (m + 1), which is made in two
 // floats too, ln m = 2 artanh s = 2s + ⅔ s³ + s⁵ p(s²), p its Taylor polynomial: s² is below 0.03.
@@ -131,7 +131,23 @@ Pair log2_in_two(const Expr& x) {
   return {result.high, add(result.low, product_rest)};
 }
 
-}  // namespace
+Exponential exp2_of(const Expr& t, const Expr& rest) {
+  const Expr sum = add(t, kRounding), r = add(sub(t, sub(sum, kRounding)), rest);
+  const Expr k = Halide::reinterpret<int32_t>(sum) - Halide::reinterpret<int32_t>(Expr(kRounding));
+  return {k, exp2_near_zero(r)};
+}
+
+}  // namespace parts
+
+// 10^x = 2^(x log2 10), the exponent in two floats
+Value exp10(const Value& value) {
+  const Expr x = detail::f32_operand(value, "exp10").expr();
+  constexpr float kLog2Of10 = 3.32192802f, kLog2Of10Rest = 7.05952261e-8f;
+  const Expr held = held_within(x, -46.0f, 39.0f);
+  const Pair product = two_product(held, kLog2Of10);
+  const auto [k, power] = exp2_of(product.high, add(product.low, mul(held, kLog2Of10Rest)));
+  return nan_from(x, times_power(power, k));
+}
 
 // x^y = 2^(y log2 |x|) with the sign of x where y is an odd integer; the exponent in two floats, since 2^t multiplies
 // t's error by up to 128. Special cases as in C (annex F.10.4.4).
@@ -146,9 +162,8 @@ Value pow(const Value& base, const Value& exponent) {
   const Expr is_in_range = less(magnitude(product.high), 200.0f);
   const Expr t = held_within(product.high, -200.0f, 200.0f);
   const Expr rest = Halide::select(is_in_range, add(product.low, mul(held, logarithm.low)), 0.0f);
-  const Expr sum = add(t, kRounding), r = add(sub(t, sub(sum, kRounding)), rest);
-  const Expr k = Halide::reinterpret<int32_t>(sum) - Halide::reinterpret<int32_t>(Expr(kRounding));
-  Expr result = times_power(exp2_near_zero(r), k);
+  const auto [k, power] = exp2_of(t, rest);
+  Expr result = times_power(power, k);
 
   // Integers by their bits: beyond 2^24 all floats are even.
   const Expr y_bits = magnitude_bits(y), fraction_bits = 150 - Halide::cast<int32_t>(y_bits >> 23);

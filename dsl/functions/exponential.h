@@ -10,6 +10,8 @@ Value exp(const Value& x);
 Value exp_below_zero(const Value& x);
 /// 2^x
 Value exp2(const Value& x);
+/// 10^x
+Value exp10(const Value& x);
 /// e^x - 1, without the loss near 0
 Value expm1(const Value& x);
 /// x^y; of a negative x where y is an integer, else NaN. x^0 and 1^y are 1, also for NaN.

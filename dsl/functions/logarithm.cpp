@@ -3,6 +3,7 @@
 #include "dsl/functions/logarithm.h"
 
 #include "dsl/functions/error_function.h"
+#include "dsl/functions/exponential.h"
 #include "dsl/functions/native.h"
 #include "dsl/functions/parts.h"
 
@@ -117,6 +118,45 @@ Value log1p_to_one(const Value& operand) {
   const Expr square = s * s;
   const Expr twice = s + s;
   return twice + twice * (square * polynomial(square, kSeries));
+}
+
+namespace {
+
+// The larger plus what `rest` makes of minus the distance; of equal ones, infinities among them, plus `of_equal`.
+template <class Rest>
+Value larger_and_rest(const Value& first, const Value& second, const char* name, double of_equal, Rest rest) {
+  const auto [x, y] = detail::matched(first, second);
+  const Value a = detail::f32_operand(x, name), b = detail::f32_operand(y, name);
+  return select(a == b, a + of_equal, sum_as_written(max(a, b), rest(-abs(a - b))));
+}
+
+Value product_unless_zero(const Value& x, const Value& y, const Value& logarithm) {
+  return select(x == 0 && !is_nan(y), 0.0, x * logarithm);
+}
+
+}  // namespace
+
+Value logaddexp(const Value& a, const Value& b) {
+  return larger_and_rest(a, b, "logaddexp", 0.69314718055994531, [](const Value& d) { return log1p_to_one(exp(d)); });
+}
+Value logaddexp2(const Value& a, const Value& b) {
+  return larger_and_rest(a, b, "logaddexp2", 1.0,
+                         [](const Value& d) { return 1.44269504088896341 * log1p_to_one(exp2(d)); });
+}
+
+Value xlogy(const Value& first, const Value& second) {
+  const auto [x, y] = detail::matched(first, second);
+  return product_unless_zero(detail::float_operand(x, "xlogy"), y, log(Value(y)));
+}
+Value xlog1py(const Value& first, const Value& second) {
+  const auto [x, y] = detail::matched(first, second);
+  return product_unless_zero(detail::float_operand(x, "xlog1py"), y, log1p(Value(y)));
+}
+
+Value entr(const Value& value) {
+  const Expr x = detail::f32_operand(value, "entr").expr();
+  const Expr result = choose(is_zero(x), 0.0f, mul(-x, log(Value(x)).expr()));
+  return nan_from(x, choose_bits(is_negative(x) && !is_zero(x), kInfinity | kSign, result));
 }
 
 }  // namespace ashlar::dsl

@@ -106,6 +106,11 @@ Exponential exponential(const Expr& x);
 /// value · 2^n for n in [-252, 252], in two factors: subnormal results and overflow to infinity come by themselves.
 Expr times_power(const Expr& value, const Expr& n);
 
+/// 2^(t + rest) = power · 2^k for t in [-200, 200] and |rest| below ½
+Exponential exp2_of(const Expr& t, const Expr& rest);
+/// log2(x) for x > 0 to 2^-34 of itself
+Pair log2_in_two(const Expr& x);
+
 /// ln(1 + f) - f for f in [√½ - 1, √2 - 1]
 Expr log1p_rest(const Expr& f);
 /// The logarithm of `x` where it is positive and finite is `value`; -Inf of 0, NaN below, +Inf and NaN as they are.

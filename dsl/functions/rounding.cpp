@@ -81,6 +81,16 @@ Value round(const Value& value) {
   return choose(has_fraction(x), with_sign(whole, x), x);
 }
 
+Value round_away(const Value& value) {
+  const Expr x = detail::f32_operand(value, "round_away").expr(), whole = truncated(x);
+  return choose(less(magnitude(sub(x, whole)), 0.5f) || !has_fraction(x), whole,
+                with_sign(add(magnitude(whole), 1.0f), x));
+}
+Value frac(const Value& value) {
+  const Expr x = detail::f32_operand(value, "frac").expr();
+  return choose_bits(is_infinite(x), kNan, sub(x, truncated(x)));
+}
+
 Value fmod(const Value& dividend, const Value& divisor) {
   auto [a_value, b_value] = detail::matched(dividend, divisor);
   const Expr a = detail::f32_operand(a_value, "fmod").expr(), b = detail::f32_operand(b_value, "fmod").expr();
@@ -88,6 +98,17 @@ Value fmod(const Value& dividend, const Value& divisor) {
   const Expr result = choose(is_smaller, a, with_sign(fmod_of_sizes(a, b), a));
   const Expr has_none = is_nan_bits(a) || is_nan_bits(b) || is_zero(b) || is_infinite(a);
   return choose_bits(has_none, kNan, result);
+}
+
+// From the rest modulo 2|b|, whose quotient is even.
+Value ieee_remainder(const Value& dividend, const Value& divisor) {
+  auto [a_value, b_value] = detail::matched(dividend, divisor);
+  const Expr a = detail::f32_operand(a_value, "ieee_remainder").expr();
+  const Expr b = magnitude(detail::f32_operand(b_value, "ieee_remainder").expr());
+  const Expr rest = fmod(Value(magnitude(a)), Value(mul(2.0f, b))).expr(), once = sub(rest, b);
+  const Expr twice = Halide::select(less(add(once, once), b), once, sub(once, b));
+  const Expr result = times_sign(choose(less(b, add(rest, rest)), twice, rest), a);
+  return choose_bits(is_nan_bits(a) || is_nan_bits(b) || is_zero(b) || is_infinite(a), kNan, result);
 }
 
 namespace detail {

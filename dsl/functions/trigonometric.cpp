@@ -2,6 +2,7 @@
 #include "dsl/functions/trigonometric.h"
 
 #include "dsl/functions/parts.h"
+#include "dsl/functions/rounding.h"
 
 namespace ashlar::dsl {
 
@@ -112,6 +113,50 @@ Value tan(const Value& value) {
   const Expr tangent = add(rest, rest * square * polynomial(square, kSeries));
   const Expr result = Halide::select((quadrant & word(1)) == word(0), tangent, div(-1.0f, tangent));
   return nan_beyond_reals(x, times_sign(result, x));
+}
+
+namespace {
+
+/// x = n + rest with n whole and |rest| <= ½, both exact
+struct HalfTurns {
+  Expr is_odd;  ///< n
+  Expr rest;
+  Expr sine, cosine;  ///< of π|rest|
+};
+HalfTurns half_turns(const Expr& x) {
+  const Expr n = round(Value(x)).expr(), rest = sub(x, n), size = magnitude(rest), is_near = at_most(size, 0.25f);
+  const Expr is_odd = !is_zero(sub(n, mul(2.0f, trunc(Value(mul(0.5f, n))).expr())));
+  // Of the first eighth: π/2 - π|rest| beyond ¼.
+  const Expr part = Halide::select(is_near, size, sub(0.5f, size));
+  const Expr angle = add(mul(part, kPi), mul(part, kPiRest)), square = angle * angle;
+  const Expr sine = sine_near_zero(angle, square), cosine = cosine_near_zero(square);
+  return {is_odd, rest, Halide::select(is_near, sine, cosine), Halide::select(is_near, cosine, sine)};
+}
+Expr negated_if(const Expr& condition, const Expr& x) {
+  return real(bits(x) ^ Halide::select(condition, word(kSign), word(0)));
+}
+
+}  // namespace
+
+Value sinpi(const Value& value) {
+  const Expr x = detail::f32_operand(value, "sinpi").expr();
+  const HalfTurns turns = half_turns(x);
+  const Expr result = negated_if(turns.is_odd, times_sign(turns.sine, turns.rest));
+  return nan_beyond_reals(x, choose(is_zero(turns.rest), with_sign(0.0f, x), result));
+}
+
+Value cospi(const Value& value) {
+  const Expr x = detail::f32_operand(value, "cospi").expr();
+  const HalfTurns turns = half_turns(x);
+  const Expr is_none = magnitude_bits(turns.rest) == word(0x3f000000u);
+  return nan_beyond_reals(x, choose_bits(is_none, 0, negated_if(turns.is_odd, turns.cosine)));
+}
+
+// Around 0 what πx loses where it is subnormal doesn't matter: 1 - (πx)² / 6 is 1.
+Value sinc(const Value& value) {
+  const Expr x = detail::f32_operand(value, "sinc").expr();
+  const Expr quotient = div(sinpi(Value(x)).expr(), mul(x, kPi));
+  return nan_beyond_reals(x, choose(less(magnitude(x), 1e-5f), 1.0f, quotient));
 }
 
 // arsin x = x + x³ p(x²) up to ½; beyond π/2 - 2 arsin √((1 - x) / 2)

@@ -9,6 +9,10 @@ namespace ashlar::dsl {
 Value sin(const Value& x);
 Value cos(const Value& x);
 Value tan(const Value& x);
+/// sin(πx), cos(πx) and sin(πx) / (πx), which is 1 at 0: exact where the sine or cosine is 0 or ±1.
+Value sinpi(const Value& x);
+Value cospi(const Value& x);
+Value sinc(const Value& x);
 /// NaN beyond ±1
 Value asin(const Value& x);
 Value acos(const Value& x);

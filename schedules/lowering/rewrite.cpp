@@ -292,4 +292,10 @@ Expr hidden_min(const Parameter& input) { return buffer_field(input, "min", inpu
 Expr extent_of(const Parameter& input, int dimension) { return buffer_field(input, "extent", dimension); }
 Expr stride_of(const Parameter& input, int dimension) { return buffer_field(input, "stride", dimension); }
 
+std::set<std::string> names_in_memory() {
+  std::set<std::string> names;
+  for (const DefinedTensor& tensor : Descriptor::current->definitions) names.insert(tensor.func().name());
+  return names;
+}
+
 }  // namespace ashlar::dsl

@@ -43,6 +43,9 @@ struct Rewrite {
   Halide::Expr operator()(const Halide::Expr& expression) const;
 };
 
+/// Outputs and scratch of the kernel.
+std::set<std::string> names_in_memory();
+
 /// A reduction stage, f(index) = start; f(index) = combine(f(index), value(k)) for k in [0, extent) where `condition`;
 /// or one of a state of several values, joined by its author's merge (dsl/merge.h). starts(), states() and merge()
 /// serve both; what speaks of one value refuses a stage that has a merge.

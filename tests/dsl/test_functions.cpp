@@ -12,6 +12,7 @@
 
 #include "dsl/descriptor.h"
 #include "dsl/functions.h"
+#include "dsl/functions/parts.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -31,6 +32,7 @@ struct Binary {
   Value (*function)(const Value&, const Value&);
   double (*reference)(double, double);
   double ulps;
+  bool of_operands = false;  // in units of the larger operand's last place where that is larger
 };
 
 double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
@@ -57,9 +59,74 @@ double trigamma_of(double x) {
   return 1 / x + s / 2 + s / x * (1. / 6 - s * (1. / 30 - s * (1. / 42 - s / 30))) + shifts;
 }
 
+// Of whole and half numbers exact.
+double sinpi_of(double x) {
+  const double whole = std::nearbyint(x), rest = x - whole, value = std::sin(M_PI * rest);
+  if (rest == 0) return std::copysign(0, x);
+  return std::fmod(whole, 2) != 0 ? -value : value;
+}
+double cospi_of(double x) {
+  const double whole = std::nearbyint(x), rest = std::abs(x - whole);
+  if (rest == 0.5) return 0;
+  const double value = rest <= 0.25 ? std::cos(M_PI * rest) : std::sin(M_PI * (0.5 - rest));
+  return std::fmod(whole, 2) != 0 ? -value : value;
+}
+double sinc_of(double x) { return x == 0 ? 1 : sinpi_of(x) / (M_PI * x); }
+// The zero of erf(x) - y, or of the complements, which are exact for a float y, by Newton's method from a first guess.
+double erfinv_of(double y) {
+  const double size = std::abs(y), rest = 1 - size;
+  if (!(size < 1)) return size == 1 ? std::copysign(HUGE_VAL, y) : NAN;
+  if (y == 0) return y;
+  double x = size < 0.9 ? size * 0.886 : std::sqrt(-std::log(rest));
+  for (int i = 0; i < 60; i++) {
+    const double off = size < 0.5 ? std::erf(x) - size : rest - std::erfc(x);
+    // Halley's step, which doesn't run away where erf is flat.
+    const double step = off * std::sqrt(M_PI) / 2 * std::exp(x * x);
+    x -= step / (1 + x * step);
+  }
+  return std::copysign(x, y);
+}
+// Σ (x/2)^(2k + n) / (k! (k + n)!), far out by the series in 1/x, times e^-|x|
+double bessel_scaled(int n, double x) {
+  const double size = std::abs(x), sign = n == 1 && x < 0 ? -1 : 1;
+  if (std::isinf(x)) return sign * 0.0;
+  if (size > 40) {
+    double sum = 1, term = 1;
+    for (int k = 1; k < 20; k++) sum += term *= -(4.0 * n * n - (2 * k - 1) * (2 * k - 1)) / (8 * k * size);
+    return sign * sum / std::sqrt(2 * M_PI * size);
+  }
+  double term = n == 1 ? size / 2 : 1, sum = term;
+  for (int k = 1; k < 120; k++) sum += term *= size * size / 4 / k / (k + n);
+  return (std::signbit(x) && n == 1 ? -sum : sum) * std::exp(-size);
+}
+double bessel_of(int n, double x) {
+  return std::isinf(x) ? (n == 1 ? x : std::abs(x)) : bessel_scaled(n, x) * std::exp(std::abs(x));
+}
+double tgamma_of(double x) {
+  if (x == 0) return std::copysign(HUGE_VAL, x);
+  return x < 0 && x == std::nearbyint(x) ? NAN : std::tgamma(x);
+}
+double entr_of(double x) { return x > 0 ? -x * std::log(x) : x == 0 ? 0 : std::isnan(x) ? x : -HUGE_VAL; }
+double logaddexp_of(double a, double b) {
+  if (a == b) return a + M_LN2;
+  return (std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b)) + std::log1p(std::exp(-std::abs(a - b)));
+}
+double logaddexp2_of(double a, double b) {
+  if (a == b) return a + 1;
+  return (std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b)) + std::log1p(std::exp2(-std::abs(a - b))) / M_LN2;
+}
+double xlogy_of(double x, double y) { return x == 0 && !std::isnan(y) ? 0 : x * std::log(y); }
+double xlog1py_of(double x, double y) { return x == 0 && !std::isnan(y) ? 0 : x * std::log1p(y); }
+double fmax_of(double a, double b) {
+  if (a == 0 && b == 0) return std::signbit(a) && std::signbit(b) ? -0.0 : 0.0;
+  return std::isnan(a) ? b : std::isnan(b) ? a : std::max(a, b);
+}
+double fmin_of(double a, double b) { return -fmax_of(-a, -b); }
+
 const Unary kUnary[] = {
     {"exp", exp, std::exp, 2},
     {"exp2", exp2, std::exp2, 2},
+    {"exp10", exp10, [](double x) { return std::pow(10.0, x); }, 3},
     {"expm1", expm1, std::expm1, 3},
     {"log", log, std::log, 3},
     {"log2", log2, std::log2, 3},
@@ -71,6 +138,9 @@ const Unary kUnary[] = {
     {"sin", sin, std::sin, 3},
     {"cos", cos, std::cos, 3},
     {"tan", tan, std::tan, 4},
+    {"sinpi", sinpi, sinpi_of, 3},
+    {"cospi", cospi, cospi_of, 3},
+    {"sinc", sinc, sinc_of, 4},
     {"asin", asin, std::asin, 3},
     {"acos", acos, std::acos, 3},
     {"atan", atan, std::atan, 3},
@@ -82,13 +152,24 @@ const Unary kUnary[] = {
     {"atanh", atanh, std::atanh, 4},
     {"erf", erf, std::erf, 4},
     {"erfc", erfc, std::erfc, 4, -kEverything, 8},
+    {"erfinv", erfinv, erfinv_of, 4},
+    {"tgamma", tgamma, tgamma_of, 5},
     {"lgamma", lgamma, std::lgamma, 4, 0},
     {"digamma", digamma, digamma_of, 4, 4},
     {"trigamma", trigamma, trigamma_of, 4, 0},
+    {"i0", i0, [](double x) { return bessel_of(0, x); }, 5},
+    {"i0e", i0e, [](double x) { return bessel_scaled(0, x); }, 5},
+    {"i1", i1, [](double x) { return bessel_of(1, x); }, 5},
+    {"i1e", i1e, [](double x) { return bessel_scaled(1, x); }, 5},
+    {"entr", entr, entr_of, 4},
+    {"logit", logit, [](double x) { return std::log(x / (1 - x)); }, 4},
     {"floor", floor, std::floor, 0},
     {"ceil", ceil, std::ceil, 0},
     {"round", round, std::nearbyint, 0},
+    {"round_away", round_away, std::round, 0},
     {"trunc", trunc, std::trunc, 0},
+    {"frac", frac, [](double x) { return x - std::trunc(x); }, 0},
+    {"logb", logb, std::logb, 0},
     {"sigmoid", sigmoid, sigmoid_of, 4, -87},
     {"softplus", softplus, softplus_of, 4},
     {"logsigmoid", logsigmoid, [](double x) { return std::min(x, 0.) - std::log1p(std::exp(-std::abs(x))); }, 4},
@@ -103,8 +184,21 @@ const Unary kUnary[] = {
 };
 
 const Binary kBinary[] = {
-    {"pow", pow, std::pow, 3},    {"atan2", atan2, std::atan2, 4},           {"hypot", hypot, std::hypot, 3},
-    {"fmod", fmod, std::fmod, 0}, {"remainder", remainder, floor_mod, 0.51},
+    {"pow", pow, std::pow, 3},
+    {"atan2", atan2, std::atan2, 4},
+    {"hypot", hypot, std::hypot, 3},
+    {"fmod", fmod, std::fmod, 0},
+    {"remainder", remainder, floor_mod, 0.51},
+    {"ieee_remainder", ieee_remainder, std::remainder, 0},
+    {"logaddexp", logaddexp, logaddexp_of, 5, true},
+    {"logaddexp2", logaddexp2, logaddexp2_of, 5, true},
+    {"xlogy", xlogy, xlogy_of, 4},
+    {"xlog1py", xlog1py, xlog1py_of, 4},
+    {"fmax", fmax, fmax_of, 0},
+    {"fmin", fmin, fmin_of, 0},
+    {"fdim", fdim, std::fdim, 0.5},
+    {"copysign", copysign, std::copysign, 0},
+    {"nextafter", nextafter, [](double x, double y) -> double { return std::nextafter(float(x), float(y)); }, 0},
 };
 
 // |got - exact| in units of the last place of an f32 of the exact result's size.
@@ -229,12 +323,104 @@ TEST_P(OnMachine, BinaryFunctionsKeepTheirBounds) {
     double worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < a.size(); i++) {
-      const double error = error_in_ulps(y[i], f.reference(a[i], b[i]));
+      const double exact = f.reference(a[i], b[i]), operand = std::fmax(std::abs(a[i]), std::abs(b[i]));
+      double error = error_in_ulps(y[i], exact);
+      if (f.of_operands && std::isfinite(error) && std::isfinite(operand) && operand > std::abs(exact)) {
+        error = std::abs(y[i] - exact) / std::ldexp(1.0, std::max(std::ilogb(operand), -126) - 23);
+      }
       if (error > worst) worst = error, at = i;
     }
     std::printf("%-8s %-12s %6.2f ULP at %.9g, %.9g: %.9g for %.9g\n", GetParam().name, f.name, worst, a[at], b[at],
                 y[at], f.reference(a[at], b[at]));
     EXPECT_LE(worst, f.ulps) << f.name << "(" << a[at] << ", " << b[at] << ") = " << y[at];
+  }
+}
+
+// Those that are exact and have other operands or results than a float, each against C's.
+TEST_P(OnMachine, PartsOfFloatsAreExact) {
+  const std::vector<float> x = samples();
+  const auto same = [](float a, float b) {
+    return std::isnan(a) ? std::isnan(b) : std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+  };
+  const auto check = [&](const char* name, auto function, auto reference) {
+    const std::vector<float> y = run([&](Value v, Value w) { return function(v, w); }, x, x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < x.size(); i++) {
+      if (same(reference(x[i]), y[i]) || wrong++ > 3) continue;
+      ADD_FAILURE() << name << "(" << x[i] << ") = " << y[i] << ", not " << reference(x[i]);
+    }
+  };
+  const auto fraction = [](float v) {
+    int exponent = 0;
+    return std::frexp(v, &exponent);
+  };
+  const auto exponent = [](float v) -> float {
+    int e = 0;
+    std::frexp(v, &e);
+    return std::isfinite(v) ? static_cast<float>(e) : 0;
+  };
+  const auto part = [](float v) {
+    float whole = 0;
+    return std::modf(v, &whole);
+  };
+  check(
+      "frexp", [](Value v, Value) { return frexp(v).fraction; }, fraction);
+  check(
+      "frexp's exponent", [](Value v, Value) { return frexp(v).exponent; }, exponent);
+  check(
+      "modf", [](Value v, Value) { return modf(v).fraction; }, part);
+  check(
+      "modf's whole", [](Value v, Value) { return modf(v).whole; }, [](float v) { return std::trunc(v); });
+  check(
+      "ilogb", [](Value v, Value) { return ilogb(v); },
+      [](float v) -> float {
+        if (v == 0 || std::isnan(v)) return static_cast<float>(std::numeric_limits<int32_t>::min());
+        return std::isinf(v) ? 0x1p31f : static_cast<float>(std::ilogb(v));
+      });
+  check(
+      "signbit", [](Value v, Value) { return signbit(v); }, [](float v) -> float { return std::signbit(v); });
+  check(
+      "is_finite", [](Value v, Value) { return is_finite(v); }, [](float v) -> float { return std::isfinite(v); });
+  check(
+      "is_infinite", [](Value v, Value) { return is_infinite(v); }, [](float v) -> float { return std::isinf(v); });
+  check(
+      "is_normal", [](Value v, Value) { return is_normal(v); }, [](float v) -> float { return std::isnormal(v); });
+  check(
+      "heaviside", [](Value v, Value) { return heaviside(v, 0.5); },
+      [](float v) { return v == 0  ? 0.5f
+                           : v > 0 ? 1.0f
+                                   : 0.0f; });
+  check(
+      "threshold", [](Value v, Value) { return threshold(v, 0.5, -2.0); },
+      [](float v) -> float { return v <= 0.5f ? -2.0f : v; });
+}
+
+TEST_P(OnMachine, ScalingAndFusedMultiplyAddRoundOnce) {
+  const std::vector<float> x = samples();
+  std::mt19937 random(3);
+  std::vector<float> y(x.size());
+  for (float& n : y) n = static_cast<float>(static_cast<int>(random() % 700) - 350);
+  const std::vector<float> scaled = run([](Value v, Value n) { return ldexp(v, cast<i32>(n)); }, x, y);
+  // Operands of like size, whose product the third number all but cancels, and any.
+  std::vector<float> a = x, b = x;
+  for (size_t i = 0; i < a.size(); i++) {
+    if (i % 2 == 0)
+      a[i] = 1 + static_cast<float>(random()) * 0x1p-32f, b[i] = 1 + static_cast<float>(random()) * 0x1p-32f;
+    if (i % 2 == 1) b[i] = x[random() % x.size()];
+  }
+  const auto third = [](float p, float q) { return -p * q; };
+  const std::vector<float> cancelled = run([](Value p, Value q) { return fma(p, q, -1.0); }, a, b);
+  const std::vector<float> rest =
+      run([](Value p, Value q) { return fma(p, q, Value(parts::mul(-p.expr(), q.expr()))); }, a, b);
+  int wrong = 0;
+  const auto expect = [&](const char* name, float got, float exact, float p, float q) {
+    const bool is_same = std::isnan(exact) ? std::isnan(got) : got == exact;
+    if (!is_same && wrong++ < 5) ADD_FAILURE() << name << " of " << p << ", " << q << ": " << got << ", not " << exact;
+  };
+  for (size_t i = 0; i < x.size(); i++) {
+    expect("ldexp", scaled[i], std::ldexp(x[i], static_cast<int>(y[i])), x[i], y[i]);
+    expect("fma", cancelled[i], std::fma(a[i], b[i], -1.0f), a[i], b[i]);
+    expect("fma, rest", rest[i], std::fma(a[i], b[i], third(a[i], b[i])), a[i], b[i]);
   }
 }
 

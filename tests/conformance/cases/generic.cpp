@@ -113,6 +113,18 @@ Expected running(const HostTensor& x) {
   return y;
 }
 
+Expected scanned(const HostTensor& x) {
+  Expected y{x.shape, {}, {}};
+  const auto columns = static_cast<size_t>(x.shape[1]);
+  double total = 0, magnitude = 0;
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    if (i % columns == 0) total = magnitude = 0;
+    total += x.values[i] - 0.5, magnitude += std::abs(x.values[i] - 0.5);
+    y.values.push_back(x.values[i] + 2 * total), y.magnitudes.push_back(std::abs(x.values[i]) + 2 * magnitude);
+  }
+  return y;
+}
+
 Expected softmax_of(const HostTensor& x) {
   return row_wise(x, 1, [](const std::vector<double>& row, double* y, double* magnitude) {
     if (row.empty()) return;
@@ -231,6 +243,18 @@ void add_generic_cases() {
                     return std::vector{average, farthest, distance};
                   },
               .reference = outputs,
+              .tolerance = terms()});
+  }
+  // Around a short row, a block and a group of blocks.
+  const Shape scans[] = {{0, 5},    {5, 0},    {1, 1},    {3, 7},      {5, 512},  {5, 513},
+                         {2, 2048}, {3, 2049}, {4099, 3}, {1, 131073}, {2, 5000}, {2, 300000}};
+  for (const Shape& shape : scans) {
+    add_case({.kernel = "test_generic_scan",
+              .name = std::to_string(shape[0]) + "x" + std::to_string(shape[1]),
+              .inputs = {{.shape = shape}},
+              .dtypes = {DType::f32},
+              .call = [](Tensors in) { return std::vector{test_generic_scan(in[0])}; },
+              .reference = [](HostTensors in) { return std::vector{scanned(in[0])}; },
               .tolerance = terms()});
   }
   for (const int64_t size : {1, 100, 3000}) {

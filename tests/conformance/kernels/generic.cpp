@@ -150,6 +150,31 @@ class GenericRunning : public Kernel<GenericRunning<T>> {
   Var r{"r"}, c{"c"};
 };
 
+// y[r,c] = x[r,c] + 2 Σ_{k <= c} (x[r,k] - 0.5): a scan by blocks with plain stages before and behind it
+template <ElementType T>
+class GenericScan : public Kernel<GenericScan<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+  ScanScratch states{x.size(0), x.size(1)};
+
+  GenericScan() { this->formula("y[r,c] = x[r,c] + 2 Σ_{k <= c} (x[r,k] - 0.5)"); }
+  void algorithm() {
+    k = x.reduce(1);
+    distance(r, c) = x(r, c) - 0.5;
+    const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0]}; };
+    running(r, k) = states.scan(k, {distance(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});
+    doubled(r, c) = running(r, c) * 2.0;
+    y(r, c) = x(r, c) + doubled(r, c);
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis k;
+  Stage distance{"distance"}, running{"running"}, doubled{"doubled"};
+  Var r{"r"}, c{"c"};
+};
+
 // y[b] = how many of i32 x[i] are b: written at computed places, by one thread
 class GenericHistogram : public Kernel<GenericHistogram> {
  public:
@@ -225,6 +250,7 @@ const bool registered =
     register_kernel<GenericSoftmax, f32>("test_generic_softmax") &&
     register_kernel<GenericOutputs, f32>("test_generic_outputs") &&
     register_kernel<GenericRunning, f32>("test_generic_running") &&
+    register_kernel<GenericScan, f32>("test_generic_scan") &&
     add_kernel({"test_generic_histogram", {detail::make_instance<GenericHistogram>({DType::i32})}}) &&
     register_kernel<GenericRotate, f32>("test_generic_rotate") &&
     register_kernel<GenericWelford, f32>("test_generic_welford");

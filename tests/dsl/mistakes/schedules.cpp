@@ -58,9 +58,54 @@ struct StageByItself : Row<StageByItself<T>, T> {
   }
 };
 
+// A scan by generic() without memory for the states of its blocks.
+template <ElementType T>
+class ScanWithoutScratch : public Kernel<ScanWithoutScratch<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+  ScanWithoutScratch() { this->formula("y[r,c] = Σ_{k <= c} x[r,k]"); }
+  void algorithm() {
+    k = x.reduce(1);
+    const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0]}; };
+    running(r, k) = scan(k, {x(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});
+    y(r, c) = running(r, c);
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis k;
+  Stage running{"running"};
+  Var r{"r"}, c{"c"};
+};
+
+// A scan by generic() that is read elsewhere than at the output's own indices.
+template <ElementType T>
+class ScanReadBefore : public Kernel<ScanReadBefore<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+  ScanScratch states{x.size(0), x.size(1)};
+  ScanReadBefore() { this->formula("y[r,c] = Σ_{k < c} x[r,k]"); }
+  void algorithm() {
+    k = x.reduce(1);
+    const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0]}; };
+    running(r, k) = states.scan(k, {x(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});
+    y(r, c) = select(Value(c) > 0, running(r, max(Value(c) - 1, 0)), 0.0);
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis k;
+  Stage running{"running"};
+  Var r{"r"}, c{"c"};
+};
+
 namespace {
 const bool registered = register_kernel<ReadBeyond, f32>("read_beyond") &&
                         register_kernel<TotalOfAll, f32>("total_of_all") &&
+                        register_kernel<ScanWithoutScratch, f32>("scan_without_scratch") &&
+                        register_kernel<ScanReadBefore, f32>("scan_read_before") &&
                         register_kernel<UnscheduledUpdate, f32>("unscheduled_update") &&
                         register_kernel<StageByItself, f32>("stage_by_itself");
 }

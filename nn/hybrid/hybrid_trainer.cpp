@@ -291,8 +291,12 @@ void HybridTrainer::longer_pause() {
 }
 
 bool HybridTrainer::roll_back_if_diverged() {
-  const Mean now = recent_loss(std::min(options_.guard_every, since_));
-  const double limit = before_.value + (options_.divergence - 1) * std::abs(before_.value);
+  const int64_t looked_at = std::min(options_.guard_every, since_);
+  const Mean now = recent_loss(looked_at);
+  // A mean of few losses is off by chance; by how much, those before the jump say.
+  const double of_one = before_.variance * static_cast<double>(std::max<int64_t>(options_.correct / 2, 1));
+  const double noise = options_.divergence_errors * std::sqrt(before_.variance + of_one / static_cast<double>(looked_at));
+  const double limit = before_.value + std::max((options_.divergence - 1) * std::abs(before_.value), noise);
   if (now.value <= limit) return false;  // not so for NaN
   if (options_.log != nullptr) {
     *options_.log << "step " << position_ << "  loss " << before_.value << " -> " << now.value << ": back to step "
@@ -385,7 +389,7 @@ std::vector<double> HybridTrainer::option_numbers() const {
     numbers.push_back(static_cast<double>(value));
   }
   numbers.insert(numbers.end(),
-                 {o.start, o.tolerance, o.divergence, o.average.value_or(-1), o.amp ? static_cast<double>(*o.amp) : -1,
+                 {o.start, o.tolerance, o.divergence, o.divergence_errors, o.average.value_or(-1), o.amp ? static_cast<double>(*o.amp) : -1,
                   o.confidence, f.learning_rate, f.gain, f.rise, o.nowcast.learning_rate});
   return numbers;
 }

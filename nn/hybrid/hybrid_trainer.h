@@ -36,7 +36,8 @@ struct HybridReport {
 ///   correct   ordinary steps, then the jump is judged: accepted, unless the mean loss of the phase's second half is
 ///             larger than that before the jump by `tolerance` standard errors; then full again
 ///
-/// A loss that is `divergence` times that before the jump, or not finite, takes the training back to before the jump.
+/// A loss that is `divergence` times that before the jump, and `divergence_errors` standard errors above it, or not finite,
+/// takes the training back to before the jump.
 /// A jump that fails, either way, doubles the full steps until the next one. So a network that can't be foretold costs
 /// little more than without a forecaster.
 ///

@@ -136,6 +136,8 @@ void HybridOptions::validate() const {
           "The default is 2");
   require(divergence > 1 && std::isfinite(divergence), number("divergence", divergence), "a finite number above 1",
           "The default is 1.6");
+  require(divergence_errors >= 0 && std::isfinite(divergence_errors), number("divergence_errors", divergence_errors),
+          "a finite number of 0 or more", "The default is 3");
   require(!average || (*average >= 0 && *average < 1), number("average", average.value_or(0)), "a number in [0, 1)",
           "Start with 0.995");
   require(confidence > 0 && confidence <= 1, number("confidence", confidence), "a probability in (0, 1]",

@@ -82,7 +82,8 @@ struct HybridOptions {
   int64_t full = 20;          ///< ordinary steps between a jump's verdict and the next jump
   int64_t correct = 50;       ///< ordinary steps after which a jump is judged
   double tolerance = 2.0;     ///< a jump is rejected when the mean loss is larger by more than so many standard errors
-  double divergence = 1.6;    ///< rolled back when it is larger by this factor, or not finite
+  double divergence = 1.6;    ///< rolled back when it is larger by this factor and by the next, or not finite
+  double divergence_errors = 3.0;  ///< standard errors, by which a few losses after the jump are off by chance
   int64_t guard_every = 5;    ///< steps after a jump between looks at the loss; divides `correct`
   int64_t longest_pause = 8;  ///< each jump that fails doubles the full steps until the next, up to this factor
 

@@ -140,6 +140,7 @@ TEST(Forecast, OptionsAreChecked) {
   refused([](HybridOptions& o) { o.start = std::numeric_limits<double>::quiet_NaN(); });
   refused([](HybridOptions& o) { o.guard_every = 7; });
   refused([](HybridOptions& o) { o.divergence = 1; });
+  refused([](HybridOptions& o) { o.divergence_errors = -1; });
   refused([](HybridOptions& o) { o.average = 1.0; });
   refused([](HybridOptions& o) { o.forecaster = Forecaster::line, o.snapshots = 8; });
   refused([](HybridOptions& o) { o.forecaster = Forecaster::line, o.snapshots = 1; });

@@ -325,6 +325,7 @@ TEST(Hybrid, TheGoodStateHasMomentsCountsAndBuffers) {
 TEST(Hybrid, JumpsTakenBackAreCounted) {
   HybridOptions options = small(Forecaster::direction);
   options.divergence = 1.0001;  // so that noise alone will do
+  options.divergence_errors = 0;
   const Result result = train(options);
   const HybridStatistics& statistics = result.report.statistics;
   EXPECT_GT(statistics.rolled_back, 1);
@@ -338,6 +339,8 @@ TEST(Hybrid, JumpsTakenBackAreCounted) {
   }
   EXPECT_EQ(statistics.ordinary_steps() + statistics.predict.steps, 150 + taken_back);
   for (const FitEpoch& epoch : result.report.epochs) EXPECT_TRUE(epoch.loss > 0 && epoch.loss < 10) << epoch.loss;
+  options.divergence_errors = 3;
+  EXPECT_LT(train(options).report.statistics.rolled_back, statistics.rolled_back) << "noise alone won't do";
 }
 
 TEST(Hybrid, JumpsGoOnAfterOneThatAnEpochsEndTookBack) {
@@ -453,6 +456,7 @@ Result expect_same_when_interrupted(int64_t stop, HybridOptions (*options_for)(c
   const auto options_in = [&](const testing::TemporaryFolder& folder) {
     HybridOptions options = options_for(folder.path());
     options.divergence = stop % 2 == 0 ? 1.6 : 1.0001;
+    options.divergence_errors = 0;
     options.checkpoint_every = stop;
     if (amp) options.amp = DType::f16;
     return options;

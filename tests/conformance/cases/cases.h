@@ -36,6 +36,7 @@ void add_slope_cases();
 void add_sort_cases();
 void add_indexing_cases();
 void add_ragged_cases();
+void add_weighted_cross_entropy_cases();
 void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
@@ -87,6 +88,7 @@ inline void add_all_cases() {
   add_sort_cases();
   add_indexing_cases();
   add_ragged_cases();
+  add_weighted_cross_entropy_cases();
   add_attention_cases();
   add_recurrent_cases();
   add_convolution_cases();

@@ -191,12 +191,6 @@ std::vector<T> with_outer(std::vector<T> indices, const std::vector<Var>& outer)
   return indices;
 }
 
-// Of the indices behind `own`, which name a block: Halide doesn't see that where three loops are one.
-void one_of_each(Func f, size_t own) {
-  const std::vector<Var> all = f.args();
-  for (size_t d = own; d < all.size(); d++) f.bound_extent(all[d], 1);
-}
-
 // One input whose steps of one element run along the output's second dimension: tiles of both go through shared memory,
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
 Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input) {
@@ -229,7 +223,6 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
             branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, tile).bound(y, 0, tile).align_storage(x, tile + padding);
-            one_of_each(staged, 2);
             staged.split(y, step, y, rows).reorder(step, x, y).unroll(step).gpu_threads(x, y);
           }};
 }
@@ -272,7 +265,6 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
             branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, kTile).bound(y, 0, kTile).align_storage(y, kTile + 2);
-            one_of_each(staged, 2);
             staged.split(y, y, y_in, 2)
                 .split(y, step, y, kRows)
                 .split(x, x_pair, x_in, 2)
@@ -282,7 +274,6 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
                 .unroll(step)
                 .gpu_threads(x_pair, y);
             loaded.compute_at(staged, step).bound(x_in, 0, 2).vectorize(x_in).unroll(y);
-            one_of_each(loaded, 3);
           }};
 }
 

@@ -277,10 +277,10 @@ struct BlockShape {
 };
 using BlockShapes = std::vector<BlockShape>;
 // Shapes whose rows need more than `most_bytes` of shared memory are left out.
-void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes, int vector) {
+void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes) {
   const RowStages& stages = branches.stages();
-  const int bytes_of_column = staged_bytes_of_column(stages);
-  const Expr aligned = vector == 1 ? Halide::Internal::const_true() : rows_are_aligned(stages, vector);
+  const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
+  const Expr aligned = rows_are_aligned(stages, vector);
   const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
   for (const auto& [threads, steps, rows] : shapes) {
     const RowLayout layout{threads, steps, vector};
@@ -387,8 +387,7 @@ void row_reduction(OpenCL, const RowStages& stages) {
                            {.threads = 128, .steps = 2},
                            {.threads = 256, .steps = 2},
                            {.threads = 256, .steps = 4},
-                           {.threads = 256, .steps = 8}},
-                          row_vector(stages));
+                           {.threads = 256, .steps = 8}});
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -409,8 +408,7 @@ void row_reduction(Cuda, const RowStages& stages) {
                              {.threads = 128, .steps = 2},
                              {.threads = 256, .steps = 4},
                              {.threads = 512, .steps = 4},
-                             {.threads = 1024, .steps = 4}},
-                            row_vector(stages));
+                             {.threads = 1024, .steps = 4}});
     shared_rows(branches, 1024);
     vector_accesses();
     return index_arithmetic();
@@ -422,30 +420,31 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables), vector);
+    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables));
     add_long_rows(branches);
-    // Of any length and alignment, element by element.
+    // Of any length and alignment, element by element: several rows for a lane where they are so many that all would
+    // wait for memory in turns.
+    constexpr int kManyRows = 1 << 14;
     const int warps = stages.tunables.warps;
     const std::vector<WarpShape> of_elements{{.threads = 4, .steps = 1, .warps = warps, .members = 8},
                                              {.threads = 4, .steps = 4, .warps = warps, .members = 2},
+                                             {.threads = 4, .steps = 4, .warps = warps, .members = 1},
                                              {.threads = 16, .steps = 4, .warps = warps, .members = 1},
                                              {.threads = 32, .steps = 4, .warps = warps, .members = 1},
                                              {.threads = 32, .steps = 8, .warps = warps, .members = 1},
                                              {.threads = 32, .steps = 16, .warps = warps, .members = 1}};
     for (const WarpShape& shape : of_elements) {
       const RowLayout layout{shape.threads, shape.steps, 1};
-      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members));
+      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members),
+                   shape.members > 1 ? rows_of(stages) >= kManyRows : Halide::Internal::const_true());
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, {{.threads = 256, .steps = 8}, {.threads = 1024, .steps = 8}},
-                          /*vector=*/1);
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));
     branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
   }
-  if (!is_staged) branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
-  if (!is_staged || kColumnsOfBlock * staged_bytes_of_column(stages) > kMostSharedOfCuda)
-    branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
+  branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
+  branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
   vector_accesses();  // after per_thread(), which takes vectors apart, and so is the next

@@ -71,8 +71,8 @@ TEST_P(Compiled, OutputsLandWhereTheirViewSays) {
   for (int64_t n : {int64_t{1}, int64_t{5}, int64_t{1000}, int64_t{4099}}) {
     for (int64_t offset : {0, 1, 3, 4, 16, 33, 64, 1024, 4096, 4097}) {
       const Tensor target = upload(std::vector<float>(kSize, -1), GetParam());
-      const Tensor x(source.storage(), {1, 1, 1, 1, n}, {n, n, n, n, 1}, offset + 7, DType::f32);
-      const Tensor y(target.storage(), {1, 1, 1, 1, n}, {n, n, n, n, 1}, offset, DType::f32);
+      const Tensor x(source.storage(), {1, 1, 1, n}, {n, n, n, 1}, offset + 7, DType::f32);
+      const Tensor y(target.storage(), {1, 1, 1, n}, {n, n, n, 1}, offset, DType::f32);
       copy(x, y);
       std::vector<float> expected(kSize, -1);
       for (int64_t i = 0; i < n; ++i) expected[static_cast<size_t>(offset + i)] = static_cast<float>(offset + 7 + i);
@@ -85,8 +85,8 @@ TEST_P(Compiled, StridedOutputsLeaveTheirGapsAlone) {
   const Tensor source = upload(ramp(4000), GetParam());
   for (int64_t offset : {0, 1, 128, 1025}) {
     const Tensor target = upload(std::vector<float>(8000, -1), GetParam());
-    const Tensor x(source.storage(), {1, 2, 3, 4, 5}, {0, 300, 70, 15, 2}, 11, DType::f32);
-    const Tensor y(target.storage(), {1, 2, 3, 4, 5}, {0, 2000, 300, 20, 1}, offset, DType::f32);
+    const Tensor x(source.storage(), {2, 3, 4, 5}, {300, 70, 15, 2}, 11, DType::f32);
+    const Tensor y(target.storage(), {2, 3, 4, 5}, {2000, 300, 20, 1}, offset, DType::f32);
     copy(x, y);
     std::vector<float> expected(8000, -1);
     for (int64_t a = 0; a < 2; ++a) {

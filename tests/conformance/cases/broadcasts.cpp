@@ -12,6 +12,12 @@ namespace {
 // rest, many; and rows of no whole vectors.
 const Shape kFull[] = {{1027, 64}, {17, 4096}, {17, 4104}, {7, 12296}, {2003, 33}, {67, 1031}};
 
+// The same of three dimensions that don't become fewer: matrices of many elements and of few.
+const Shape kMatrices[] = {{37, 15, 131}, {3001, 3, 9}};
+
+std::string matrices_of(const Shape& full) { return "matrices_of_" + std::to_string(full[2]); }
+Shape middle_of(const Shape& full) { return {full[0], 1, full[2]}; }
+
 std::string name_of(const Shape& full) { return std::to_string(full[0]) + "x" + std::to_string(full[1]); }
 
 }  // namespace
@@ -37,6 +43,7 @@ std::vector<Broadcast> large_broadcasts_of_two() {
     all.push_back({"column_of_" + name_of(full), {full, column}});
     all.push_back({"left_column_of_" + name_of(full), {column, full}});
   }
+  for (const Shape& full : kMatrices) all.push_back({matrices_of(full), {full, middle_of(full)}});
   return all;
 }
 
@@ -67,6 +74,7 @@ std::vector<Broadcast> broadcasts_of_three() {
   for (const Shape& full : kFull) {
     all.push_back({"row_and_column_of_" + name_of(full), {full, {full[1]}, {full[0], 1}}});
   }
+  for (const Shape& full : kMatrices) all.push_back({matrices_of(full), {full, middle_of(full), {full[2]}}});
   std::ranges::move(broadcasts_of_one_among(3), std::back_inserter(all));
   return all;
 }

@@ -142,6 +142,7 @@ void add_copies() {
   add_case(permute_case("021_tiles", {3, 65, 130}, {0, 2, 1}));
   add_case(permute_case("0312_tiles", {2, 9, 17, 70}, {0, 3, 1, 2}));
   add_case(permute_case("3210_tiles", {70, 3, 5, 66}, {3, 2, 1, 0}));
+  add_case(permute_case("2310_outside_tiles", {9, 500, 2, 10}, {2, 3, 1, 0}));
   // Pairs of 16-bit elements: whole tiles, the end of one, and extents, strides and starts that are odd.
   add_case(permute_case("10_whole_pairs", {128, 64}, {1, 0}));
   add_case(permute_case("10_pairs", {194, 130}, {1, 0}));

@@ -87,6 +87,10 @@ void add_integer_cases(const Function& f) {
       DType::i64);
   add("stepped_short_rows", {{2003, 33}, signed_values, Layout::stepped}, {{33}, signed_values, Layout::stepped},
       DType::i64);
+  add("stepped_matrices", {{37, 15, 131}, signed_values, Layout::stepped},
+      {{37, 1, 131}, signed_values, Layout::stepped}, DType::i64);
+  add("stepped_small_matrices", {{3001, 3, 9}, signed_values, Layout::stepped},
+      {{3001, 1, 9}, signed_values, Layout::stepped}, DType::i64);
   add("stepped", {{1027}, signed_values, Layout::stepped}, {{1027}, signed_values, Layout::stepped}, DType::i64);
   add("stepped_rank4", {{2, 3, 5, 33}, signed_values, Layout::stepped}, {{2, 1, 5, 33}, signed_values, Layout::stepped},
       DType::i64);
@@ -169,6 +173,10 @@ void add_function(const Function& f) {
                    {.shape = {1031}, .layout = Layout::stepped}));
   add_case(example(f, "stepped_short_rows", {.shape = {2003, 33}, .layout = Layout::stepped},
                    {.shape = {33}, .layout = Layout::stepped}));
+  add_case(example(f, "stepped_matrices", {.shape = {37, 15, 131}, .layout = Layout::stepped},
+                   {.shape = {37, 1, 131}, .layout = Layout::stepped}));
+  add_case(example(f, "stepped_small_matrices", {.shape = {3001, 3, 9}, .layout = Layout::stepped},
+                   {.shape = {3001, 1, 9}, .layout = Layout::stepped}));
   add_case(example(f, "stepped_rank4", {.shape = {2, 3, 5, 33}, .layout = Layout::stepped},
                    {.shape = {2, 1, 5, 33}, .layout = Layout::stepped}));
   add_case(example(f, "odd_middle", {.shape = {3, 5, 7}}, {.shape = {3, 1, 7}}));

@@ -138,6 +138,8 @@ void add_bits(const Bits& f) {
   add("stepped_few_rows", {{5, 31}, a, Layout::stepped}, {{31}, b, Layout::stepped}, {DType::i64});
   add("stepped_long_rows", {{67, 1031}, a, Layout::stepped}, {{1031}, b, Layout::stepped}, {DType::i64});
   add("stepped_short_rows", {{2003, 33}, a, Layout::stepped}, {{33}, b, Layout::stepped}, {DType::i64});
+  add("stepped_matrices", {{37, 15, 131}, a, Layout::stepped}, {{37, 1, 131}, b, Layout::stepped}, {DType::i64});
+  add("stepped_small_matrices", {{3001, 3, 9}, a, Layout::stepped}, {{3001, 1, 9}, b, Layout::stepped}, {DType::i64});
   add("stepped_rank4", {{2, 3, 5, 33}, a, Layout::stepped}, {{2, 1, 5, 33}, b, Layout::stepped}, {DType::i64});
   if (f.has_bool) {
     const Values truth{Pattern::integers, 0, 1};

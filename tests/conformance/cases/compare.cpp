@@ -64,6 +64,9 @@ void add_function(const Function& f) {
   const std::vector<DType> of_8_bytes{DType::f64, DType::i64};
   add(f, "stepped_long_rows", {{67, 1031}, few, Layout::stepped}, {{1031}, few, Layout::stepped}, of_8_bytes);
   add(f, "stepped_short_rows", {{2003, 33}, few, Layout::stepped}, {{33}, few, Layout::stepped}, of_8_bytes);
+  add(f, "stepped_matrices", {{37, 15, 131}, few, Layout::stepped}, {{37, 1, 131}, few, Layout::stepped}, of_8_bytes);
+  add(f, "stepped_small_matrices", {{3001, 3, 9}, few, Layout::stepped}, {{3001, 1, 9}, few, Layout::stepped},
+      of_8_bytes);
   add(f, "stepped_rank4", {{2, 3, 5, 33}, few, Layout::stepped}, {{2, 1, 5, 33}, few, Layout::stepped}, of_8_bytes);
   // By way of another dtype, which a call is converted to.
   add(f, "converted", {{5, 33}, few}, {{33}, few}, {DType::f16, DType::bf16, DType::i32});

@@ -205,6 +205,9 @@ void add_softmax_gradients() {
                             50257, 65528, 65535, 65536, 65544, 13,   33,   101,  203,   301,   1001}) {
       add_case(softmax_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
+    for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+      add_case(softmax_example(is_log, "16400_rows_of_" + std::to_string(n), {16400, n}));
+    }
     for (const int64_t n : {3, 130, 1030, 8200, 40000}) {
       const Shape shape{n < 1000 ? 70 : 3, n};
       const std::string rows = "_rows_of_" + std::to_string(n);
@@ -260,6 +263,10 @@ void add_cross_entropy_gradients() {
                                static_cast<double>(classes - 1));
   }
   add_cross_entropy_gradient("4099_rows_of_10", {4099, 10}, {.low = -8, .high = 8}, {}, 0, 9);
+  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+    add_cross_entropy_gradient("16400_rows_of_" + std::to_string(n), {16400, n}, {.low = -8, .high = 8}, {}, 0,
+                               static_cast<double>(n - 1));
+  }
   add_cross_entropy_gradient("labels_out_of_range", {129, 10}, {}, {}, -4, 13);
   add_cross_entropy_gradient("far", {9, 130}, {.low = -200, .high = 200}, {}, 0, 129);
   for (const int64_t classes : {5, 130, 1030, 8200, 40000}) {

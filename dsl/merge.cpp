@@ -8,15 +8,14 @@ using namespace Halide::Internal;
 // Puts a variable in place of every value of `function` that is read.
 class OldValues : public IRGraphMutator {
  public:
-  explicit OldValues(const Function& function) : function_(function) {
-    for (int i = 0; i < function.outputs(); i++) names_.push_back(unique_name(function.name() + "_old"));
+  // `at`: where the update stores, whose old values are held first.
+  OldValues(const Function& function, const std::vector<Expr>& at) : function_(function) {
+    for (int i = 0; i < function.outputs(); i++) hold_read(Call::make(function, at, i));
   }
   // `value` below a let for each old value, so that they are seen to be read whatever stands around the reads.
-  Expr hold(const Expr& value, const std::vector<Expr>& at) {
+  Expr hold(const Expr& value) {
     Expr held = mutate(value);
-    for (int i = function_.outputs() - 1; i >= 0; i--) {
-      held = Let::make(names_[static_cast<size_t>(i)], Call::make(function_, at, i), held);
-    }
+    for (auto read = reads_.rbegin(); read != reads_.rend(); ++read) held = Let::make(read->first, read->second, held);
     return held;
   }
 
@@ -24,10 +23,16 @@ class OldValues : public IRGraphMutator {
   using IRGraphMutator::visit;
   Expr visit(const Call* call) override {
     if (call->call_type != Call::Halide || call->name != function_.name()) return IRGraphMutator::visit(call);
-    return Variable::make(call->type, names_[static_cast<size_t>(call->value_index)]);
+    for (const auto& [name, read] : reads_) {
+      if (equal(read, call)) return Variable::make(call->type, name);
+    }
+    return Variable::make(call->type, hold_read(call));
+  }
+  const std::string& hold_read(const Expr& read) {
+    return reads_.emplace_back(unique_name(function_.name() + "_old"), read).first;
   }
   Function function_;
-  std::vector<std::string> names_;
+  std::vector<std::pair<std::string, Expr>> reads_;
 };
 
 // Many merges share what they read: written out, a tree of them would grow without bound.
@@ -67,8 +72,8 @@ void update_at_once(Halide::Func func, const std::vector<Expr>& at, const std::v
   func(at) = shared_parts_once(values);
   Function function = func.function();
   Definition& update = function.update(static_cast<int>(function.updates().size()) - 1);
-  OldValues old(function);
-  for (Expr& value : update.values()) value = old.hold(value, update.args());
+  OldValues old(function, update.args());
+  for (Expr& value : update.values()) value = old.hold(value);
 }
 
 Expr value_at(const Halide::Func& func, const std::vector<Expr>& at, int i) {

@@ -34,7 +34,8 @@ struct Merging {
   std::vector<Expr> start() const;
 };
 
-/// A scan of one value: at each index of the axis `variable`, the merge of all elements up to it.
+/// A scan: at each index of the axis `variable`, the merge of all elements up to it, which stay in order. `merge` has
+/// to be associative, and init to change nothing on either side.
 struct Scanning {
   Merging merging;
   std::string variable;
@@ -45,7 +46,8 @@ struct Scanning {
 void define(Halide::Func func, const std::vector<Halide::Var>& index, const std::vector<Expr>& values);
 
 /// The update func(at) = values, all values worked out before the first is stored: Halide 21 overlooks reads of `func`
-/// inside a call such as exp(func(at)[0]), and would then store one value before the next is worked out.
+/// inside a call such as exp(func(at)[0]), and would then store one value before the next is worked out. `values` may
+/// read `func` at other places, too.
 void update_at_once(Halide::Func func, const std::vector<Expr>& at, const std::vector<Expr>& values);
 
 /// func(at), the i-th value of it.

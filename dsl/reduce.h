@@ -139,14 +139,11 @@ inline Merging reduce(const Axis& k, Values element, Merge merge) {
   return {std::move(element), std::move(merge)};
 }
 
-/// The inclusive scan along the axis, by a merge of one value that needs to be associative only (elements stay in
-/// order):
+/// The inclusive scan along the axis, by a merge that needs to be associative only (elements stay in order):
 ///   running(r, k) = scan(k, {x(r, k)}, {.init = {0.0}, .step = plus, .merge = plus});   Σ of x(r, 0) … x(r, k)
-/// Its schedule is schedules/scan.h, whose ScanScratch generic() asks for.
+/// Its schedule is schedules/scan.h, whose ScanScratch generic() asks for. Of several values running(r, k)[0],
+/// running(r, k)[1], …
 inline Scanning scan(const Axis& k, Values element, Merge merge) {
-  if (merge.init.size() != 1) {
-    mistake("a scan by a merge of " + std::to_string(merge.init.size()) + " values; scans are of one");
-  }
   return {reduce(k, std::move(element), std::move(merge)), k.rvar().name()};
 }
 
@@ -199,9 +196,14 @@ class Stage {
         at.back() = later;
       }
       if (!extent.defined()) mistake("stage " + plain_name(stage_.func_.name()) + " = scan(k, …) has no index k");
-      stage_.func_(index) =
-          Halide::Internal::substitute(scanning.variable, Expr(at_k), scanning.merging.first()[0].expr());
-      stage_.func_(at) = merge.merge({Expr(stage_.func_(before))}, {Expr(stage_.func_(at))})[0].expr();
+      std::vector<Expr> first;
+      for (const Value& value : scanning.merging.first()) {
+        first.push_back(Halide::Internal::substitute(scanning.variable, Expr(at_k), value.expr()));
+      }
+      define(stage_.func_, index, first);
+      const std::vector<Expr> so_far = values_at(stage_.func_, before), own = values_at(stage_.func_, at);
+      update_at_once(stage_.func_, at,
+                     expressions_of(merge.merge(Values(so_far.begin(), so_far.end()), Values(own.begin(), own.end()))));
       Descriptor::current->scans[stage_.func_.name()] = scanning;
     }
     /// The i-th value of a stage of several.

@@ -160,6 +160,7 @@ class IndexOfExtremum : public ReductionKernel<IndexOfExtremum<T, Sign>, T> {
     const std::string name = Sign > 0 ? "argmax" : "argmin";
     this->formula("y[o,0,i] = " + name + "_k x[o,k,i]").form(Form::reduction).passes(name + "_parts", "argmax_last");
     this->flops("static_cast<double>(shapes[0].numel())");
+    if (sizeof(typename Element<T>::Storage) == 8) this->widest_on_cpu(CodeTarget::cpu);  // two to a vector, and rare
   }
   void algorithm() {
     const Axis& k = this->make_axis();

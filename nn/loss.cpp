@@ -219,12 +219,12 @@ Var nll_loss(const Var& input, const Tensor& labels, const CrossEntropyOptions& 
 }
 
 Var cosine_similarity(const Var& a, const Var& b, int64_t axis, double eps) {
-  const Var dot = ad::sum(ad::mul(a, b), {axis});
-  const auto norm = [&](const Var& x) {
-    const Tensor least = Tensor::full({}, eps, x.dtype(), x.device());
-    return ad::maximum(ad::sqrt(ad::sum(ad::mul(x, x), {axis})), Var(least));
-  };
-  return dot / ad::mul(norm(a), norm(b));
+  // The axis is one of both as they are broadcast.
+  const Shape both = broadcast("cosine_similarity", a.shape(), b.shape());
+  const Var x = a.broadcast_to(both), y = b.broadcast_to(both);
+  // norm(), unlike a square root of squares, has a gradient at zeros: 0.
+  const auto length = [&](const Var& v) { return ad::maximum(ad::norm(v, 2, {axis}), eps); };
+  return ad::sum(ad::mul(x, y), {axis}) / ad::mul(length(x), length(y));
 }
 
 Var cosine_embedding_loss(const Var& a, const Var& b, const Tensor& target, double margin, Reduction reduction) {

@@ -31,7 +31,7 @@ struct InnermostPattern {
   }
 };
 
-/// All have elements, or each but one of two or three. Of many inputs, as normalisation has them, those declared first,
+/// All have elements, or each but one of two or three (on the CPU of one, too: a value for all of a row). Of many inputs, as normalisation has them, those declared first,
 /// one or two, have all elements, and the others are constants of a row.
 std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& inputs, bool is_on_cpu) {
   constexpr size_t kMany = 4;
@@ -52,7 +52,7 @@ std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& i
     patterns.push_back(leading(2));
     return patterns;
   }
-  for (size_t i = 0; inputs.size() > 1 && i < inputs.size(); i++) {
+  for (size_t i = 0; (inputs.size() > 1 || is_on_cpu) && i < inputs.size(); i++) {
     std::vector<bool> which = all;
     which[i] = false;
     patterns.emplace_back(inputs, which);
@@ -102,7 +102,9 @@ void fuse_outermost(Halide::Stage stage, const std::vector<Var>& index, int coun
 // lines.
 Branch cpu_transpose(Func out, const std::vector<Var>& index, const Parameter& input, int dimension) {
   constexpr int kTilesEachWay = 4;
-  const int tile = input.type().bytes() < 4 ? 16 : 8;
+  // Rows of a vector of 16-bit elements, else of eight elements: larger tiles take three times the code.
+  const int tile =
+      input.type().bytes() == 2 ? std::clamp(Descriptor::target.natural_vector_size(input.type()), 8, 16) : 8;
   const OutputShape shape(out);
   const int rank = shape.rank();
   const auto loop = [&](int d) { return index[static_cast<size_t>(rank - 1 - d)]; };  // of the output's dimension d

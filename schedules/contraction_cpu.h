@@ -173,8 +173,10 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   const Halide::Func padded_right =
       Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
   const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
-  std::vector<ContractionPlan> plans{detail::dots_plan("few_rows", p, of_columns, lanes),
-                                     detail::dots_plan("few_columns", p, of_rows, lanes)};
+  std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes),
+                                     detail::dots_plan<4>("few_columns", p, of_rows, lanes)};
+  // One column is one row of the transposed product (runtime/forms/contraction.cpp).
+  if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
   // two vectors are shared by six rows.
   if (lanes > 8) plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));

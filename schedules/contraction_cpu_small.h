@@ -165,26 +165,30 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products
 // over vectors of k. The wide side's operand lies along k; the other one, short, is packed so. The last vector overlaps
-// the one before, and what came there already is left out of the sum: a factor of 0 would make NaN of infinities.
-inline ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, const TileSides& s, int lanes) {
+// the one before, and what came there already is left out of the sum: a factor of 0 would make NaN of infinities. The
+// short side has kFew at a time, or is one alone that lies along k and is read from there.
+template <int kFew>
+ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, const TileSides& s, int lanes) {
   using Halide::Func;
   using Halide::RDom;
   using Halide::TailStrategy;
-  const int wide = lanes > 8 ? 4 : 2;
-  constexpr int kFew = 4;
+  constexpr bool is_one = kFew == 1;
+  const int wide = (lanes > 8 ? 4 : 2) * (is_one ? 2 : 1);
   const Var b = p.batch, n = p.column, m = p.row;
   Var v("v"), i("i"), j("j"), c("c"), wide_tile("wide_tile"), few_tile("few_tile");
   Func few(name + "_operand"), part(name + "_part"), sums(name + "_sums"), product(name);
   const auto element = [&](const Expr& chunk, const Expr& at) {
     return Halide::unsafe_promise_clamped(min(chunk * lanes, p.inner - lanes) + at, 0, p.inner - 1);
   };
-  few(v, j, c, few_tile, b) =
-      s.narrow(element(c, v), ContractionProblem::inside(few_tile * kFew + j, s.narrow_count), b);
+  if (!is_one) {
+    few(v, j, c, few_tile, b) =
+        s.narrow(element(c, v), ContractionProblem::inside(few_tile * kFew + j, s.narrow_count), b);
+  }
   const Expr whole = p.inner / lanes, rest = p.inner % lanes;
   const RDom r(0, whole, "r"), r_rest(whole, min(rest, 1), "r_rest"), r_lane(0, lanes, "r_lane");
   const auto terms = [&](const Expr& chunk) {
-    return s.wide(element(chunk, v), ContractionProblem::inside(wide_tile * wide + i, s.wide_count), b) *
-           few(v, j, chunk, few_tile, b);
+    const Expr short_side = is_one ? s.narrow(element(chunk, v), 0, b) : Expr(few(v, j, chunk, few_tile, b));
+    return s.wide(element(chunk, v), ContractionProblem::inside(wide_tile * wide + i, s.wide_count), b) * short_side;
   };
   part(v, i, j, wide_tile, few_tile, b) = 0.0f;
   part(v, i, j, wide_tile, few_tile, b) += terms(r);
@@ -197,7 +201,8 @@ inline ContractionPlan dots_plan(const std::string& name, const ContractionProbl
   const CpuTile tile{wide, kFew, lanes};
   const TileLoops loops{tile};
   return {.name = name,
-          .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes},
+          .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes &&
+                   (!is_one || (s.narrow_count == 1 && s.narrow_k_stride == 1))},
           .product = product,
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =
@@ -213,6 +218,7 @@ inline ContractionPlan dots_plan(const std::string& name, const ContractionProbl
                 parts.update(1).reorder(v, i, j, r_rest, wide_tile, few_tile, b).vectorize(v).unroll(i).unroll(j);
                 total.unroll(i).unroll(j);
                 total.update().reorder(r_lane, i, j).atomic().vectorize(r_lane).unroll(i).unroll(j);
+                if (is_one) return;
                 operand.compute_at(out, loops.product_in_task).bound(v, 0, lanes).bound(j, 0, kFew);
                 operand.reorder(v, j, c, few_tile, b);
                 operand.specialize(s.narrow_k_stride == 1).vectorize(v);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "ashlar/ad.h"
 #include "ashlar/arithmetic.h"
@@ -11,6 +12,7 @@
 #include "autograd/composition.h"
 #include "autograd/recipes/extremum.h"
 #include "autograd/recipes/values.h"
+#include "runtime/forms/rows.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::recipes {
@@ -151,11 +153,20 @@ Tensor cumprod_grad(const Tensor& dy, const Tensor& x, int64_t axis) {
   return where(is_before, before, where(is_first, at_first, zero)).to(x.dtype());
 }
 
+// One scan of sums that stay below the largest -y, instead of e^x Σ dy e^-y, which overflows, or of the logarithms of
+// dy's positive and negative parts, which are two scans and lose digits where y is large.
+template <>
+Tensor logcumsumexp_grad(const Tensor& dy, const Tensor& x, const Tensor& y, int64_t axis) {
+  const std::array inputs{in_arithmetic(dy), in_arithmetic(x), in_arithmetic(y)};
+  const Tensor from_end = forms::rows(kernels::logcumsumexp_grad, inputs, axis)[0];
+  return (x.rank() == 0 ? from_end : backwards(from_end, axis)).to(x.dtype());
+}
+
 namespace {
 
-Var ones(Shape shape, int axis, int64_t size, const Var& like) {
+Var filled(Shape shape, int axis, int64_t size, double value, const Var& like) {
   shape[axis] = size;
-  return Var(Tensor::ones(shape, like.dtype(), like.device()));
+  return Var(Tensor::full(shape, value, like.dtype(), like.device()));
 }
 
 /// Π along `axis`, which is left with one element.
@@ -168,11 +179,12 @@ Var product(Var x, int axis) {
   return x;
 }
 
-/// Running products: after each round each element is that of twice as many (Hillis & Steele 1986).
-Var running_product(Var x, int axis) {
+/// A scan: after each round each element is that of twice as many (Hillis & Steele 1986). `none` changes no element.
+template <class Merge>
+Var scanned(Var x, int axis, double none, const Merge& merge) {
   const int64_t size = x.size(axis);
   for (int64_t step = 1; step < size; step *= 2) {
-    x = mul(x, cat({ones(x.shape(), axis, step, x), x.slice(axis, 0, size - step)}, axis));
+    x = merge(x, cat({filled(x.shape(), axis, step, none, x), x.slice(axis, 0, size - step)}, axis));
   }
   return x;
 }
@@ -185,7 +197,7 @@ Var prod_grad(const Var& dy, const Var& x, const Shape& axes, bool) {
   const auto forward = [&](const std::vector<Var>& inputs) {
     Var y = in_arithmetic(inputs[0]);
     for (int i = 0; i < x.rank(); i++) {
-      if (reduced[static_cast<size_t>(i)]) y = x.size(i) == 0 ? ones(y.shape(), i, 1, y) : product(y, i);
+      if (reduced[static_cast<size_t>(i)]) y = x.size(i) == 0 ? filled(y.shape(), i, 1, 1, y) : product(y, i);
     }
     return std::vector<Var>{y.reshape(dy.shape()).to(x.dtype())};
   };
@@ -197,7 +209,22 @@ Var cumprod_grad(const Var& dy, const Var& x, int64_t axis) {
   if (x.rank() == 0) return dy;
   const int along = normalize_axis("cumprod", axis, x.rank());
   const auto forward = [&](const std::vector<Var>& inputs) {
-    return std::vector<Var>{running_product(in_arithmetic(inputs[0]), along).to(x.dtype())};
+    const auto times = [](const Var& a, const Var& b) { return mul(a, b); };
+    return std::vector<Var>{scanned(in_arithmetic(inputs[0]), along, 1, times).to(x.dtype())};
+  };
+  return gradients_of_composition(forward, {x}, {dy}, Needs(1))[0];
+}
+
+template <>
+Var logcumsumexp_grad(const Var& dy, const Var& x, const Var&, int64_t axis) {
+  if (x.rank() == 0) return dy;
+  const int along = normalize_axis("logcumsumexp", axis, x.rank());
+  const auto forward = [&](const std::vector<Var>& inputs) {
+    const auto plus = [](const Var& a, const Var& b) {
+      return logsumexp(cat({a.unsqueeze(0), b.unsqueeze(0)}, 0), {0});
+    };
+    const double none = -std::numeric_limits<double>::infinity();
+    return std::vector<Var>{scanned(in_arithmetic(inputs[0]), along, none, plus).to(x.dtype())};
   };
   return gradients_of_composition(forward, {x}, {dy}, Needs(1))[0];
 }

@@ -53,4 +53,9 @@ T cumsum_grad(const T& dy, int64_t axis);
 template <class T>
 T cumprod_grad(const T& dy, const T& x, int64_t axis);
 
+/// y = logcumsumexp(x, axis): dx[k] = Σ of dy[j] e^(x[k] - y[j]) for j >= k; NaN where y is -Inf or x +Inf, as in
+/// PyTorch. Of Vars by log2(n) rounds of logsumexp.
+template <class T>
+T logcumsumexp_grad(const T& dy, const T& x, const T& y, int64_t axis);
+
 }  // namespace ashlar::recipes

@@ -265,6 +265,7 @@ TEST(Grad, TheLibrarysFunctionsAreDifferentiableThrice) {
       {"prod", [](const Var& x) { return ad::prod(x, {1}); }},
       {"cumsum", [](const Var& x) { return ad::cumsum(x); }},
       {"cumprod", [](const Var& x) { return ad::cumprod(x); }},
+      {"logcumsumexp", [](const Var& x) { return ad::logcumsumexp(x); }},
       {"sort", [](const Var& x) { return ad::sort(x).values; }},
       {"layer_norm", [](const Var& x) { return ad::layer_norm(x, {}, {}).y; }},
       {"rms_norm", [](const Var& x) { return ad::rms_norm(x).y; }},

@@ -76,8 +76,8 @@ results.write_text(results.read_text()[:-20])
 finish(small)
 rows = runs()
 assert rows[0] == known[0], "a run that was there was made again"
-assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "last_move"}, rows
-assert {row["sampler"] for row in rows if row["split"] == "validation"} == {"", "last", "age", "average"}, rows
+assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "nowcast", "last_move"}, rows
+assert {row["sampler"] for row in rows if row["split"] == "validation"} == {"", "last", "age", "average", "ensemble"}, rows
 assert any(row["sampler"].endswith("unlimited") for row in rows), rows
 both = [row for row in rows if row["sampler"] and row["forecaster"] != "none"]
 assert {row["dense"] for row in both} == {True, False}, both

@@ -218,6 +218,10 @@ void add_where() {
     add("whole_" + name, {shapes[0]}, {shapes[1], whole}, {shapes[2], whole}, {DType::i64}, false);
   }
   add("special", {{515}}, {{515}, {Pattern::special}}, {{515}, {Pattern::special}}, all, false);
+  for (const Shape& shape : large_matrices()) {
+    const Input apart{.shape = shape, .values = {Pattern::integers, -9, 9}, .layout = Layout::stepped};
+    add("stepped_" + shape.str(), apart, apart, apart, {DType::i64, DType::f64}, false);
+  }
   add("stepped", {.shape = {6, 35}, .layout = Layout::stepped}, {{6, 35}}, {.shape = {35}, .layout = Layout::stepped},
       all, false);
   add("integers", {{5, 33}}, {{33}, {Pattern::integers, -9, 9}}, {{5, 1}, {Pattern::integers, -9, 9}}, {DType::i32},
@@ -291,6 +295,9 @@ void add_binary_maths_cases() {
   add_prelu("of_1031", {{3, 1031}, kSigned}, {{1031}, kPositive}, false);
   add_prelu("channels_of_12296", {{1, 3, 12296}, kSigned}, {{3}, kPositive}, false);
   add_prelu("one_weight_of_4096", {{3, 4096}, kSigned}, {{1}, kPositive}, false);
+  for (const Shape& shape : large_matrices()) {
+    add_prelu("of_" + shape.str(), {shape, kSigned, Layout::stepped}, {{shape[1]}, kPositive}, false);
+  }
   add_prelu("stepped", {{6, 35}, kSigned, Layout::stepped}, {{35}, kPositive});
   add_glu("last", {{5, 34}, kSigned}, -1);
   add_glu("first", {{6, 35}, kSigned}, 0);
@@ -300,6 +307,9 @@ void add_binary_maths_cases() {
   add_glu("of_8208", {{3, 8208}, kSigned}, -1);
   add_glu("of_24592", {{3, 24592}, kSigned}, -1);
   add_glu("first_of_64", {{8, 67, 64}, kSigned}, 0);
+  for (const Shape& shape : large_matrices()) {
+    add_glu("of_" + shape.str(), {{shape[0], shape[1], 2 * shape[2]}, kSigned}, -1);
+  }
   add_glu("none", {{4, 0}}, -1);
 }
 

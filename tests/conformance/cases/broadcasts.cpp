@@ -22,6 +22,8 @@ std::string name_of(const Shape& full) { return std::to_string(full[0]) + "x" + 
 
 }  // namespace
 
+std::vector<Shape> large_matrices() { return {std::begin(kMatrices), std::end(kMatrices)}; }
+
 std::vector<Broadcast> broadcasts_of_two() {
   std::vector<Broadcast> all{
       {"row", {{5, 33}, {33}}},      {"left_row", {{33}, {5, 33}}},

@@ -352,6 +352,8 @@ void add_convolution_cases() {
   add_layer({"many_images_32_rows", many, {20, 3, 3, 3}, {.padding = one}, true});
   add_layer({"many_images_16_rows", many, {9, 3, 3, 2}, {.stride = {1, 2}, .padding = one}});
   add_layer({"large_images", {1, 2, 160, 170}, {3, 2, 3, 3}, {.padding = one}, true, true});
+  add_layer({"large_images_1x1", {6, 3, 55, 51}, {4, 3, 1, 1}, {}, true});
+  add_layer({"many_small_images_1x1", {701, 3, 7, 7}, {2, 3, 1, 1}, {}, true});
   add_layer({"no_images", {0, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, true});
   add_layer({"no_filters", {2, 3, 6, 8}, {0, 3, 3, 3}});
 

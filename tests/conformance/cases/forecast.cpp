@@ -174,7 +174,8 @@ void add_writes(int64_t size, int64_t count) {
                   return std::vector{table};
                 },
             .in_place = true,
-            .fixed_shapes = true});
+            .fixed_shapes = true,
+            .is_drawn = false});  // the kernel itself takes dense tensors alone
 }
 
 }  // namespace

@@ -120,7 +120,23 @@ Expected scanned(const HostTensor& x) {
   for (size_t i = 0; i < x.values.size(); ++i) {
     if (i % columns == 0) total = magnitude = 0;
     total += x.values[i] - 0.5, magnitude += std::abs(x.values[i] - 0.5);
-    y.values.push_back(x.values[i] + 2 * total), y.magnitudes.push_back(std::abs(x.values[i]) + 2 * magnitude);
+    // The same by eights.
+    const double rounding = static_cast<double>(i % columns) / 8 * 0x1p-24;
+    y.values.push_back(x.values[i] + 2 * total);
+    y.magnitudes.push_back(std::abs(x.values[i]) + 2 * magnitude * std::max(1.0, rounding / kRunningTolerance));
+  }
+  return y;
+}
+
+// Directions lose a last digit with each merge.
+Expected turtle(const HostTensor& x) {
+  Expected y{x.shape, {}, {}};
+  const auto columns = static_cast<size_t>(x.shape[1]);
+  double direction = 0, east = 0;
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    if (i % columns == 0) direction = east = 0;
+    direction += x.values[i] / 2, east += std::cos(direction);
+    y.values.push_back(east), y.magnitudes.push_back(static_cast<double>(i % columns + 1));
   }
   return y;
 }
@@ -255,7 +271,19 @@ void add_generic_cases() {
               .dtypes = {DType::f32},
               .call = [](Tensors in) { return std::vector{test_generic_scan(in[0])}; },
               .reference = [](HostTensors in) { return std::vector{scanned(in[0])}; },
-              .tolerance = terms()});
+              .tolerance = terms(kRunningTolerance)});
+  }
+  // The same around smaller blocks, since a state has four values.
+  const Shape paths[] = {{0, 5},    {5, 0},    {1, 1},    {3, 7},     {5, 511},  {5, 513},   {2, 1023},
+                         {3, 1024}, {3, 1025}, {4099, 3}, {1, 65537}, {2, 5000}, {2, 200000}};
+  for (const Shape& shape : paths) {
+    add_case({.kernel = "test_generic_turtle",
+              .name = std::to_string(shape[0]) + "x" + std::to_string(shape[1]),
+              .inputs = {{.shape = shape}},
+              .dtypes = {DType::f32},
+              .call = [](Tensors in) { return std::vector{test_generic_turtle(in[0])}; },
+              .reference = [](HostTensors in) { return std::vector{turtle(in[0])}; },
+              .tolerance = terms(kRunningTolerance)});
   }
   for (const int64_t size : {1, 100, 3000}) {
     add_case({.kernel = "test_generic_histogram",

@@ -85,7 +85,7 @@ const Function kFunctions[] = {
     {"lgamma", lgamma, ad::lgamma, [](double x) { return std::lgamma(x); }, 5, {.low = 0.2, .high = 7},
      [](double x) { return std::abs(std::lgamma(x)) + (x < 0 ? 4 : 0); }},
     {"digamma", digamma, ad::digamma, digamma_of, 9, {.low = 0.2, .high = 7},
-     [](double x) { return std::abs(digamma_of(x)) + 2; }},
+     [](double x) { return std::abs(digamma_of(x)) + 2 + (x < 0 ? std::log1p(-x) : 0); }},
 
     {"gelu_tanh", gelu_tanh, ad::gelu_tanh,
      [](double x) { return x * sigmoid_of(x * (1.5957691216057308 + 0.0713548162726009 * x * x)); }, 8,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -130,6 +131,9 @@ void add_copies() {
     add_case(copy_case(name, {.shape = {3, 5, 35}, .layout = layout}));
     add_case(copy_case(std::string("wide_") + name, {.shape = {65, 130}, .layout = layout}));
     add_case(copy_case(std::string("long_") + name, {.shape = {5, 1033}, .layout = layout}));
+  }
+  for (const Shape& shape : large_matrices()) {
+    add_case(copy_case("stepped_" + shape.str(), {.shape = shape, .layout = Layout::stepped}));
   }
   add_case(copy_case("one_element_repeated", {.shape = {1025}, .layout = Layout::broadcast_first}));
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"denormal", Pattern::denormal}}) {

@@ -332,6 +332,20 @@ void add_rearranged_cases() {
     add_case(rows);
   }
 
+  for (const Shape& shape : large_matrices()) {
+    for (const Layout layout : {Layout::dense, Layout::stepped, Layout::transposed}) {
+      const Input x{.shape = shape, .layout = layout};
+      Case item = triangle_example(true, shape.str() + "_" + std::to_string(static_cast<int>(layout)), x, 1);
+      item.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
+      item.differentiable = {};
+      add_case(item);
+    }
+    Case apart = masked_example("stepped_" + shape.str(), {shape, {}, Layout::stepped}, {shape}, 3);
+    apart.dtypes = {DType::i64};
+    apart.differentiable = {};
+    add_case(std::move(apart));
+  }
+
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
   for (const auto& [name, shape] :
        {std::pair{"stepped_long_rows", Shape{67, 1031}}, {"stepped_short_rows", {2003, 33}}}) {

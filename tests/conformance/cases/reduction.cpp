@@ -339,6 +339,7 @@ void add_integers() {
                                       {Shape{3, 9001}, Axes{-1, 0}},
                                       {Shape{4, 3, 70}, Axes{-1, 0}},
                                       {Shape{6, 33}, Axes{1}},
+                                      {Shape{6, 9}, Axes{1}},
                                       {Shape{33, 6}, Axes{0}},
                                       {Shape{33, 21}, Axes{0}},
                                       {Shape{33, 64}, Axes{0}}}) {
@@ -502,6 +503,23 @@ void add_long_last_passes() {
   }
 }
 
+// Results of 16 bits, rounded by a last pass over so many parts that it is one of long rows, and of columns.
+void add_rounded_last_passes() {
+  for (const Function& f : kFunctions) {
+    if (f.result || f.exact == sample_variance_of || f.exact == logsumexp_of || f.exact == product_of) continue;
+    std::vector<Case> items{example(f, "rounded_all_of_2049x4096", {.shape = {2049 * 4096}})};
+    for (const int64_t columns : {33, 128}) {
+      const std::string name = "rounded_columns_of_6000x" + std::to_string(columns);
+      items.push_back(example(f, name, {.shape = {6000, columns}}, {0}));
+    }
+    for (Case& item : items) {
+      item.dtypes = {DType::f16, DType::bf16};
+      item.is_drawn = false;
+      add_case(item);
+    }
+  }
+}
+
 // The gradient of an element that is 0 is the product of the others, unless there is another 0.
 void add_products_with_zeros() {
   const Function& f = *std::find_if(std::begin(kFunctions), std::end(kFunctions),
@@ -522,6 +540,7 @@ void add_reduction_cases() {
   add_integers();
   add_variances();
   add_long_last_passes();
+  add_rounded_last_passes();
   add_products_with_zeros();
 }
 

@@ -175,6 +175,40 @@ class GenericScan : public Kernel<GenericScan<T>> {
   Var r{"r"}, c{"c"};
 };
 
+// How far east a turtle is that turns by x[r,k] / 2 and takes a step, for k = 0, 1, …, c: a scan of four values whose
+// merge doesn't commute
+//
+//   (direction a, place a) (b, q) = (a b, place + a q) of complex numbers
+template <ElementType T>
+class GenericTurtle : public Kernel<GenericTurtle<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+  ScanScratch states{x.size(0), x.size(1), 4};
+
+  GenericTurtle() { this->formula("y[r,c] = Σ_{k <= c} cos(Σ_{j <= k} x[r,j] / 2)"); }
+  void algorithm() {
+    k = x.reduce(1);
+    turn(r, c) = x(r, c) * 0.5;
+    const auto then = [](const Values& a, const Values& b) {
+      return Values{a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0], a[2] + a[0] * b[2] - a[1] * b[3],
+                    a[3] + a[0] * b[3] + a[1] * b[2]};
+    };
+    const auto step = [then](const Values& a, const Values& turned) {
+      const Value east = cos(turned[0]), north = sin(turned[0]);
+      return then(a, {east, north, east, north});
+    };
+    path(r, k) = states.scan(k, {turn(r, k)}, {.init = {1.0, 0.0, 0.0, 0.0}, .step = step, .merge = then});
+    y(r, c) = path(r, c)[2];
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis k;
+  Stage turn{"turn"}, path{"path"};
+  Var r{"r"}, c{"c"};
+};
+
 // y[b] = how many of i32 x[i] are b: written at computed places, by one thread
 class GenericHistogram : public Kernel<GenericHistogram> {
  public:
@@ -251,6 +285,7 @@ const bool registered =
     register_kernel<GenericOutputs, f32>("test_generic_outputs") &&
     register_kernel<GenericRunning, f32>("test_generic_running") &&
     register_kernel<GenericScan, f32>("test_generic_scan") &&
+    register_kernel<GenericTurtle, f32>("test_generic_turtle") &&
     add_kernel({"test_generic_histogram", {detail::make_instance<GenericHistogram>({DType::i32})}}) &&
     register_kernel<GenericRotate, f32>("test_generic_rotate") &&
     register_kernel<GenericWelford, f32>("test_generic_welford");

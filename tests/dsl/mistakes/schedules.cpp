@@ -101,13 +101,35 @@ class ScanReadBefore : public Kernel<ScanReadBefore<T>> {
   Var r{"r"}, c{"c"};
 };
 
+// A scan of two values whose memory is for one.
+template <ElementType T>
+class ScanOfTwo : public Kernel<ScanOfTwo<T>> {
+ public:
+  In<T, 2> x{"x"};
+  Out<T, 2> y{"y", shape_of(x)};
+  ScanScratch states{x.size(0), x.size(1)};
+  ScanOfTwo() { this->formula("y[r,c] = Σ_{k <= c} x[r,k] (1 + x[r,k])"); }
+  void algorithm() {
+    k = x.reduce(1);
+    const auto plus = [](const Values& a, const Values& b) { return Values{a[0] + b[0], a[1] + b[1]}; };
+    running(r, k) = states.scan(k, {x(r, k), square(x(r, k))}, {.init = {0.0, 0.0}, .step = plus, .merge = plus});
+    y(r, c) = running(r, c)[0] + running(r, c)[1];
+  }
+  void schedule(auto target) { generic(target, y); }
+
+ private:
+  Axis k;
+  Stage running{"running"};
+  Var r{"r"}, c{"c"};
+};
+
 namespace {
-const bool registered = register_kernel<ReadBeyond, f32>("read_beyond") &&
-                        register_kernel<TotalOfAll, f32>("total_of_all") &&
-                        register_kernel<ScanWithoutScratch, f32>("scan_without_scratch") &&
-                        register_kernel<ScanReadBefore, f32>("scan_read_before") &&
-                        register_kernel<UnscheduledUpdate, f32>("unscheduled_update") &&
-                        register_kernel<StageByItself, f32>("stage_by_itself");
+const bool registered =
+    register_kernel<ReadBeyond, f32>("read_beyond") && register_kernel<TotalOfAll, f32>("total_of_all") &&
+    register_kernel<ScanWithoutScratch, f32>("scan_without_scratch") &&
+    register_kernel<ScanReadBefore, f32>("scan_read_before") && register_kernel<ScanOfTwo, f32>("scan_of_two") &&
+    register_kernel<UnscheduledUpdate, f32>("unscheduled_update") &&
+    register_kernel<StageByItself, f32>("stage_by_itself");
 }
 
 }  // namespace ashlar::dsl

@@ -82,6 +82,27 @@ class RMSNorm(nn.Module):
         return x * torch.rsqrt((x * x).mean(axes, keepdim=True) + self.eps) * self.weight
 
 
+class LPPool3d(nn.Module):
+    def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
+        super().__init__()
+        self.norm_type, self.window = norm_type, (kernel_size, stride, 0, ceil_mode)
+
+    def forward(self, x):
+        sizes = self.window[0] if isinstance(self.window[0], tuple) else (self.window[0],) * 3
+        means = functional.avg_pool3d(x.pow(self.norm_type), *self.window)
+        return (means * (sizes[0] * sizes[1] * sizes[2])).pow(1 / self.norm_type)
+
+
+class ZeroPad1d(nn.ConstantPad1d):
+    def __init__(self, padding):
+        super().__init__(padding, 0)
+
+
+class ZeroPad3d(nn.ConstantPad3d):
+    def __init__(self, padding):
+        super().__init__(padding, 0)
+
+
 class Residual(nn.Module):
     def __init__(self, inner):
         super().__init__()
@@ -89,6 +110,11 @@ class Residual(nn.Module):
 
     def forward(self, x):
         return x + self.inner(x)
+
+
+def newest(name):
+    """PyTorch's class where it has one."""
+    return getattr(nn, name, globals()[name])
 
 
 # ---- linear, embeddings
@@ -139,6 +165,10 @@ for axes in (1, 2, 3):
 add("BatchNorm1d.rows", lambda: nn.BatchNorm1d(5, momentum=None), (6, 5))
 add("BatchNorm2d.untracked", lambda: nn.BatchNorm2d(3, track_running_stats=False), (4, 3, 2, 5), train=False)
 add("InstanceNorm2d.plain", lambda: nn.InstanceNorm2d(3), (2, 3, 4, 5))
+add("InstanceNorm", lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 5))
+add("LocalResponseNorm", lambda: nn.LocalResponseNorm(3, alpha=0.3, beta=0.6, k=1.5), (2, 5, 4))
+add("LocalResponseNorm.even", lambda: nn.LocalResponseNorm(2, alpha=0.5), (2, 4, 3, 2))
+add("LocalResponseNorm.defaults", lambda: nn.LocalResponseNorm(5), (1, 3, 2, 2, 2))
 
 # ---- attention and recurrence
 
@@ -213,6 +243,11 @@ add("GLU.axis", lambda: nn.GLU(1), (2, 4, 3))
 add("Softmax", lambda: nn.Softmax(1), (2, 4, 3))
 add("Softmin", lambda: nn.Softmin(-1), (2, 4, 3))
 add("LogSoftmax", lambda: nn.LogSoftmax(-1), (2, 4, 3))
+add("Softmax2d", nn.Softmax2d, (2, 3, 4, 2))
+add("Softmax2d.unbatched", nn.Softmax2d, (3, 4, 2))
+add("Threshold", lambda: nn.Threshold(0.25, -7), (3, 7))
+add("RReLU", nn.RReLU, (3, 7), train=False)
+add("RReLU.range", lambda: nn.RReLU(0.2, 0.7), (3, 7), train=False)
 
 # ---- pooling, padding, sizes
 
@@ -229,7 +264,20 @@ add("AdaptiveAvgPool1d", lambda: nn.AdaptiveAvgPool1d(3), (2, 3, 7))
 add("AdaptiveAvgPool2d", lambda: nn.AdaptiveAvgPool2d((3, 2)), (2, 3, 7, 5))
 add("AdaptiveMaxPool1d", lambda: nn.AdaptiveMaxPool1d(3), (2, 3, 7))
 add("AdaptiveMaxPool2d", lambda: nn.AdaptiveMaxPool2d((3, 2)), (2, 3, 7, 5))
+add("AdaptiveAvgPool3d", lambda: nn.AdaptiveAvgPool3d((3, 2, 4)), (2, 2, 5, 3, 4))
+add("AdaptiveAvgPool3d.unbatched", lambda: nn.AdaptiveAvgPool3d(2), (2, 3, 5, 4))
+add("AdaptiveMaxPool3d", lambda: nn.AdaptiveMaxPool3d((3, 2, 4)), (2, 2, 5, 3, 4))
+add("AdaptiveMaxPool3d.unbatched", lambda: nn.AdaptiveMaxPool3d(2), (2, 3, 5, 4))
+add("LPPool1d", lambda: nn.LPPool1d(2, 3, 2), (2, 3, 8))
+add("LPPool1d.ceil", lambda: nn.LPPool1d(4, 3, 2, ceil_mode=True), (2, 3, 8))
+add("LPPool1d.odd", lambda: nn.LPPool1d(3, 2), positive(3, 7))
+add("LPPool2d", lambda: nn.LPPool2d(2, (3, 2), 2), (2, 3, 7, 5))
+add("LPPool2d.ceil", lambda: nn.LPPool2d(1.5, (2, 3), (3, 2), ceil_mode=True), positive(1, 2, 6, 6))
+add("LPPool3d", lambda: newest("LPPool3d")(2, (2, 3, 2), (2, 1, 2)), (2, 2, 4, 4, 5))
+add("LPPool3d.ceil", lambda: newest("LPPool3d")(4, 2, ceil_mode=True), (1, 2, 3, 4, 5))
+add("ZeroPad1d", lambda: newest("ZeroPad1d")((1, 2)), (1, 2, 4))
 add("ZeroPad2d", lambda: nn.ZeroPad2d((1, 2, 0, 3)), (1, 2, 3, 4))
+add("ZeroPad3d", lambda: newest("ZeroPad3d")((1, 2, 0, 3, 1, 0)), (1, 2, 3, 2, 2))
 for axes in (1, 2, 3):
     def pad(kind, axes=axes):
         return getattr(nn, f"{kind}{axes}d")
@@ -243,6 +291,17 @@ for axes in (1, 2, 3):
         call=lambda m, x, ends=ends: functional.pad(m(x), ends, mode="circular"))
 add("PixelShuffle", lambda: nn.PixelShuffle(2), (2, 8, 3, 2))
 add("PixelUnshuffle", lambda: nn.PixelUnshuffle(2), (2, 2, 4, 6))
+
+
+def shuffled(module, x):
+    """By moving axes: PyTorch 1.13 has no gradient of its ChannelShuffle."""
+    y = x.unflatten(1, (module.groups, -1)).transpose(1, 2).flatten(1, 2)
+    assert (y == module(x.detach())).all()
+    return y
+
+
+add("ChannelShuffle", lambda: nn.ChannelShuffle(3), (2, 6, 3, 2), call=shuffled)
+add("ChannelShuffle.sequences", lambda: nn.ChannelShuffle(2), (2, 4, 3), call=shuffled)
 add("Unfold", lambda: nn.Unfold((2, 3), dilation=2, padding=1, stride=(2, 1)), (2, 2, 5, 6))
 add("Fold", lambda: nn.Fold((4, 5), (2, 3), padding=1), (1, 12, 25))
 add("Flatten", nn.Flatten, (2, 3, 4))
@@ -257,14 +316,35 @@ add("Upsample.trilinear", lambda: nn.Upsample(size=(4, 3, 5), mode="trilinear"),
 
 # ---- dropout, which does nothing in evaluation, and containers
 
-for kind in ("Dropout", "Dropout1d", "Dropout2d"):
-    add(kind, lambda kind=kind: getattr(nn, kind)(0.4), (2, 3, 4, 2)[: 4 if kind == "Dropout2d" else 3], train=False)
+for kind, rank in (("Dropout", 3), ("Dropout1d", 3), ("Dropout2d", 4), ("Dropout3d", 5), ("AlphaDropout", 3),
+                   ("FeatureAlphaDropout", 4)):
+    add(kind, lambda kind=kind: getattr(nn, kind)(0.4), (2, 3, 4, 2, 2)[:rank], train=False)
 add("Sequential", lambda: nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3), nn.GELU()), (2, 5))
 add("Sequential.images",
     lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                           nn.Linear(8, 3)), (3, 1, 6, 6))
 add("Residual", lambda: Residual(nn.Sequential(nn.Linear(4, 4), nn.Tanh())), (3, 4))
 add("ModuleList", lambda: nn.ModuleList([nn.Linear(3, 4), nn.Linear(4, 3)]), (2, 3), call=lambda m, x: m[1](m[0](x)))
+add("ModuleDict", lambda: nn.ModuleDict({"up": nn.Linear(3, 4), "down": nn.Linear(4, 3)}), (2, 3),
+    call=lambda m, x: m["down"](m["up"](x)))
+add("ParameterList", lambda: nn.ParameterList([nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(4))]), (2, 3),
+    call=lambda m, x: x @ m[0] + m[1])
+add("ParameterDict", lambda: nn.ParameterDict({"scale": nn.Parameter(torch.randn(3)),
+                                               "bias": nn.Parameter(torch.randn(2, 1))}), (2, 3),
+    call=lambda m, x: x * m["scale"] + m["bias"])
+
+# ---- how near two tensors are
+
+add("CosineSimilarity", nn.CosineSimilarity, (3, 5), (3, 5))
+add("CosineSimilarity.axis", lambda: nn.CosineSimilarity(-1), (2, 4, 3), (4, 3))
+add("CosineSimilarity.broadcast", nn.CosineSimilarity, (3, 4, 5), (5,))
+# Of zeros: other rows shorter than eps have a gradient of PyTorch's own, as if their length were kept.
+add("CosineSimilarity.zeros", lambda: nn.CosineSimilarity(1, eps=0.25),
+    all_of([0.0] * 3, [1.5, -0.5, 2.0], [0.0] * 3), all_of([1.0, 2.0, -1.0], [0.5, 1.0, 1.0], [0.0] * 3))
+add("PairwiseDistance", nn.PairwiseDistance, (4, 5), (4, 5))
+add("PairwiseDistance.keepdim", lambda: nn.PairwiseDistance(1, keepdim=True), (2, 4, 5), (2, 4, 5))
+add("PairwiseDistance.cubes", lambda: nn.PairwiseDistance(3, eps=0.1), (4, 5), (5,))
+add("PairwiseDistance.largest", lambda: nn.PairwiseDistance(float("inf")), (4, 5), (4, 5))
 
 # ---- losses
 

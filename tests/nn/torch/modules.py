@@ -2,6 +2,7 @@
 """What PyTorch's modules compute, for tests/nn/test_against_torch.cpp: weights, inputs, outputs and gradients.
 
 modules.py --write             makes modules.safetensors.gz beside this file, which the test reads
+modules.py --add               adds the cases that the file lacks, and leaves the others as they are
 modules.py --check [PROGRAM]   compares the file with what the PyTorch at hand computes, and, with the test program,
                                loads the weights that our modules save by load_state_dict(strict=True), and compares
                                outputs. Exits with 77 where there is no PyTorch.
@@ -106,10 +107,12 @@ def computed(name):
     return tensors
 
 
-def all_computed():
+def all_computed(kept):
+    """Of every case; not again of those in `kept`."""
     tensors = {}
     for name in CASES:
-        tensors.update(computed(name))
+        own = {key: value for key, value in kept.items() if key.startswith(f"{name}/")}
+        tensors.update(own or computed(name))
     return tensors
 
 
@@ -127,7 +130,7 @@ def differs(got, wanted):
 
 def check_file():
     """The committed file holds what this PyTorch computes."""
-    mistakes, now, kept = [], all_computed(), read_safetensors(FILE)
+    mistakes, now, kept = [], all_computed({}), read_safetensors(FILE)
     for name in sorted(now.keys() ^ kept.keys()):
         mistakes.append(f"{name}: only in {'the cases' if name in now else 'the file'}")
     for name in sorted(now.keys() & kept.keys()):
@@ -170,11 +173,12 @@ def check_program(program):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="make modules.safetensors.gz")
+    parser.add_argument("--add", action="store_true", help="add the cases that modules.safetensors.gz lacks")
     parser.add_argument("--check", action="store_true", help="compare modules.safetensors.gz")
     parser.add_argument("program", nargs="?", help="test_nn, whose weights PyTorch loads")
     options = parser.parse_args()
-    if options.write:
-        write_safetensors(FILE, all_computed())
+    if options.write or options.add:
+        write_safetensors(FILE, all_computed(read_safetensors(FILE) if options.add else {}))
         print(f"{FILE}: {len(CASES)} cases, {FILE.stat().st_size} bytes")
     mistakes = check_file() if options.check else []
     if options.program:

@@ -199,7 +199,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
   product(n, m, b) = sums(w % wide, q % kFew, w / wide, q / kFew, b);
 
   const CpuTile tile{wide, kFew, lanes};
-  const TileLoops loops{tile};
+  const TileLoops loops{{wide, kFew, std::min(wide, lanes)}};
   return {.name = name,
           .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes &&
                    (!is_one || (s.narrow_count == 1 && s.narrow_k_stride == 1))},

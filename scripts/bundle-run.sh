@@ -22,7 +22,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 output=${ASHLAR_OUTPUT:-$here}
 limit=${ASHLAR_TIME_LIMIT:-900}  # seconds for one device
 parts=${ASHLAR_PARTS:-1}         # so many processes share the cases of a device; all devices run at once then
-export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export LD_LIBRARY_PATH="$output/bin/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 # unpack ARCHIVE FOLDER: unless it was done already
 unpack() {
   mkdir -p "$2"

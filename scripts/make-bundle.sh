@@ -16,23 +16,24 @@ if [[ -n $training ]]; then
 fi
 
 rm -rf "$out"
-mkdir -p "$out"/{lib,opencl-vendors,licences}
+mkdir -p "$out"/{opencl-vendors,licences}
 # Most of a program is kernels, many of them alike, and two programs have most in common, which the packer sees when its
 # window holds both: packed, they take a sixth. run.sh unpacks them.
 stripped=$(mktemp -d)
+mkdir "$stripped/lib"
 trap 'rm -rf "$stripped"' EXIT
 for program in "${programs[@]}"; do
   strip -o "$stripped/$program" "$build/bin/$program${changed:+-changed}"
 done
-tar -c -C "$stripped" "${programs[@]}" | xz --lzma2=preset=4,dict=384MiB > "$out/programs.tar.xz"
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.
 for program in "${programs[@]}"; do
   ldd "$stripped/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
-done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r cp -L -t "$out/lib"
+done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r cp -L -t "$stripped/lib"
 loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
-cp -L "$loader" "$out/lib/libOpenCL.so.1"
-strip --strip-unneeded "$out"/lib/*
+cp -L "$loader" "$stripped/lib/libOpenCL.so.1"
+strip --strip-unneeded "$stripped"/lib/*
+tar -c -C "$stripped" "${programs[@]}" lib | xz --lzma2=preset=4,dict=384MiB > "$out/programs.tar.xz"
 
 if [[ -n $changed ]]; then
   cp "$changed" "$out/changed"

@@ -51,9 +51,12 @@ Shape leading(Shape shape, int dropped) {
 
 /// Batched matrices ready for the kernels: strides of the last two dimensions non-negative and one of them 1, where
 /// a dimension of size 1 counts as having the stride that suits.
-Tensor with_unit_stride(const Tensor& x) {
-  const Tensor positive = without_negative_strides(x);
+Tensor with_unit_stride(Tensor x) {
   const int rows = x.rank() - 2, columns = x.rank() - 1;
+  const bool lies_so = rows == 0 && x.shape()[0] > 1 && x.shape()[1] > 1 && x.strides()[0] > 0 && x.strides()[1] > 0 &&
+                       (x.strides()[0] == 1 || x.strides()[1] == 1);
+  if (lies_so) return x;
+  const Tensor positive = without_negative_strides(x);
   Shape strides = positive.strides();
   const auto is_unit = [&](int i) { return strides[i] == 1 || x.shape()[i] == 1; };
   if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(positive.contiguous());
@@ -155,8 +158,9 @@ struct Product {
       if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
     constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits
-    const auto launch_all = [&](const Tensor& one_a, const Tensor& one_b, const Tensor& one_y) {
-      launch(kernel, key, std::array{one_a, one_b, bias}, scalars, std::array{one_y}, precision);
+    const auto launch_all = [&](Tensor one_a, Tensor one_b, Tensor one_y) {
+      launch(kernel, key, std::array{std::move(one_a), std::move(one_b), bias}, scalars, std::array{std::move(one_y)},
+             precision);
     };
     const Shape batch = leading(y.shape(), 2);
     const auto is_a_batch = [&](const Tensor& x) { return x.rank() == y.rank() && x.shape()[0] == y.shape()[0]; };
@@ -202,11 +206,12 @@ void fold_batch(Product& product) {
 
 }  // namespace
 
-Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, const MatmulOptions& options,
-                   const Tensor& given_bias, std::span<const Scalar> scalars, uint16_t variant) try {
-  const bool has_bias = given_bias.defined();
-  const std::array all_inputs{a, b, given_bias};
-  const std::span<const Tensor> shown = std::span(all_inputs).first(has_bias ? 3 : 2);
+Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, const MatmulOptions& options,
+                   std::span<const Scalar> scalars, uint16_t variant) try {
+  if (inputs.size() < 2) key_of(kernel, inputs, variant, 1);  // throws
+  const Tensor &a = inputs[0], &b = inputs[1];
+  const bool has_bias = inputs.size() > 2 && inputs[2].defined();
+  const std::span<const Tensor> shown = inputs.first(has_bias ? 3 : 2);
   const KernelKey key =
       key_of(kernel, shown, with_epilogue(kernel, variant, epilogue_of(options.activation, has_bias)), 1);
   if (a.rank() == 0 || b.rank() == 0) {
@@ -222,7 +227,7 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
     throw shape_error(kernel, shown, "a[..., m, k] and b[..., k, n] (after transposing) with equal k",
                       "Set transpose_a or transpose_b, or reshape()");
   }
-  if (has_bias && given_bias.shape() != Shape{n}) {
+  if (has_bias && inputs[2].shape() != Shape{n}) {
     throw shape_error(kernel, shown, "a bias of shape " + Shape{n}.str(), "Use reshape()");
   }
   const Shape batch = ashlar::broadcast(kernel.name, leading(left.shape(), 2), leading(right.shape(), 2));
@@ -240,34 +245,39 @@ Tensor contraction(const KernelInfo& kernel, const Tensor& a, const Tensor& b, c
   if (y.numel() == 0) return y.reshape(result_shape);
 
   const bool is_activated = options.activation != Activation::none;
-  Tensor bias = has_bias ? dense_as(given_bias, {n}) : Tensor();
+  Tensor bias = has_bias ? dense_as(inputs[2], {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{kernel, key,     with_epilogue(kernel, variant, "none"), left, right, bias,
-                  y,      scalars, {.allow_tf32 = options.allow_tf32}};
+  Product product{kernel,
+                  key,
+                  with_epilogue(kernel, variant, "none"),
+                  std::move(left),
+                  std::move(right),
+                  std::move(bias),
+                  y,
+                  scalars,
+                  {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());
   }
-  product.a = with_unit_stride(product.a);
-  product.b = with_unit_stride(product.b);
-  if (!bias.defined()) product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
+  product.a = with_unit_stride(std::move(product.a));
+  product.b = with_unit_stride(std::move(product.b));
+  if (!product.bias.defined()) product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
   fold_batch(product);
   product.run();
-  return y.reshape(result_shape);
+  return y.shape() == result_shape ? y : y.reshape(result_shape);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);
 }
 
 std::vector<Tensor> Contraction::call(const KernelInfo& kernel, const FormCall& call) try {
-  if (call.inputs.size() < 2) key_of(kernel, call, 1);  // throws
   const MatmulOptions options{.transpose_a = call.integer(0) != 0,
                               .transpose_b = call.integer(1) != 0,
                               .activation = static_cast<Activation>(call.integer(2)),
                               .allow_tf32 = call.integer(3) != 0};
-  const Tensor bias = call.inputs.size() > 2 ? call.inputs[2] : Tensor();
   std::vector<Tensor> results(1);
-  results[0] = contraction(kernel, call.inputs[0], call.inputs[1], options, bias, call.scalars, call.variant);
+  results[0] = contraction(kernel, call.inputs, options, call.scalars, call.variant);
   return results;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);

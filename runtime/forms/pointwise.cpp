@@ -14,10 +14,20 @@
 namespace ashlar::forms {
 namespace {
 
+/// On the CPU, whose kernels read a dense row: long rows of a view, read one by one instead of being copied first.
+bool are_long_rows(const Loops& loops) {
+  constexpr int64_t kLong = 1 << 14;
+  return loops.sizes.rank() == 2 && loops.sizes[1] >= kLong && loops.strides[0][1] == 1;
+}
+
 /// What a kernel takes that reads rows and columns of any strides: a view as it is, on a GPU and where it has no more
-/// dimensions than these; else one dense row.
+/// dimensions than these; on the CPU long rows; else one dense row.
 Tensor rows_of_view(const Tensor& x) {
   constexpr int kRank = 2;
+  if (x.device().kind == DeviceKind::cpu && !x.is_contiguous()) {
+    const Loops loops = collapse(x.shape(), {x.strides()});
+    if (are_long_rows(loops)) return piece_of(x, loops, 0, 0, kRank);
+  }
   // Each element has a thread there, of which a copy reads several: of 16 bits two passes are no slower then.
   constexpr int64_t kMostOf16Bits = 1 << 20;
   const int64_t most = size_of(x.dtype()) > 2 ? kMaxElements : kMostOf16Bits;
@@ -80,7 +90,16 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
       written.push_back(dense_as(results.back(), {numel}));
     }
   }
-  if (numel <= kMaxElements) {
+  const auto rows = std::ranges::find_if(flat, [](const Tensor& x) { return x.rank() == 2 && x.size(0) > 1; });
+  if (rows != flat.end() && rows->device().kind == DeviceKind::cpu) {
+    const int64_t columns = rows->size(1);
+    for (int64_t row = 0; row < rows->size(0); row++) {
+      std::vector<Tensor> operands = flat, outputs = written;
+      operands[static_cast<size_t>(rows - flat.begin())] = rows->slice(0, row, row + 1);
+      for (Tensor& y : outputs) y = y.slice(0, row * columns, (row + 1) * columns);
+      launch(kernel, key, operands, scalars, outputs);
+    }
+  } else if (numel <= kMaxElements) {
     launch(kernel, key, flat, scalars, written);
   } else {
     const auto part = [](std::vector<Tensor> tensors, int64_t start, int64_t stop) {

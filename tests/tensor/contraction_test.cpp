@@ -1,4 +1,5 @@
 // Form::contraction: transposes, batches, broadcasting, odd strides, against plain loops.
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +25,7 @@ class Contraction : public OnDevice {};
 INSTANTIATE_TEST_SUITE_P(Devices, Contraction, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {}, const Tensor& bias = {}) {
-  return forms::contraction(kernels::matmul, a, b, options, bias);
+  return forms::contraction(kernels::matmul, std::array{a, b, bias}, options);
 }
 
 Shape with_matrix(Shape batch, int64_t rows, int64_t columns) {

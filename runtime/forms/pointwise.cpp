@@ -14,31 +14,37 @@
 namespace ashlar::forms {
 namespace {
 
-/// On the CPU, whose kernels read a dense row: long rows of a view, read one by one instead of being copied first.
-bool are_long_rows(const Loops& loops) {
-  constexpr int64_t kLong = 1 << 14;
-  return loops.sizes.rank() == 2 && loops.sizes[1] >= kLong && loops.strides[0][1] == 1;
-}
-
-/// What a kernel takes that reads rows and columns of any strides: a view as it is, on a GPU and where it has no more
-/// dimensions than these; on the CPU long rows; else one dense row.
-Tensor rows_of_view(const Tensor& x) {
+/// Whether a kernel that reads rows and columns of any strides takes a view as it is.
+bool is_read_as_it_is(const Tensor& x, const Loops& loops) {
   constexpr int kRank = 2;
-  if (x.device().kind == DeviceKind::cpu && !x.is_contiguous()) {
-    const Loops loops = collapse(x.shape(), {x.strides()});
-    if (are_long_rows(loops)) return piece_of(x, loops, 0, 0, kRank);
+  // The CPU's read a dense row: long ones are read one by one instead of being copied first.
+  constexpr int64_t kLongRow = 1 << 14;
+  if (loops.sizes.rank() > kRank) return false;
+  if (x.device().kind == DeviceKind::cpu) {
+    return loops.sizes.rank() == kRank && loops.sizes[1] >= kLongRow && loops.strides[0][1] == 1;
   }
   // Each element has a thread there, of which a copy reads several: of 16 bits two passes are no slower then.
   constexpr int64_t kMostOf16Bits = 1 << 20;
   const int64_t most = size_of(x.dtype()) > 2 ? kMaxElements : kMostOf16Bits;
-  if (x.device().kind != DeviceKind::cpu && !x.is_contiguous() && x.numel() <= most) {
+  const bool steps_forward = std::ranges::all_of(loops.strides[0], [](int64_t stride) { return stride >= 0; });
+  return x.numel() <= most && steps_forward && detail::span_of(x) <= kMaxElements;
+}
+
+/// Rows and columns of a view, or one dense row.
+Tensor rows_of_view(const Tensor& x) {
+  if (!x.is_contiguous()) {
     const Loops loops = collapse(x.shape(), {x.strides()});
-    const bool steps_forward = std::ranges::all_of(loops.strides[0], [](int64_t stride) { return stride >= 0; });
-    if (loops.sizes.rank() <= kRank && steps_forward && detail::span_of(x) <= kMaxElements) {
-      return piece_of(x, loops, 0, 0, kRank);
-    }
+    if (is_read_as_it_is(x, loops)) return piece_of(x, loops, 0, 0, 2);
   }
   return dense_as(x, {1, x.numel()});
+}
+
+/// The elements from `start` to `stop`, of those tensors that have some.
+std::vector<Tensor> part(std::vector<Tensor> tensors, int64_t start, int64_t stop) {
+  for (Tensor& x : tensors) {
+    if (x.rank() > 0) x = x.slice(x.rank() - 1, start, stop);
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -93,21 +99,14 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
   const auto rows = std::ranges::find_if(flat, [](const Tensor& x) { return x.rank() == 2 && x.size(0) > 1; });
   if (rows != flat.end() && rows->device().kind == DeviceKind::cpu) {
     const int64_t columns = rows->size(1);
-    for (int64_t row = 0; row < rows->size(0); row++) {
-      std::vector<Tensor> operands = flat, outputs = written;
-      operands[static_cast<size_t>(rows - flat.begin())] = rows->slice(0, row, row + 1);
-      for (Tensor& y : outputs) y = y.slice(0, row * columns, (row + 1) * columns);
-      launch(kernel, key, operands, scalars, outputs);
+    const Tensor all = *rows;
+    for (int64_t row = 0; row < all.size(0); row++) {
+      *rows = all.slice(0, row, row + 1);
+      launch(kernel, key, flat, scalars, part(written, row * columns, (row + 1) * columns));
     }
   } else if (numel <= kMaxElements) {
     launch(kernel, key, flat, scalars, written);
   } else {
-    const auto part = [](std::vector<Tensor> tensors, int64_t start, int64_t stop) {
-      for (Tensor& x : tensors) {
-        if (x.rank() > 0) x = x.slice(x.rank() - 1, start, stop);
-      }
-      return tensors;
-    };
     for_each_piece({{numel}, {{1}}}, 1, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
       const int64_t start = offsets[0], stop = start + piece.sizes[0];
       launch(kernel, key, part(flat, start, stop), scalars, part(written, start, stop));

@@ -31,8 +31,9 @@ struct InnermostPattern {
   }
 };
 
-/// All have elements, or each but one of two or three (on the CPU of one, too: a value for all of a row). Of many inputs, as normalisation has them, those declared first,
-/// one or two, have all elements, and the others are constants of a row.
+/// All have elements, or each but one of two or three (on the CPU of one, too: a value for all of a row). Of many
+/// inputs, as normalisation has them, those declared first, one or two, have all elements, and the others are constants
+/// of a row.
 std::vector<InnermostPattern> innermost_patterns(const std::vector<Parameter>& inputs, bool is_on_cpu) {
   constexpr size_t kMany = 4;
   const std::vector<bool> all(inputs.size(), true);

@@ -51,19 +51,16 @@ Shape leading(Shape shape, int dropped) {
 
 /// Batched matrices ready for the kernels: strides of the last two dimensions non-negative and one of them 1, where
 /// a dimension of size 1 counts as having the stride that suits.
-Tensor with_unit_stride(Tensor x) {
+Tensor with_unit_stride(const Tensor& given) {
+  const Tensor x = without_negative_strides(given);
   const int rows = x.rank() - 2, columns = x.rank() - 1;
-  const bool lies_so = rows == 0 && x.shape()[0] > 1 && x.shape()[1] > 1 && x.strides()[0] > 0 && x.strides()[1] > 0 &&
-                       (x.strides()[0] == 1 || x.strides()[1] == 1);
-  if (lies_so) return x;
-  const Tensor positive = without_negative_strides(x);
-  Shape strides = positive.strides();
+  Shape strides = x.strides();
   const auto is_unit = [&](int i) { return strides[i] == 1 || x.shape()[i] == 1; };
-  if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(positive.contiguous());
-  if (x.shape()[columns] > 1 && x.shape()[rows] > 1) return positive;
+  if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(x.contiguous());
+  if (x.shape()[columns] > 1 && x.shape()[rows] > 1) return x;
   if (x.shape()[columns] == 1) strides[columns] = strides[rows] == 1 ? x.shape()[rows] : 1;
   if (x.shape()[rows] == 1) strides[rows] = strides[columns] == 1 ? x.shape()[columns] : 1;
-  return Tensor(positive.storage(), x.shape(), strides, positive.offset(), x.dtype());
+  return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
 }
 
 /// One call's operands, with a = [batch…, m, k], b = [batch…, k, n] and the result y = [batch…, m, n], dense.
@@ -248,22 +245,17 @@ Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, con
   Tensor bias = has_bias ? dense_as(inputs[2], {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{kernel,
-                  key,
-                  with_epilogue(kernel, variant, "none"),
-                  std::move(left),
-                  std::move(right),
-                  std::move(bias),
-                  y,
-                  scalars,
-                  {.allow_tf32 = options.allow_tf32}};
+  Product product{
+      kernel, key,     with_epilogue(kernel, variant, "none"), std::move(left), std::move(right), std::move(bias),
+      y,      scalars, {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());
   }
-  product.a = with_unit_stride(std::move(product.a));
-  product.b = with_unit_stride(std::move(product.b));
-  if (!product.bias.defined()) product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
+  product.a = with_unit_stride(product.a);
+  product.b = with_unit_stride(product.b);
+  if (!product.bias.defined())
+    product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
   fold_batch(product);
   product.run();
   return y.shape() == result_shape ? y : y.reshape(result_shape);

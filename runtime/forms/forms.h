@@ -38,8 +38,8 @@ std::vector<Tensor> rows(const KernelInfo& kernel, std::span<const Tensor> input
 Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bool keepdim,
                  std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
-/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n] of `inputs` a, b and bias; batch axes broadcast; rank 1 operands as
-/// in NumPy's matmul; the bias may be undefined or missing.
+/// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n] of `inputs` a, b and bias; batch axes broadcast; rank 1 operands
+/// as in NumPy's matmul; the bias may be undefined or missing.
 Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, const MatmulOptions& options,
                    std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 

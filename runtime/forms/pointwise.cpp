@@ -14,9 +14,10 @@
 namespace ashlar::forms {
 namespace {
 
-/// Whether a kernel that reads rows and columns of any strides takes a view as it is.
+constexpr int kRank = 2;  // of what a kernel of one tensor reads: rows and columns of any strides
+
+/// Whether such a kernel takes a view as it is.
 bool is_read_as_it_is(const Tensor& x, const Loops& loops) {
-  constexpr int kRank = 2;
   // The CPU's read a dense row: long ones are read one by one instead of being copied first.
   constexpr int64_t kLongRow = 1 << 14;
   if (loops.sizes.rank() > kRank) return false;
@@ -34,7 +35,7 @@ bool is_read_as_it_is(const Tensor& x, const Loops& loops) {
 Tensor rows_of_view(const Tensor& x) {
   if (!x.is_contiguous()) {
     const Loops loops = collapse(x.shape(), {x.strides()});
-    if (is_read_as_it_is(x, loops)) return piece_of(x, loops, 0, 0, 2);
+    if (is_read_as_it_is(x, loops)) return piece_of(x, loops, 0, 0, kRank);
   }
   return dense_as(x, {1, x.numel()});
 }
@@ -96,7 +97,7 @@ std::vector<Tensor> Pointwise::call(const KernelInfo& kernel, const FormCall& ca
       written.push_back(dense_as(results.back(), {numel}));
     }
   }
-  const auto rows = std::ranges::find_if(flat, [](const Tensor& x) { return x.rank() == 2 && x.size(0) > 1; });
+  const auto rows = std::ranges::find_if(flat, [](const Tensor& x) { return x.rank() == kRank && x.size(0) > 1; });
   if (rows != flat.end() && rows->device().kind == DeviceKind::cpu) {
     const int64_t columns = rows->size(1);
     const Tensor all = *rows;

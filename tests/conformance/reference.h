@@ -1,6 +1,7 @@
 // References in double: straight loops over row-major arrays.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -59,6 +60,10 @@ Expected contracted(const HostTensor& a, const HostTensor& b, bool transpose_a, 
 
 /// `count` elements, spread over the result, of a·b for matrices too large for all of it.
 Expected contracted_sample(const HostTensor& a, const HostTensor& b, int64_t count);
+
+/// Of a sum that `steps` additions follow each other for: how many times its bound the error may be. Each may round by
+/// half a last digit of f32, of equal numbers all to the same side.
+inline double one_sided_rounding(double steps, double bound) { return std::max(1.0, steps * 0x1p-24 / bound); }
 
 /// max and min that keep NaN.
 inline double max_of(double a, double b) { return std::isnan(a) || a > b ? a : b; }

@@ -43,6 +43,24 @@ TEST_P(Pointwise, AnyRankAndStride) {
   }
 }
 
+// Which the CPU reads one by one, from the last one on where the view is turned round.
+TEST_P(Pointwise, LongRowsOfAView) {
+  constexpr int64_t kRows = 3, kColumns = 20'000, kWide = 20'011;
+  std::vector<float> values;
+  for (int64_t i = 0; i < kRows * kWide; i++) values.push_back(static_cast<float>(i));
+  const Tensor all = Tensor::from(values, {kRows, kWide}).to(device());
+  for (const int64_t step : {1, -1}) {
+    const Tensor x = all.slice(1, 5, 5 + kColumns).slice(0, step > 0 ? 0 : -1, step > 0 ? kRows : -kRows - 1, step);
+    std::vector<float> expected;
+    for (int64_t row = 0; row < kRows; row++) {
+      const int64_t from = (step > 0 ? row : kRows - 1 - row) * kWide + 5;
+      for (int64_t c = 0; c < kColumns; c++) expected.push_back(2 * static_cast<float>(from + c) + 0.5f);
+    }
+    ASSERT_EQ(x.shape(), (Shape{kRows, kColumns}));
+    EXPECT_EQ(pointwise(kernels::affine, x, {2.0, 0.5}).to_vector<float>(), expected) << step;
+  }
+}
+
 TEST_P(Pointwise, Empty) {
   EXPECT_EQ(pointwise(kernels::neg, Tensor::empty({3, 0}, DType::f32, device())).shape(), (Shape{3, 0}));
 }

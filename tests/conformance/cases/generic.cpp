@@ -97,7 +97,7 @@ std::vector<Expected> welford(HostTensors in) {
   return {variance, standard};
 }
 
-constexpr double kRunningTolerance = 1e-4;
+constexpr double kRunningTolerance = 1e-4, kEight = 8;  // a scan adds eights one after the other on the CPU
 
 Expected running(const HostTensor& x) {
   Expected y{x.shape, {}, {}};
@@ -106,9 +106,8 @@ Expected running(const HostTensor& x) {
   for (size_t i = 0; i < x.values.size(); ++i) {
     if (i % columns == 0) total = magnitude = 0;
     total += x.values[i], magnitude += std::abs(x.values[i]);
-    // One after the other, each step may round by half a last digit, of equal numbers all to the same side.
-    const double rounding = static_cast<double>(i % columns) * 0x1p-24;
-    y.values.push_back(2 * total), y.magnitudes.push_back(2 * magnitude * std::max(1.0, rounding / kRunningTolerance));
+    const double rounding = one_sided_rounding(static_cast<double>(i % columns), kRunningTolerance);
+    y.values.push_back(2 * total), y.magnitudes.push_back(2 * magnitude * rounding);
   }
   return y;
 }
@@ -120,10 +119,9 @@ Expected scanned(const HostTensor& x) {
   for (size_t i = 0; i < x.values.size(); ++i) {
     if (i % columns == 0) total = magnitude = 0;
     total += x.values[i] - 0.5, magnitude += std::abs(x.values[i] - 0.5);
-    // The same by eights.
-    const double rounding = static_cast<double>(i % columns) / 8 * 0x1p-24;
+    const double rounding = one_sided_rounding(static_cast<double>(i % columns) / kEight, kRunningTolerance);
     y.values.push_back(x.values[i] + 2 * total);
-    y.magnitudes.push_back(std::abs(x.values[i]) + 2 * magnitude * std::max(1.0, rounding / kRunningTolerance));
+    y.magnitudes.push_back(std::abs(x.values[i]) + 2 * magnitude * rounding);
   }
   return y;
 }

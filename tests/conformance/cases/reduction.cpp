@@ -1,6 +1,7 @@
 // y = reduce(x, axes)
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -480,42 +481,33 @@ void add_variances() {
   }
 }
 
-// States go from pass to pass: so many parts that their last pass is one of long rows, and of columns.
+// So many parts that the last pass over them is one of long rows, and of columns.
+void add_long_last_passes(const Function& f, const std::string& prefix, int64_t rows,
+                          std::initializer_list<int64_t> columns, const std::vector<DType>& dtypes) {
+  std::vector<Case> items{example(f, prefix + "all_of_2049x4096", {.shape = {2049 * 4096}})};
+  for (const int64_t count : columns) {
+    const std::string name = prefix + "columns_of_" + std::to_string(rows) + "x" + std::to_string(count);
+    items.push_back(example(f, name, {.shape = {rows, count}}, {0}));
+  }
+  for (Case& item : items) {
+    item.dtypes = dtypes;
+    item.is_drawn = false;
+    add_case(item);
+  }
+}
+
 void add_long_last_passes() {
   for (const auto all : {std::span<const Function>(kFunctions), std::span<const Function>(kComposed)}) {
     for (const Function& f : all) {
       const std::string_view name = f.name;
-      const bool has_indices = name == "argmax";
-      if (!has_indices && name != "var" && name != "logsumexp" && name != "compensated_sum") continue;
-      std::vector<Case> items{example(f, "all_of_2049x4096", {.shape = {2049 * 4096}})};
-      for (const int64_t columns : {33, 64}) {
-        const int64_t rows = has_indices ? 6000 : 600;
-        items.push_back(example(f, "columns_of_" + std::to_string(rows) + "x" + std::to_string(columns),
-                                {.shape = {rows, columns}}, {0}));
+      // States go from pass to pass.
+      if (name == "argmax") add_long_last_passes(f, "", 6000, {33, 64}, {DType::f32});
+      if (name == "var") add_long_last_passes(f, "", 600, {33, 64}, {DType::f32, DType::f64});
+      if (name == "logsumexp" || name == "compensated_sum") add_long_last_passes(f, "", 600, {33, 64}, {DType::f32});
+      // Results of 16 bits are rounded by the last pass.
+      if (name == "sum" || name == "mean" || name == "max" || name == "min") {
+        add_long_last_passes(f, "rounded_", 6000, {33, 128}, {DType::f16, DType::bf16});
       }
-      for (Case& item : items) {
-        item.dtypes = {DType::f32};
-        if (name == "var") item.dtypes.push_back(DType::f64);
-        item.is_drawn = false;
-        add_case(item);
-      }
-    }
-  }
-}
-
-// Results of 16 bits, rounded by a last pass over so many parts that it is one of long rows, and of columns.
-void add_rounded_last_passes() {
-  for (const Function& f : kFunctions) {
-    if (f.result || f.exact == sample_variance_of || f.exact == logsumexp_of || f.exact == product_of) continue;
-    std::vector<Case> items{example(f, "rounded_all_of_2049x4096", {.shape = {2049 * 4096}})};
-    for (const int64_t columns : {33, 128}) {
-      const std::string name = "rounded_columns_of_6000x" + std::to_string(columns);
-      items.push_back(example(f, name, {.shape = {6000, columns}}, {0}));
-    }
-    for (Case& item : items) {
-      item.dtypes = {DType::f16, DType::bf16};
-      item.is_drawn = false;
-      add_case(item);
     }
   }
 }
@@ -540,7 +532,6 @@ void add_reduction_cases() {
   add_integers();
   add_variances();
   add_long_last_passes();
-  add_rounded_last_passes();
   add_products_with_zeros();
 }
 

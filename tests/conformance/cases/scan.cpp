@@ -15,16 +15,13 @@ namespace {
 
 using Row = std::vector<double>;
 
-constexpr double kTerms = 1e-5;  // of terms()
-
 void running_sum(const Row& x, double* y, double* magnitude) {
-  double sum = 0, terms = 0;
+  double sum = 0, magnitudes = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     y[i] = sum += x[i];
-    terms += std::abs(x[i]);
-    // On the CPU eights are added one after the other, and of equal numbers each may round to the same side.
-    const double rounding = static_cast<double>(i) / 8 * 0x1p-24;
-    magnitude[i] = terms * std::max(1.0, rounding / kTerms);
+    magnitudes += std::abs(x[i]);
+    // On the CPU eights are added one after the other.
+    magnitude[i] = magnitudes * one_sided_rounding(static_cast<double>(i) / 8, terms().bound);
   }
 }
 
@@ -96,19 +93,30 @@ void running_extremum(const Row& x, double* y, double* at) {
 }
 
 template <bool is_maximum>
+auto extrema(const Tensor& x, int64_t axis) {
+  if constexpr (is_maximum)
+    return cummax(x, axis);
+  else
+    return cummin(x, axis);
+}
+template <bool is_maximum>
+auto extrema(const Var& x, int64_t axis) {
+  if constexpr (is_maximum)
+    return ad::cummax(x, axis);
+  else
+    return ad::cummin(x, axis);
+}
+
+template <bool is_maximum>
 Case extremum_example(std::string name, Input input, int64_t axis = -1) {
   return {.kernel = is_maximum ? "cummax" : "cummin",
           .name = std::move(name),
           .inputs = {std::move(input)},
-          .call = [axis](Tensors x) -> std::vector<Tensor> {
-            if constexpr (is_maximum) {
-              const auto [values, indices] = cummax(x[0], axis);
-              return {values, indices};
-            } else {
-              const auto [values, indices] = cummin(x[0], axis);
-              return {values, indices};
-            }
-          },
+          .call =
+              [axis](Tensors x) {
+                const auto [values, indices] = extrema<is_maximum>(x[0], axis);
+                return std::vector{values, indices};
+              },
           .reference =
               [axis](HostTensors x) {
                 const Expected both = row_wise(x[0], axis, running_extremum<is_maximum>);
@@ -121,22 +129,12 @@ Case extremum_example(std::string name, Input input, int64_t axis = -1) {
 template <bool is_maximum>
 Case extremum_gradient() {
   Case item = extremum_example<is_maximum>("gradient", {{5, 6}, {Pattern::distinct, -2, 2}}, 0);
-  item.call = [](Tensors x) {
-    if constexpr (is_maximum)
-      return std::vector{cummax(x[0], 0).values};
-    else
-      return std::vector{cummin(x[0], 0).values};
-  };
+  item.call = [](Tensors x) { return std::vector{extrema<is_maximum>(x[0], 0).values}; };
   item.reference = [](HostTensors x) {
     const Expected both = row_wise(x[0], 0, running_extremum<is_maximum>);
     return std::vector{Expected{both.shape, both.values}};
   };
-  item.differentiable = [](Vars x) {
-    if constexpr (is_maximum)
-      return ad::cummax(x[0], 0).values;
-    else
-      return ad::cummin(x[0], 0).values;
-  };
+  item.differentiable = [](Vars x) { return extrema<is_maximum>(x[0], 0).values; };
   item.gradient_dtypes = {DType::f32};
   return item;
 }

@@ -201,6 +201,14 @@ class IndexCheck : public IRGraphVisitor {
   std::vector<Expr> walked_;  // a visitor knows by its address what it has seen: nothing may be freed meanwhile
 };
 
+// Whatever an outermost maximum of several is of.
+void look_below_maxima(const Expr& value, FloatMaxima& maxima) {
+  const Max* max = value.as<Max>();
+  if (max == nullptr) return value.accept(&maxima);
+  look_below_maxima(max->a, maxima);
+  look_below_maxima(max->b, maxima);
+}
+
 }  // namespace
 
 void check_defined(const Descriptor& descriptor) {
@@ -219,13 +227,7 @@ void check_maxima(const std::vector<Halide::Func>& outputs, const std::set<std::
     const auto look_at = [&](const Halide::Internal::Definition& definition) {
       for (const Expr& with_lets : definition.values()) {
         const Expr& value = walked.emplace_back(substitute_in_all_lets(with_lets));
-        const Max* max = value.as<Max>();
-        if (max != nullptr && may_drop_nan.contains(name)) {
-          max->a.accept(&maxima);
-          max->b.accept(&maxima);
-        } else {
-          value.accept(&maxima);
-        }
+        may_drop_nan.contains(name) ? look_below_maxima(value, maxima) : value.accept(&maxima);
       }
     };
     if (function.has_pure_definition()) look_at(function.definition());

@@ -3,12 +3,17 @@
 // dropout of the weights, both work out what is kept again as well.
 #pragma once
 
+#include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "dsl/functions/philox.h"
+#include "dsl/plans.h"
 #include "runtime/forms/attention.h"
 #include "schedules/attention.h"
 #include "schedules/attention_cpu.h"
+#include "schedules/lowering/still_used.h"
 
 namespace ashlar::dsl {
 
@@ -142,11 +147,13 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
 
   // Row i of the queries' tile u meets column j of the keys' tile t.
   void algorithm() {
+    declare_plans();
     if (!on_gpu()) return define_on_cpu();
-    const auto& [c, i, j, t, g, u, h, b] = at;
-    tile = AttentionTile::for_columns(keys.extent());
+    const auto& [c, i, j, t, g, u, h, b, x] = at;
+    const int columns = static_cast<int>(*Halide::Internal::as_const_int(tile.columns));
     const RDom term(0, tile.depth, 0, tiles_of(width.extent(), tile.depth), "term");
-    const RDom member(0, tile.depth, 0, tile.columns / tile.depth, "member"), of_tile(0, 32, 0, tile.columns / 32, "j");
+    const RDom member(0, tile.depth, 0, tile.columns / tile.depth, "member"),
+        thread(0, AttentionTile::kThreads, "thread");
     RDom tiles(0, tiles_of(keys.extent(), tile.columns), "tiles");
     const Expr row = u * tile.rows + i, column = t * tile.columns + j,
                key_head = h / (heads.extent() / key_heads.extent());
@@ -154,15 +161,26 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     key_tile(c, j, t, h, b) = padded(key, b, key_head, column, c);
     value_tile(c, j, t, h, b) = padded(value, b, key_head, column, c);
 
-    const Expr place = term.y * tile.depth + term.x, m = member.y * tile.depth + member.x,
-               k = of_tile.y * 32 + of_tile.x;
+    const Expr place = term.y * tile.depth + term.x, m = member.y * tile.depth + member.x;
     dot(j, i, t, u, h, b) = 0.0f;
     dot(j, i, t, u, h, b) += query_tile(place, i, u, h, b) * key_tile(place, j, t, h, b);
     const Expr mask = attn_mask(b, h, inside(row, queries.extent()), inside(column, keys.extent()));
+    has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
     score(j, i, t, u, h, b) = masked(dot(j, i, t, u, h, b), mask, row, column, keys.extent());
+    const auto of_thread = [&](const std::function<Expr(const Expr&)>& at_column,
+                               const std::function<Expr(const Expr&, const Expr&)>& joined) {
+      Expr all = at_column(AttentionTile::column_of(x, 0, columns));
+      for (int k = 1; k < AttentionTile::of_thread(columns); k++) {
+        all = joined(all, at_column(AttentionTile::column_of(x, k, columns)));
+      }
+      return all;
+    };
+    near_best(x, i, t, u, h, b) = of_thread([&](const Expr& k) { return score(k, i, t, u, h, b); },
+                                            [](const Expr& one, const Expr& other) { return Halide::max(one, other); });
     best(i, t, u, h, b) = kLowest;  // finite, so that no score is -∞ - -∞
-    best(i, t, u, h, b) = Halide::max(best(i, t, u, h, b), score(k, i, t, u, h, b));
-    Descriptor::current->maxima_of_numbers.insert(best.name());  // a NaN among them is in the sum
+    best(i, t, u, h, b) = Halide::max(best(i, t, u, h, b), near_best(thread, i, t, u, h, b));
+    // A NaN among them is in the sum.
+    Descriptor::current->maxima_of_numbers.insert({near_best.name(), best.name()});
     top(i, t, u, h, b) = best(i, t, u, h, b);
     Expr exponential = exp_below_zero(Value(score(j, i, t, u, h, b) - top(i, t, u, h, b)));
     if constexpr (Drop::kDrops) {
@@ -171,41 +189,61 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
       kept(in_j, in_i, jj, ii, t, u, h, b) = Drop::sign(b * heads.extent() + h, queries.extent(), keys.extent(), pairs);
       exponential = exponential * kept(j % 2, i % 2, j / 2, i / 2, t, u, h, b);
     }
-    weight(j, i, t, u, h, b) = exponential;
     // A weight that is dropped is negative: it counts in the sum all the same, as does a NaN.
-    const Expr counted = weight(k, i, t, u, h, b), taken = weight(m, i, t, u, h, b);
+    own_weight(j, i, t, u, h, b) = exponential;
+    const Expr own = own_weight(j, i, t, u, h, b);
+    weight(j, i, t, u, h, b) = Drop::kDrops ? Halide::select(own > 0.0f, own, 0.0f) : own;
+    near_sum(x, i, t, u, h, b) = of_thread(
+        [&](const Expr& k) -> Expr {
+          const Expr counted = own_weight(k, i, t, u, h, b);
+          return Drop::kDrops ? Halide::abs(counted) : counted;
+        },
+        [](const Expr& one, const Expr& other) { return one + other; });
     sum(i, t, u, h, b) = 0.0f;
-    sum(i, t, u, h, b) += Drop::kDrops ? Halide::abs(counted) : counted;
+    sum(i, t, u, h, b) += near_sum(thread, i, t, u, h, b);
     total(i, t, u, h, b) = sum(i, t, u, h, b);
     part(c, i, t, u, h, b) = 0.0f;
-    part(c, i, t, u, h, b) +=
-        (Drop::kDrops ? Halide::select(taken > 0.0f, taken, 0.0f) : taken) * value_tile(c, m, t, h, b);
+    part(c, i, t, u, h, b) += weight(m, i, t, u, h, b) * value_tile(c, m, t, h, b);
 
-    // {m, Σ e^(s - m), Σ e^(s - m) value} over the tiles in which any key is seen.
-    state(c, i, u, h, b) = Halide::Tuple(kLowest, 0.0f, 0.0f);
+    // {m, Σ e^(s - m), Σ e^(s - m) value[c] of a thread's columns c} over the tiles in which any key is seen.
+    const int values = AttentionTile::of_thread(tile.width);
+    std::vector<Expr> none{kLowest, 0.0f}, next;
+    none.resize(2 + values, 0.0f);
+    state(x, i, u, h, b) = Halide::Tuple(none);
     tiles.where(tiles * tile.columns <= before((u + 1) * tile.rows + Value(diagonal).expr()));
-    const Halide::FuncRef old = state(c, i, u, h, b);
+    const Halide::FuncRef old = state(x, i, u, h, b);
     const Expr new_top = top(i, tiles, u, h, b), larger = Halide::select(old[0] < new_top, new_top, old[0]);
     const Expr keep = exp_below_zero(Value(old[0] - larger)), take = exp_below_zero(Value(new_top - larger));
-    update_at_once(
-        state, {c, i, u, h, b},
-        {larger, old[1] * keep + total(i, tiles, u, h, b) * take, old[2] * keep + part(c, i, tiles, u, h, b) * take});
-    const auto result = [&](const Expr& column_of_y, const Var& q, int of) -> Expr {
-      return state(column_of_y, q % tile.rows, q / tile.rows, h, b)[of];
+    const Expr queries_used = query_tile(0, i, u, h, b);
+    next = {tile.places > 0 ? still_used(larger, queries_used) : larger,
+            old[1] * keep + total(i, tiles, u, h, b) * take};
+    for (int k = 0; k < values; k++) {
+      next.push_back(old[2 + k] * keep + part(AttentionTile::column_of(x, k, tile.width), i, tiles, u, h, b) * take);
+    }
+    update_at_once(state, {x, i, u, h, b}, next);
+    const auto row_of = [&](const Expr& column, int of) -> Expr {
+      return state(AttentionTile::thread_of(column, tile.width), q % tile.rows, q / tile.rows, h, b)[of];
     };
-    Value mean = Value(result(c, q, 2)) / Value(result(c, q, 1));
+    Expr weighted = row_of(c, 2);
+    for (int k = 1; k < values; k++) {
+      weighted = Halide::select(AttentionTile::value_of(c, tile.width) == k, row_of(c, 2 + k), weighted);
+    }
+    Value mean = Value(weighted) / Value(row_of(c, 1));
     if constexpr (Drop::kDrops) mean = mean * Value(Drop::scale_of_kept());
-    y(b, h, q, c) = select(Value(result(c, q, 1)) == 0, 0, mean);
-    logsumexp(b, h, q) = log(Value(result(0, q, 1))) + Value(result(0, q, 0));
+    y(b, h, q, c) = select(Value(row_of(c, 1)) == 0, 0, mean);
+    logsumexp(b, h, q) = log(Value(row_of(0, 1))) + Value(row_of(0, 0));
     stages = {.tile = tile,
               .at = at,
               .products = {{dot, term.x, term.y, query_tile, key_tile, j, true}},
+              .own = {score, own_weight},
+              .near = {near_best, near_sum},
               .reduced = {best, top, sum, total},
-              .weights = {score, weight},
+              .weights = {weight},
               .result = {part, member.x, member.y, weight, value_tile, c, false},
               .tiles = {tiles.x},
               .total = state,
-              .beside = {logsumexp.func()}};
+              .beside = {logsumexp.func()},
+              .usual = has_no_mask};
     if constexpr (Drop::kDrops) stages.in_pairs = kept;
   }
   void schedule(Cpu) {
@@ -246,6 +284,28 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
   void schedule(auto target) { attention(target, stages, y.func()); }
 
  private:
+  void declare_plans() {
+    if (!on_gpu()) return plans.declare({{.name = "tiles"}});
+    tile = {.rows = 64, .columns = 64};
+    // Of OpenCL's local memory 32 KB are certain.
+    if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return plans.declare({{.name = "any_width"}});
+    // The fewer blocks there are, the more threads each of them needs.
+    constexpr int kMany = 264;  // two for each of an H100's multiprocessors
+    const Expr widest = Halide::max(width.extent(), value_width.extent());
+    const Expr blocks = batch.extent() * heads.extent() * tiles_of(queries.extent(), tile.rows);
+    plans.declare({{.name = "narrow_few", .applies = widest <= 64 && blocks < kMany},
+                   {.name = "narrow", .applies = widest <= 64},
+                   {.name = "wide", .applies = widest <= 128},
+                   {.name = "any_width"}});
+    const std::string& plan = plans.chosen();
+    tile.registers = plan == "narrow" ? 168 : 128;
+    if (plan == "narrow") tile.thread_rows = 8;
+    if (plan == "any_width") return;
+    tile.depth = 64;
+    tile.places = plan == "wide" ? 128 : 64;
+    tile.width = tile.places;
+  }
+
   // Query i of tile u meets key k: a row of scores is kept, and a stage for each step goes over it.
   void define_on_cpu() {
     const auto& [c, i, k, u, h, b] = cpu;
@@ -290,6 +350,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     logsumexp(b, h, q) = Value(Expr(total(q % kQueries, q / kQueries, h, b)));
   }
 
+  Plans plans;
   AttentionIndex at;
   AttentionOnCpu cpu;
   Expr has_no_mask;
@@ -297,7 +358,8 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
   AttentionTile tile;
   AttentionStages stages;
   Func query_tile{"query_tile"}, key_tile{"key_tile"}, value_tile{"value_tile"}, dot{"dot"}, score{"score"},
-      best{"best"}, top{"top"}, weight{"weight"}, sum{"sum"}, total{"total"}, part{"part"}, mean{"mean"},
+      near_best{"near_best"}, best{"best"}, top{"top"}, own_weight{"own_weight"}, weight{"weight"},
+      near_sum{"near_sum"}, sum{"sum"}, total{"total"}, part{"part"}, mean{"mean"},
       state{Drop::kDrops ? "running" : "state"};
   PairIndex in_pair;
   Func kept{"kept"};
@@ -326,7 +388,7 @@ class AttentionGradient : public Kernel<Derived>, AttentionGradientOperands, Dro
 
   // Row i of a tile u of the result meets column j of the other side's tile t, in the g-th head that shares it.
   void algorithm() {
-    const auto& [c, i, j, t, g, u, h, b] = at;
+    const auto& [c, i, j, t, g, u, h, b, x] = at;
     const Expr group = heads.extent() / key_heads.extent(), columns = kOfQuery ? keys.extent() : queries.extent();
     tile = AttentionTile::for_columns(columns);
     const RDom term(0, tile.depth, 0, tiles_of(width.extent(), tile.depth), "term");

@@ -3,9 +3,11 @@
 # else. The same with --resume goes on where an earlier run stopped. run.sh random …: measure_draws.py, sizes drawn at random.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.gz" | cut -c1-12).so
+library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.xz" | cut -c1-12).so
 if [[ ! -e $library ]]; then
-  gunzip -c "$here/lib/libashlar_bench.so.gz" > "$library.part-$$"  # of its own: others may begin at once
+  # A file of its own: others may begin at once.
+  python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"))' \
+    "$here/lib/libashlar_bench.so.xz" "$library.part-$$"
   mv "$library.part-$$" "$library"
 fi
 export LD_LIBRARY_PATH="$here/lib:/usr/local/nvidia/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

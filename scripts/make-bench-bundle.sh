@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 rm -rf "$out"
 mkdir -p "$out"/{lib,opencl-vendors}
 strip -o "$out/lib/libashlar_bench.so" "$build/lib/libashlar_bench.so"
-gzip -9 -n "$out/lib/libashlar_bench.so"
+xz -T0 -6 "$out/lib/libashlar_bench.so"
 cp "$here"/../benchmarks/*.py "$out/"
 loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
 cp -L "$loader" "$out/lib/libOpenCL.so.1"

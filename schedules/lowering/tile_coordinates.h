@@ -16,7 +16,8 @@ class TileCoordinates : public Halide::Internal::IRMutator {
   Expr divided(const Op* op, bool is_remainder) {
     const auto divisor = Halide::Internal::as_const_int(op->b);
     if (!divisor || *divisor <= 1 || !op->type.is_int() || !op->type.is_scalar()) return IRMutator::visit(op);
-    const ir::Linear all(bindings_.expand(op->a));
+    const Expr dividend = mutate(op->a);
+    const ir::Linear all(bindings_.expand(dividend));
     Expr whole = 0, rest = Expr(static_cast<int32_t>(all.constant));
     for (const auto& [name, part] : all.parts) {
       const auto& [term, factor] = part;
@@ -27,7 +28,7 @@ class TileCoordinates : public Halide::Internal::IRMutator {
     }
     rest = Halide::Internal::simplify(rest, true, extents_);
     const Expr is_inside = Halide::Internal::simplify(rest >= 0 && rest < op->b, true, extents_);
-    if (!Halide::Internal::is_const_one(is_inside)) return IRMutator::visit(op);
+    if (!Halide::Internal::is_const_one(is_inside)) return Op::make(dividend, op->b);
     return is_remainder ? rest : whole;
   }
   Expr visit(const Halide::Internal::Mod* op) override { return divided(op, true); }

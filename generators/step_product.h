@@ -15,6 +15,7 @@
 #include "schedules/lowering/cluster.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/per_thread.h"
+#include "schedules/lowering/stage_async.h"
 
 namespace ashlar::dsl {
 
@@ -60,10 +61,8 @@ class StepProduct {
       }
       return;
     }
-    if (tile_.is_whole) {
-      define_held(left, right);
-      return;
-    }
+    if (tile_.is_whole) return define_held(left, right);
+    if (tile_.is_streamed) return define_streamed(left, right);
     // Slice s of k is what thread s of a column adds up: terms s, s + slices, …, rounds of so many of them that are
     // loaded at once, the last one guarded. Rows and columns beyond the last repeat it; nobody reads their sums.
     const Expr row = Halide::min(b, sizes.rows - 1), column = Halide::min(c, sizes.columns - 1);
@@ -152,6 +151,7 @@ class StepProduct {
   }
   /// On a GPU a group of threads has a tile of rows and a column for each lane; its slices of k meet in shared memory.
   void schedule(auto, Halide::Func out, const StepIndex& at, const std::vector<Var>& inner, const LieOfRight&) {
+    if (tile_.is_streamed) return schedule_streamed(out, at, inner);
     Var strip("strip"), column("column"), tile("tile"), row("row"), block("block"), some("some");
     plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
       // The last plan is tried on every call: what it can't serve it refuses.
@@ -198,9 +198,10 @@ class StepProduct {
  private:
   struct Tile {
     int columns = 32, rows = 4, slices = 8, unrolled = 4;
-    int rows_at_once = rows;  ///< whose sums a thread holds
-    int blocks = 1;           ///< of a cluster, which share the columns
-    bool is_whole = false;    ///< it, or its cluster, has all columns of its rows
+    int rows_at_once = rows;   ///< whose sums a thread holds
+    int blocks = 1;            ///< of a cluster, which share the columns
+    bool is_whole = false;     ///< it, or its cluster, has all columns of its rows
+    bool is_streamed = false;  ///< through shared memory
   };
 
   // ---- CPU
@@ -303,7 +304,7 @@ class StepProduct {
   // A thread holds its part of the right operand in registers through all steps: fours of terms, as many as there is
   // place for, the rest in shared memory. A step's rows of the left operand are staged in shared memory. Both have
   // zeros behind the last term.
-  static constexpr int kFour = 4, kRegisters = 65536;  // of a multiprocessor
+  static constexpr int kFour = 4;
   int threads() const { return tile_.columns * tile_.slices; }
   int terms() const { return sizes_.spans * tile_.columns * tile_.blocks; }
   int registers() const { return std::min(255, kRegisters / threads() / 8 * 8); }
@@ -394,6 +395,90 @@ class StepProduct {
     if (tile_.blocks > 1) steps_in_cluster(out, strip, tile_.blocks);
   }
 
+  // ---- CUDA, a step of many rows
+  // As matrices are multiplied: a block has 32 rows with 32 sums of each, a thread 8 by 4 of them, which are a column's
+  // gates or four columns, and a warp every eighth eight of terms. Tiles of the operands stream through shared memory,
+  // where the warps' sums meet at the end.
+  static constexpr int kThreads = 8, kThreadRows = 4, kStreamedRows = 32, kSlices = 8, kTerms = 8, kStages = 3,
+                       kQuad = 4, kDepth = kSlices * kTerms, kRegisters = 65536;  // of a multiprocessor
+  int columns_of_thread() const { return sizes_.gates == 1 ? kQuad : 1; }
+  void define_streamed(const Left& left, const Right& right) {
+    const auto or_zero = [&](const Expr& is_there, const Value& value) {
+      return Halide::select(is_there, value.expr(), 0.0f);
+    };
+    const Expr term = Halide::unsafe_promise_clamped(Halide::min(i, sizes_.terms - 1), 0, sizes_.terms - 1);
+    staged(i, b, m, t) =
+        or_zero(i < sizes_.terms && b < sizes_.rows, left(t, m, Halide::min(b, sizes_.rows - 1), term));
+    staged_right(g, c, i, m) =
+        or_zero(i < sizes_.terms && c < sizes_.columns && g < sizes_.gates,
+                right(m, term, Halide::min(g, sizes_.gates - 1), Halide::min(c, sizes_.columns - 1)));
+    k = Halide::RDom(0, kTerms, 0, (sizes_.terms + kDepth - 1) / kDepth, "k");
+    const Expr at = k.y * kDepth + s * kTerms + k.x;
+    sums(c, g, b, s, m, t) = 0.0f;
+    sums(c, g, b, s, m, t) += staged(at, b, m, t) * staged_right(g, c, at, m);
+    slices(c, g, b, s, m, t) = sums(c, g, b, s, m, t);
+  }
+  void schedule_streamed(Halide::Func out, const StepIndex& at, const std::vector<Var>& inner) {
+    Var strip("strip"), tile("tile"), block("block"), tx("tx"), ty("ty"), tz("tz"), column("column"), row("row");
+    const int columns = tile_.columns, gates = sizes_.gates > 1 ? kQuad : 1, rows = kStreamedRows / kThreadRows;
+    plans.schedule(out, [&](const std::string&, Halide::Stage stage) {
+      Var x("x"), y("y");
+      stage.split(at.c, strip, x, columns, Halide::TailStrategy::GuardWithIf);
+      stage.split(at.b, tile, y, kStreamedRows, Halide::TailStrategy::GuardWithIf);
+      stage.split(x, tx, column, columns_of_thread());
+      stage.split(y, tz, y, kStreamedRows / kSlices).split(y, ty, row, rows / kSlices);
+      std::vector<Halide::VarOrRVar> order(inner.begin(), inner.end());
+      for (const Var& v : {column, row, tx, ty, tz, strip, tile, at.m, at.t}) order.emplace_back(v);
+      stage.reorder(order).fuse(strip, tile, block).fuse(block, at.m, block).fuse(block, at.t, block);
+      stage.gpu_blocks(block).gpu_threads(tx, ty, tz).unroll(column).unroll(row);
+      for (const Var& v : inner) stage.unroll(v);
+    });
+    const auto over_threads = [&](Halide::Stage stage, std::vector<Halide::VarOrRVar> within,
+                                  const std::vector<Halide::VarOrRVar>& around) {
+      stage.split(c, tx, column, columns_of_thread()).split(b, ty, row, rows);
+      std::vector<Halide::VarOrRVar> order{g, column, row};
+      order.insert(order.end(), within.begin(), within.end());
+      for (const Var& v : {tx, ty, s, m, t}) order.emplace_back(v);
+      order.insert(order.end(), around.begin(), around.end());
+      stage.reorder(order).unroll(g).unroll(column).unroll(row).gpu_threads(tx, ty, s);
+      for (const Halide::VarOrRVar& loop : within) stage.unroll(loop);
+    };
+    for (Halide::Func tile_of : {sums, slices}) {
+      tile_of.compute_at(out, block).bound_extent(c, columns).bound_extent(g, sizes_.gates);
+      tile_of.bound_extent(b, kStreamedRows).bound_extent(s, kSlices).bound_extent(m, 1).bound_extent(t, 1);
+      over_threads(tile_of, {}, {});
+    }
+    over_threads(sums.update(), {k.x}, {k.y});
+    slices.store_in(Halide::MemoryType::GPUShared).reorder_storage(g, c, b, s, m, t);
+    per_thread(sums);
+    limit_registers(sums, kRegisters / (2 * kThreads * kThreadRows * kSlices));
+    // What a thread multiplies, read as vectors.
+    const auto read_quads = [&](Halide::Func staged_tile, const Var& along, int extent) {
+      Halide::Func quads = staged_tile.in(sums);
+      quads.compute_at(sums, k.x).store_in(Halide::MemoryType::Register);
+      for (const Var& v : quads.args()) quads.bound_extent(v, v.name() == along.name() ? extent : 1);
+      Var quad("quad");
+      quads.split(along, along, quad, kQuad).vectorize(quad).unroll(along);
+    };
+    read_quads(staged, b, rows);
+    read_quads(staged_right, gates > 1 ? g : c, kQuad);
+    const auto deal = [&](Halide::Func tile_of, const Var& item) {
+      tile_of.split(item, item, tz, kThreads * kThreadRows * kSlices).split(tz, tz, ty, kThreads * kThreadRows);
+      tile_of.split(ty, ty, tx, kThreads).reorder(item, tx, ty, tz).unroll(item).gpu_threads(tx, ty, tz);
+    };
+    Var low_term("low_term"), low_row("low_row"), item("item");
+    staged.compute_at(sums, k.y).bound_extent(i, kDepth).bound_extent(b, kStreamedRows).bound_extent(m, 1);
+    staged.bound_extent(t, 1).reorder_storage(b, i, m, t).align_storage(b, kStreamedRows + kQuad);
+    staged.split(i, i, low_term, 8).split(b, b, low_row, 4).fuse(low_term, low_row, low_term).fuse(i, b, item);
+    staged.fuse(low_term, item, item);
+    deal(staged, item);
+    staged_right.compute_at(sums, k.y).bound_extent(g, gates).bound_extent(c, columns).bound_extent(i, kDepth);
+    staged_right.bound_extent(m, 1).fuse(c, g, item).fuse(item, i, item);
+    deal(staged_right, item);
+    stage_async({staged, staged_right}, out, block, kStages);
+    index_arithmetic();
+  }
+
   // CUDA goes through several steps at once where a group of threads, or a cluster of them, has all columns: it alone
   // reads what it wrote.
   // Calls of several steps with more columns than that aren't made (operators/recurrent.cpp).
@@ -418,9 +503,15 @@ class StepProduct {
     }
     // Of few groups each waits for memory: twice as many threads, with twice as many loads on their way, wait less.
     constexpr int kMany = 264;  // two for each of an H200's multiprocessors
+    // Of few rows most of a matrix's tile is empty, and few blocks leave most of the GPU idle.
+    constexpr int kManyRows = 16, kBlocks = 48;
     const auto tiles = [](const Expr& of, int size) { return (of + size - 1) / size; };
     const Expr groups = tiles(sizes_.columns, tile_.columns) * tiles(sizes_.rows, tile_.rows) * sizes_.members;
-    plans.declare({{.name = "step", .applies = sizes_.steps <= 1 && groups < kMany},
+    const Expr blocks =
+        tiles(sizes_.columns, kThreads * columns_of_thread()) * tiles(sizes_.rows, kStreamedRows) * sizes_.members;
+    const Expr has_matrices = sizes_.rows > kManyRows && blocks >= kBlocks;
+    plans.declare({{.name = "step_of_matrices", .applies = sizes_.steps <= 1 && has_matrices},
+                   {.name = "step", .applies = sizes_.steps <= 1 && groups < kMany},
                    {.name = "step_of_many", .applies = sizes_.steps <= 1},
                    {.name = "steps_of_32", .applies = sizes_.columns <= 32},
                    {.name = "steps_of_64", .applies = sizes_.columns <= 64},
@@ -428,7 +519,10 @@ class StepProduct {
                    {.name = "steps_of_128", .applies = sizes_.columns <= 128},
                    {.name = "steps_of_256"}});
     constexpr int kClusters = 6;
-    const int chosen = static_cast<int>(plans.chosen_index());
+    const int chosen = static_cast<int>(plans.chosen_index()) - 1;
+    if (chosen < 0)
+      tile_ = {
+          .columns = kThreads * columns_of_thread(), .rows = kStreamedRows, .slices = kSlices, .is_streamed = true};
     if (chosen == 0) tile_ = {.slices = 16, .unrolled = 8};
     if (chosen > 1) tile_ = {.columns = 32 * (chosen - 1), .rows = 1, .slices = 4, .is_whole = true};
     if (chosen == kClusters)
@@ -441,7 +535,8 @@ class StepProduct {
   Sizes sizes_{};
   int ahead_count_ = 0;
   Halide::Func sums{"sums"}, slices{"slices"}, panels{"panels"}, of_unit{"of_unit"};
-  Halide::Func aheads{"aheads"}, in_registers{"in_registers"}, in_shared{"in_shared"}, staged{"staged"}, read{"read"};
+  Halide::Func aheads{"aheads"}, in_registers{"in_registers"}, in_shared{"in_shared"}, staged{"staged"},
+      staged_right{"staged_right"}, read{"read"};
   struct {
     Var lane{"lane_of_panel"}, vector{"vector_of_panel"}, term{"term"}, strip{"strip"}, tile{"tile"}, row{"row"};
   } of_cpu;

@@ -271,6 +271,8 @@ void add_recurrent_cases() {
     add_sequence({unit, 3, 2, 101});   // of a group of threads whose registers don't hold the weights
     add_sequence({unit, 2, 3, 140});   // of more units than a group of threads has, whole rounds of them and a rest
     add_sequence({unit, 1, 1060, 3});  // of many groups
+    add_sequence({unit, 2, 97, 387, true, true});  // whose steps are products of matrices
+    add_sequence({unit, 1, 130, 70, false, false, 2});
     add_sequence({unit, 3, 2, 129, true, true});  // of groups of threads that meet after each step; some have nothing
     add_sequence({unit, 2, 9, 141, false, false, 2});
     add_sequence({unit, 12, 1, 200});

@@ -97,13 +97,14 @@ States stepped(const Sequence& of, const States& old, const double* x, const dou
   return next;
 }
 
-// in: as Sequence::inputs().
-std::vector<Expected> sequence_reference(const Sequence& of, HostTensors in) {
+// in: as Sequence::inputs(). Of one member alone where that isn't -1: zeros of the others.
+std::vector<Expected> sequence_reference(const Sequence& of, HostTensors in, int64_t only = -1) {
   const int64_t n = of.hidden, gates = of.gates(), members = std::max<int64_t>(of.members, 1);
   const HostTensor &x = in[0], &weight = in[1 + of.states()], &bias = in[2 + of.states()];
   Expected y{of.of_step(n), std::vector<double>(static_cast<size_t>(of.numel())), {}}, cells = y;
   for (int64_t row = 0; row < members * of.batch; row++) {
     const int64_t member = row / of.batch;
+    if (only >= 0 && member != only) continue;
     const auto state = [&](size_t i) {
       return std::vector<double>(&in[i].values[row * n], &in[i].values[row * n] + n);
     };
@@ -128,8 +129,8 @@ std::vector<Expected> sequence_reference(const Sequence& of, HostTensors in) {
 std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
   constexpr size_t kMostPlaces = 150;
   std::vector<HostTensor> inputs(in.begin() + of.states(), in.end());
-  const auto loss = [&] {
-    const std::vector<Expected> results = sequence_reference(of, inputs);
+  const auto loss = [&](int64_t member) {
+    const std::vector<Expected> results = sequence_reference(of, inputs, member);
     double sum = 0;
     for (size_t k = 0; k < of.states(); k++) {
       for (size_t i = 0; i < results[k].values.size(); i++) sum += in[k].values[i] * results[k].values[i];
@@ -137,18 +138,24 @@ std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
     return sum;
   };
   std::vector<Expected> gradients;
-  const double here = loss();
+  const int64_t members = std::max<int64_t>(of.members, 1);
+  std::vector<double> losses;
+  for (int64_t member = 0; member < members; member++) losses.push_back(loss(member));
   for (size_t k = 0; k < of.variables(); k++) {
     std::vector<double>& values = inputs[k].values;
     Expected gradient{inputs[k].shape, {}, {}};
     const size_t every = values.size() / kMostPlaces + 1;
+    // Axes of inputs: x's steps, members, the member's own.
+    const int64_t of_member =
+        static_cast<int64_t>(values.size()) / members / (k == 0 ? std::max<int64_t>(of.steps, 1) : 1);
     for (size_t i = 0; i < values.size(); i += every) {
       constexpr double kStep = 1e-5;
-      const double middle = values[i];
+      const int64_t member = static_cast<int64_t>(i) / of_member % members;
+      const double middle = values[i], here = losses[static_cast<size_t>(member)];
       values[i] = middle + kStep;
-      const double above = loss();
+      const double above = loss(member);
       values[i] = middle - kStep;
-      const double below = loss();
+      const double below = loss(member);
       values[i] = middle;
       const double slope = (above - below) / (2 * kStep), bend = (above - here) / kStep - (here - below) / kStep;
       if (of.unit == Unit::rnn_relu && std::abs(bend) > 1e-4 * (std::abs(slope) + 1)) continue;
@@ -271,8 +278,8 @@ void add_recurrent_cases() {
     add_sequence({unit, 3, 2, 101});   // of a group of threads whose registers don't hold the weights
     add_sequence({unit, 2, 3, 140});   // of more units than a group of threads has, whole rounds of them and a rest
     add_sequence({unit, 1, 1060, 3});  // of many groups
-    add_sequence({unit, 2, 97, 387, true, true});  // whose steps are products of matrices
-    add_sequence({unit, 1, 130, 70, false, false, 2});
+    add_sequence({unit, 1, 33, 70, false, false, 3});  // products of matrices: of several gates,
+    add_sequence({unit, 1, 20, 34, false, true, 24});  // and of one
     add_sequence({unit, 3, 2, 129, true, true});  // of groups of threads that meet after each step; some have nothing
     add_sequence({unit, 2, 9, 141, false, false, 2});
     add_sequence({unit, 12, 1, 200});

@@ -12,7 +12,7 @@
 #                                           compute-sanitizer's memcheck and racecheck; fails on any finding. A part is
 #                                           every PARTS-th of them, from 0/PARTS on; parts of one $ASHLAR_OUTPUT share
 #                                           the first step.
-# A bundle of what has changed (./dev bundle --changed) has the cases of these kernels alone. A bundle for training
+# A bundle of what has changed (./dev bundle --changed) has the cases and draws of these kernels alone. A bundle for training
 # (build/bundle-training) knows only
 #   run.sh train [PROGRAM] [ARGUMENT ...]   a program of ashlar-train, mlp where none is named; those that learn from
 #                                           images get the bundled Fashion-MNIST
@@ -139,7 +139,9 @@ done
 if ((draws > 0)); then
   code=0
   for device in "${devices[@]}"; do
-    timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --draws "$draws" "$@" 2>&1 |
+    kernels=()
+    if [[ -e $here/changed ]]; then kernels=(--kernels "$(awk -v target="$device" '$1 == target {print $2}' "$here/changed")"); fi
+    timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --draws "$draws" "${kernels[@]}" "$@" 2>&1 |
       tee "$output/draws-$device.log"
     status=${PIPESTATUS[0]}
     [[ $status == 0 ]] || code=1

@@ -3,7 +3,6 @@
 // dropout of the weights, both work out what is kept again as well.
 #pragma once
 
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -167,16 +166,9 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     const Expr mask = attn_mask(b, h, inside(row, queries.extent()), inside(column, keys.extent()));
     has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
     score(j, i, t, u, h, b) = masked(dot(j, i, t, u, h, b), mask, row, column, keys.extent());
-    const auto of_thread = [&](const std::function<Expr(const Expr&)>& at_column,
-                               const std::function<Expr(const Expr&, const Expr&)>& joined) {
-      Expr all = at_column(AttentionTile::column_of(x, 0, columns));
-      for (int k = 1; k < AttentionTile::of_thread(columns); k++) {
-        all = joined(all, at_column(AttentionTile::column_of(x, k, columns)));
-      }
-      return all;
-    };
-    near_best(x, i, t, u, h, b) = of_thread([&](const Expr& k) { return score(k, i, t, u, h, b); },
-                                            [](const Expr& one, const Expr& other) { return Halide::max(one, other); });
+    near_best(x, i, t, u, h, b) = AttentionTile::of_columns(
+        x, columns, [&](const Expr& k) -> Expr { return score(k, i, t, u, h, b); },
+        [](const Expr& one, const Expr& other) { return Halide::max(one, other); });
     best(i, t, u, h, b) = kLowest;  // finite, so that no score is -∞ - -∞
     best(i, t, u, h, b) = Halide::max(best(i, t, u, h, b), near_best(thread, i, t, u, h, b));
     // A NaN among them is in the sum.
@@ -193,12 +185,12 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     own_weight(j, i, t, u, h, b) = exponential;
     const Expr own = own_weight(j, i, t, u, h, b);
     weight(j, i, t, u, h, b) = Drop::kDrops ? Halide::select(own > 0.0f, own, 0.0f) : own;
-    near_sum(x, i, t, u, h, b) = of_thread(
-        [&](const Expr& k) -> Expr {
-          const Expr counted = own_weight(k, i, t, u, h, b);
-          return Drop::kDrops ? Halide::abs(counted) : counted;
-        },
-        [](const Expr& one, const Expr& other) { return one + other; });
+    const auto counted = [&](const Expr& k) -> Expr {
+      const Expr one = own_weight(k, i, t, u, h, b);
+      return Drop::kDrops ? Halide::abs(one) : one;
+    };
+    near_sum(x, i, t, u, h, b) =
+        AttentionTile::of_columns(x, columns, counted, [](const Expr& one, const Expr& other) { return one + other; });
     sum(i, t, u, h, b) = 0.0f;
     sum(i, t, u, h, b) += near_sum(thread, i, t, u, h, b);
     total(i, t, u, h, b) = sum(i, t, u, h, b);
@@ -224,10 +216,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     const auto row_of = [&](const Expr& column, int of) -> Expr {
       return state(AttentionTile::thread_of(column, tile.width), q % tile.rows, q / tile.rows, h, b)[of];
     };
-    Expr weighted = row_of(c, 2);
-    for (int k = 1; k < values; k++) {
-      weighted = Halide::select(AttentionTile::value_of(c, tile.width) == k, row_of(c, 2 + k), weighted);
-    }
+    const Expr weighted = tile.of_column(c, [&](int value) { return row_of(c, 2 + value); });
     Value mean = Value(weighted) / Value(row_of(c, 1));
     if constexpr (Drop::kDrops) mean = mean * Value(Drop::scale_of_kept());
     y(b, h, q, c) = select(Value(row_of(c, 1)) == 0, 0, mean);

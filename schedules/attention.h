@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,7 @@ struct AttentionTile {
   int places = 0;        ///< of a row's vector at most, where the rows' vectors stay in shared memory; else 0
   int width = 64;        ///< of a block's results on a GPU
   int thread_rows = 16;  ///< of a block on a GPU, each of which has as many of the tile's rows
-
-  int registers = 0;  ///< of a thread at most, where not 0
+  int registers = 0;     ///< of a thread at most, where not 0
 
   /// For that many columns in all.
   static AttentionTile for_columns(const Expr& all) {
@@ -59,6 +59,22 @@ struct AttentionTile {
   static Expr value_of(const Expr& column, int columns) {
     const int beside = quad(columns);
     return column % columns / (beside * kThreads) * beside + column % beside;
+  }
+
+  /// What thread x makes of its columns of so many: values of columns, joined two by two.
+  static Expr of_columns(const Expr& x, int columns, const std::function<Expr(const Expr&)>& value,
+                         const std::function<Expr(const Expr&, const Expr&)>& joined) {
+    Expr all = value(column_of(x, 0, columns));
+    for (int k = 1; k < of_thread(columns); k++) all = joined(all, value(column_of(x, k, columns)));
+    return all;
+  }
+  /// That of a thread's values, one for each of its columns of a result, which is the column's.
+  Expr of_column(const Expr& column, const std::function<Expr(int)>& value) const {
+    Expr chosen = value(0);
+    for (int k = 1; k < of_thread(width); k++) {
+      chosen = Halide::select(value_of(column, width) == k, value(k), chosen);
+    }
+    return chosen;
   }
 };
 

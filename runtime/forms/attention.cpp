@@ -107,12 +107,13 @@ bool is_of_keys(std::string_view name) { return name == "key" || name == "value"
 /// Whether a GPU is quicker with all scores of a call in memory: where rows are wide, and where few blocks would go
 /// through many keys one after the other (measured on an H100).
 bool keeps_scores(const Operands& operands) {
-  constexpr int64_t kTile = 64, kNarrow = 64, kWide = 128, kMultiprocessors = 132;
+  constexpr int64_t kTile = 64, kNarrowest = 16, kNarrow = 64, kWide = 128, kMultiprocessors = 132;
   const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
   const Tensor& query = operands.query();
   const int64_t width = std::max(query.size(3), operands.all[2].size(3)), of_keys = tiles(operands.key().size(2)),
                 blocks = query.size(0) * query.size(1) * tiles(query.size(2));
   const bool is_on_cuda = query.device().kind == DeviceKind::cuda;
+  if (width <= kNarrowest) return false;
   if (width <= kNarrow) return is_on_cuda && blocks < kMultiprocessors / 2 && of_keys > 10;
   if (!is_on_cuda) return blocks >= kMultiprocessors || of_keys > 8;
   return width > kWide || blocks < 2 * kMultiprocessors || of_keys > 16;

@@ -518,13 +518,14 @@ class StepProduct {
                    {.name = "steps_of_96", .applies = sizes_.columns <= 96},
                    {.name = "steps_of_128", .applies = sizes_.columns <= 128},
                    {.name = "steps_of_256"}});
-    constexpr int kClusters = 6;
-    const int chosen = static_cast<int>(plans.chosen_index()) - 1;
-    if (chosen < 0)
+    enum : size_t { kMatrices, kStep, kStepOfMany, kSteps32, kClusters = kSteps32 + 4 };
+    const size_t chosen = plans.chosen_index();
+    if (chosen == kMatrices)
       tile_ = {
           .columns = kThreads * columns_of_thread(), .rows = kStreamedRows, .slices = kSlices, .is_streamed = true};
-    if (chosen == 0) tile_ = {.slices = 16, .unrolled = 8};
-    if (chosen > 1) tile_ = {.columns = 32 * (chosen - 1), .rows = 1, .slices = 4, .is_whole = true};
+    if (chosen == kStep) tile_ = {.slices = 16, .unrolled = 8};
+    if (chosen >= kSteps32)
+      tile_ = {.columns = 32 * static_cast<int>(chosen - kSteps32 + 1), .rows = 1, .slices = 4, .is_whole = true};
     if (chosen == kClusters)
       tile_ = {.columns = 32, .rows = 8, .slices = 8, .rows_at_once = 2, .blocks = 8, .is_whole = true};
   }

@@ -47,6 +47,7 @@ struct AttentionTile {
   /// How many of so many columns a thread has: quads of them lie beside each other, those of all threads too.
   static int of_thread(int columns) { return columns / kThreads; }
   static int quad(int columns) { return std::min(4, of_thread(columns)); }
+  static bool has_quads(int columns) { return of_thread(columns) > quad(columns); }
   /// Column `value` of thread x of tile x / kThreads, and the other way round.
   static Expr column_of(const Expr& x, int value, int columns) {
     const int beside = quad(columns);
@@ -200,7 +201,7 @@ class AttentionOnGpu {
   void nest(Stage stage, const Var& x, const Var& y, int columns, const Loops& within = {},
             const Loops& around = {}) const {
     Var x1(x.name() + "_of_thread"), y1(y.name() + "_of_thread"), x4 = of_quads(x), in_quads("in_quads");
-    const bool has_quads = AttentionTile::of_thread(columns) > AttentionTile::quad(columns);
+    const bool has_quads = AttentionTile::has_quads(columns);
     if (has_quads) stage.split(x, x4, in_quads, AttentionTile::quad(columns) * kThreads);
     stage.split(has_quads ? in_quads : x, tx_, x1, AttentionTile::quad(columns));
     stage.split(y, ty_, y1, rows_of_thread());
@@ -251,9 +252,8 @@ class AttentionOnGpu {
     else
       in_registers(left, term, i, rows_of_thread(), inner, 1);
     stage(right, x, columns, is_of_columns, s_.tile.depth, Halide::LoopLevel(sums, s.outer));
-    const int quad_columns = AttentionTile::quad(columns);
-    const bool has_quads = AttentionTile::of_thread(columns) > quad_columns;
-    in_registers(right, has_quads ? Halide::VarOrRVar(of_quads(x)) : term, x, quad_columns, inner, 1);
+    const Halide::VarOrRVar at_right = AttentionTile::has_quads(columns) ? Halide::VarOrRVar(of_quads(x)) : term;
+    in_registers(right, at_right, x, AttentionTile::quad(columns), inner, 1);
   }
 
   static Var of_quads(const Var& x) { return Var(x.name() + "_of_quads"); }

@@ -140,7 +140,10 @@ if ((draws > 0)); then
   code=0
   for device in "${devices[@]}"; do
     kernels=()
-    if [[ -e $here/changed ]]; then kernels=(--kernels "$(awk -v target="$device" '$1 == target {print $2}' "$here/changed")"); fi
+    if [[ -e $here/changed ]]; then
+      names=$(awk -v target="${device%%:*}" '$1 == target {print $2}' "$here/changed")
+      kernels=(${names:+--kernels "$names"})
+    fi
     timeout "$limit" "$output/bin/ashlar-conformance" --devices "$device" --draws "$draws" "${kernels[@]}" "$@" 2>&1 |
       tee "$output/draws-$device.log"
     status=${PIPESTATUS[0]}

@@ -1,4 +1,5 @@
 #include "schedules/lowering/beside.h"
+#include "schedules/lowering/store_whole.h"
 #include "schedules/lowering/tasks.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/lowering/write_ahead.h"
@@ -81,6 +82,8 @@ void row_reduction(Cpu, const RowStages& stages) {
   for (VectorReduction& reduction : reductions) reduction.compute_at(each_row);
   for (Kept& one : kept) {
     one.values.compute_at(each_row).store_at(out, task).vectorize(index[0], lanes, TailStrategy::GuardWithIf);
+    one.values.align_storage(index[0], lanes);
+    store_whole(one.values, true);
     write_ahead(one.values, out);
   }
   if (kept.empty() && index.size() == 2) write_ahead(reductions.back().main(), out);

@@ -1,5 +1,7 @@
 #include "schedules/lowering/vector_rows.h"
 
+#include "schedules/lowering/store_whole.h"
+
 namespace ashlar::dsl {
 
 using Halide::Expr;
@@ -79,17 +81,21 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
   }
   halves_.emplace_back(stage.name() + "_lanes");
   define(halves_.back(), lane_index, stage.merge(parts));
-  for (int lanes = vector_ / 2; lanes > 1; lanes /= 2) {
+  // The last four lanes are taken one by one: a vector of two of them would be loaded across what was stored before.
+  for (int lanes = vector_ / 2; lanes >= 4; lanes /= 2) {
     Func half(stage.name() + "_" + std::to_string(lanes) + "_lanes");
     std::vector<Expr> shifted = at;
     shifted[0] = lane_ + lanes;
     define(half, lane_index, stage.merge(values_at(halves_.back(), at), values_at(halves_.back(), shifted)));
     halves_.push_back(half);
   }
-  std::vector<Expr> first = at, second = at;
-  first[0] = 0;
-  second[0] = 1;
-  define(total_, index, stage.merge(values_at(halves_.back(), first), values_at(halves_.back(), second)));
+  const auto lane = [&](int i) {
+    std::vector<Expr> one = at;
+    one[0] = i;
+    return values_at(halves_.back(), one);
+  };
+  define(total_, index, vector_ == 2 ? stage.merge(lane(0), lane(1))
+                                     : stage.merge(stage.merge(lane(0), lane(2)), stage.merge(lane(1), lane(3))));
 }
 
 void VectorReduction::compute_at(const Halide::LoopLevel& level) {
@@ -103,6 +109,7 @@ void VectorReduction::compute_at(const Halide::LoopLevel& level) {
     Halide::RVar step("step"), element("element");
     rest_.update().split(elements_.x, step, element, vector_, Halide::TailStrategy::GuardWithIf);
     rest_.update().allow_race_conditions().vectorize(element);  // each has a lane of its own
+    store_whole(rest_);
   } else {
     rest_.update().vectorize(lane_);
   }

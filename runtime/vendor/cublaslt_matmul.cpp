@@ -264,9 +264,9 @@ bool is_ours_quicker_in_16_bits(const VendorCall& call) {
 }
 
 /// In strict f32 ours win where a product is little more than a launch, too: of 63 that were drawn at random and timed
-/// on an H200, this limit chose best. And where there are several products of many terms with few results: cuBLASLt adds
-/// all terms of a result one after the other then, 30 to 39 ns each, where ours share them out (523 drawn products, H100).
-/// With TF32 they don't.
+/// on an H200, this limit chose best. And where there are several products of many terms with few results: cuBLASLt
+/// adds all terms of a result one after the other then, 30 to 39 ns each, where ours share them out (523 drawn
+/// products, H100). With TF32 they don't.
 bool preferred(const VendorCall& call) {
   constexpr double kLittleMicroseconds = 5.5, kMicrosecondsOfTerm = 0.025;
   constexpr int64_t kTermsWorthAPass = 256, kManyTerms = 1 << 24;

@@ -278,24 +278,21 @@ bool run(const VendorCall& call) {
 /// By 177 that were drawn at random and timed on an H200. Groups are ours, depthwise ones by kernels of their own; so
 /// are much work of few terms to an output, and gradients for which cuDNN has nothing deterministic that is quick:
 /// those with a stride, and by weight those of one tap, of few terms, and long sums, where Winograd's transforms aren't
-/// near either. So are gradients by input of few channels, which cuDNN has nothing for (three on an H100, 1.2 to 1.5 times
-/// as quick by ours).
+/// near either (fewer places for up to 96 terms: H100).
 template <Kind kind>
 bool preferred(const VendorCall& call) {
-  constexpr int64_t kFewTerms = 48, kMuchWork = 1 << 29, kLongOfFew = 1 << 12, kLongSum = 1 << 16,
-                    kManyElements = 1 << 24, kFewChannels = 4;
+  constexpr int64_t kFewTerms = 48, kFewTermsOfWeight = 96, kMuchWork = 1 << 29, kLongOfFew = 1 << 12,
+                    kLongSum = 1 << 16, kManyElements = 1 << 24;
   const int64_t groups = call.scalars[8].integer;
-  if (groups != 1 || api() == nullptr) return false;
+  if (groups != 1 || call.our_microseconds == 0 || api() == nullptr) return false;
   const Tensor& filters = kind == Kind::weight ? call.outputs[0] : call.inputs[1];
   const int64_t terms = filters.numel() / filters.size(0);
   if (kind == Kind::forward) return terms > kFewTerms || call.outputs[0].numel() * terms < kMuchWork;
   if (call.scalars[2].integer > 1 || call.scalars[3].integer > 1) return false;
   const Tensor& dy = call.inputs[0];
   const bool is_one_tap = filters.size(2) * filters.size(3) == 1;
-  if (kind == Kind::input) {
-    return is_one_tap ? std::max(dy.numel(), call.outputs[0].numel()) < kManyElements : filters.size(1) > kFewChannels;
-  }
-  return !is_one_tap && dy.numel() / dy.size(1) <= (terms > kFewTerms ? kLongSum : kLongOfFew);
+  if (kind == Kind::input) return !is_one_tap || std::max(dy.numel(), call.outputs[0].numel()) < kManyElements;
+  return !is_one_tap && dy.numel() / dy.size(1) <= (terms > kFewTermsOfWeight ? kLongSum : kLongOfFew);
 }
 
 }  // namespace

@@ -14,11 +14,11 @@ class StoreWhole : public IRMutator {
   Stmt visit(const Store* store) override {
     const auto* ramp = store->index.as<Ramp>();
     const bool is_stage = store->name == stage_ || store->name.starts_with(stage_ + ".");  // of several values
-    const bool is_it = is_stage && !is_const_one(store->predicate) && ramp != nullptr &&
-                       is_const_one(ramp->stride);
+    const bool is_it = is_stage && !is_const_one(store->predicate) && ramp != nullptr && is_const_one(ramp->stride);
     if (!is_it) return IRMutator::visit(store);
     const Expr all = const_true(store->value.type().lanes());
-    const Expr held = Load::make(store->value.type(), store->name, store->index, {}, store->param, all, store->alignment);
+    const Expr held =
+        Load::make(store->value.type(), store->name, store->index, {}, store->param, all, store->alignment);
     const Expr value = is_padded_ ? store->value : Select::make(store->predicate, store->value, held);
     return Store::make(store->name, value, store->index, store->param, all, store->alignment);
   }

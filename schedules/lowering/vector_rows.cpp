@@ -94,8 +94,9 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     one[0] = i;
     return values_at(halves_.back(), one);
   };
-  define(total_, index, vector_ == 2 ? stage.merge(lane(0), lane(1))
-                                     : stage.merge(stage.merge(lane(0), lane(2)), stage.merge(lane(1), lane(3))));
+  define(total_, index,
+         vector_ == 2 ? stage.merge(lane(0), lane(1))
+                      : stage.merge(stage.merge(lane(0), lane(2)), stage.merge(lane(1), lane(3))));
 }
 
 void VectorReduction::compute_at(const Halide::LoopLevel& level) {

@@ -38,6 +38,7 @@ struct Operands {
   bool is_of_rows(size_t index) const { return argument(index).rank > 1; }  ///< else a random state
   const Tensor& query() const { return all[static_cast<size_t>(index_of("query"))]; }
   const Tensor& key() const { return all[static_cast<size_t>(index_of("key"))]; }
+  Tensor& value() { return all[static_cast<size_t>(index_of("value"))]; }
   Tensor& mask() { return all[static_cast<size_t>(index_of(kMask))]; }
 };
 
@@ -163,6 +164,12 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
     }
     x = with_dense_rows(with_heads(x, missing));
   }
+  // The weights of values without places still have a sum: a place is made up, and left out of the result.
+  Tensor& value = operands.value();
+  const bool has_no_places = operands.index_of("dy") < 0 && value.size(3) == 0;
+  if (has_no_places) {
+    value = Tensor::zeros({value.size(0), value.size(1), value.size(2), 1}, value.dtype(), value.device());
+  }
   const Tensor &query = operands.query(), &keys = operands.key();
   if (query.size(3) == 0)
     refuse(operands, "a width of 1 or more", "Without it all scores are 0: take the mean of value");
@@ -213,6 +220,7 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
       launch(chosen, key, inputs, scalars, results);
     }
   }
+  if (has_no_places) outputs[0] = outputs[0].slice(3, 0, 0);
   for (size_t o = 0; o < outputs.size(); o++) {
     Tensor& y = outputs[o];
     const bool is_of_rows = argument_of(kernel, Argument::Role::output, static_cast<int>(o)).rank == 3;

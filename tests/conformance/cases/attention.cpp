@@ -416,6 +416,7 @@ void add_attention_cases() {
       {"shared heads, causal", {{1, 4, 35, 12}, {1, 1, 35, 12}, {1, 1, 35, 12}, {.is_causal = true, .scale = 0.3}}},
       {"values wider", {{1, 2, 10, 5}, {1, 2, 20, 5}, {1, 2, 20, 70}}},
       {"values narrower", {{1, 2, 10, 70}, {1, 2, 20, 70}, {1, 2, 20, 3}}},
+      {"values of no width", {{1, 2, 10, 5}, {1, 2, 20, 5}, {1, 2, 20, 0}}},
       {"boolean mask", {{2, 2, 20, 8}, {2, 2, 37, 8}, {2, 2, 37, 8}, {}, boolean({2, 2, 20, 37})}},
       {"boolean mask of keys", {{2, 2, 6, 8}, {2, 2, 9, 8}, {2, 2, 9, 8}, {}, boolean({2, 1, 1, 9})}},
       {"boolean mask of queries", {{2, 2, 6, 8}, {2, 2, 9, 8}, {2, 2, 9, 8}, {}, boolean({6, 1})}},

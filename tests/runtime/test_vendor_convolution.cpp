@@ -97,6 +97,13 @@ TEST_F(CudaVendorConvolution, PolicyDecides) {
   EXPECT_THROW(conv2d(x, weight.slice(0, 0, 3).slice(1, 0, 1).contiguous(), {}, {1, 1}, {0, 0}, {1, 1}, 3), Error);
   EXPECT_THROW(conv2d_input(random({2, 7, 2, 2}).to(Device::cuda(0)), weight, {5, 6}, {2, 2}), Error);
   EXPECT_EQ(fake_log()->convolutions, before + 1);
+  // So are a weight's gradient of one tap, a product, and an input's of few channels or many rows, which is folded.
+  const Tensor dy = random({2, 7, 3, 4}).to(Device::cuda(0));
+  EXPECT_THROW(conv2d_weight(random({2, 7, 5, 6}).to(Device::cuda(0)), x, {1, 1}), Error);
+  EXPECT_THROW(conv2d_input(dy, weight, {5, 6}), Error);
+  EXPECT_EQ(fake_log()->convolutions, before + 1);
+  conv2d_input(random({2, 4, 3, 4}).to(Device::cuda(0)), random({4, 3, 3, 3}).to(Device::cuda(0)), {5, 6});
+  EXPECT_EQ(fake_log()->convolutions, before + 2);
 }
 
 TEST_F(CudaVendorConvolution, WhatItRefusesIsOurs) {

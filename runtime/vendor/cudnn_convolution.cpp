@@ -284,7 +284,7 @@ bool preferred(const VendorCall& call) {
   constexpr int64_t kFewTerms = 48, kFewTermsOfWeight = 96, kMuchWork = 1 << 29, kLongOfFew = 1 << 12,
                     kLongSum = 1 << 16, kManyElements = 1 << 24;
   const int64_t groups = call.scalars[8].integer;
-  if (groups != 1 || call.our_microseconds == 0 || api() == nullptr) return false;
+  if (groups != 1 || api() == nullptr) return false;
   const Tensor& filters = kind == Kind::weight ? call.outputs[0] : call.inputs[1];
   const int64_t terms = filters.numel() / filters.size(0);
   if (kind == Kind::forward) return terms > kFewTerms || call.outputs[0].numel() * terms < kMuchWork;

@@ -29,8 +29,7 @@ struct VendorCall {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;
   bool allow_tf32 = false;       ///< factors may be rounded to TF32's 10 bits of fraction
-  double our_microseconds = -1;  ///< what our own way takes by its model; -1: what the kernel's plan does; 0:
-                                 ///< less than any vendor's
+  double our_microseconds = -1;  ///< what our own way takes by its model; -1: what the kernel's plan does
   std::span<const Scalar> scalars = {};
 };
 

@@ -345,7 +345,8 @@ void add_convolution_cases() {
   add_layer({"transposed", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::transposed});
   add_layer({"flipped", {2, 3, 6, 8}, {4, 3, 3, 3}, {.padding = one}, false, false, Layout::flipped});
   add_layer({"tiles", {3, 19, 26, 25}, {66, 19, 3, 3}, {.padding = one}, true, true});
-  add_layer({"more_channels_than_filters", {2, 70, 9, 11}, {20, 70, 3, 3}, {.padding = one}});  // CUDA folds others' dx
+  add_layer(
+      {"more_channels_than_filters", {2, 70, 9, 11}, {20, 70, 3, 3}, {.padding = one}});  // on CUDA its dx isn't folded
   // On a GPU enough images for tiles of as many rows as there are, and of few terms.
   const Shape many{52, 3, 13, 14};
   add_layer({"many_images", many, {40, 3, 3, 3}, {.padding = one}, true, true});

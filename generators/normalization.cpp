@@ -56,11 +56,11 @@ class MomentsOfAll : public Kernel<MomentsOfAll<T>> {
         reduce(*axis, {count(outer, k, inner), means(outer, k, inner), squares(outer, k, inner)},
                {.init = {0.0f, 0.0f, 0.0f}, .step = merged_moments, .merge = merged_moments});
     const Values state = total(outer, part, inner);
-    // An infinity leaves an infinite mean or none, by its place: none is said in both. mean - mean is NaN then, else 0.
+    // An infinity leaves an infinite or no mean, and the variance is none: mean - mean is NaN then, else 0.
     const Value none = sum_as_written(state[1], -state[1]);
     const Value biased = state[2] / state[0] + none;
     y.define({outer, part, inner},
-             {state[1] + none, rsqrt(biased + eps), state[2] / max(state[0] - Value(correction), 0.0f) + none});
+             {state[1], rsqrt(biased + eps), state[2] / max(state[0] - Value(correction), 0.0f) + none});
   }
   void schedule(auto target) { reduction(target, {total, axis->rvar(), y.func(), outer, part, inner, tunables}); }
 

@@ -41,7 +41,8 @@ Split split_axes(const Tensor& x, unsigned reduced_axes) {
 }
 
 /// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy.
-Canonical canonical_of(const Split& split) {
+Canonical canonical_of(const Split& split, DeviceKind kind) {
+  constexpr int64_t kFewElements = 16;  // of a result: a vector of those on the CPU would be mostly empty
   Canonical result;
   const auto place = [&result](int position, const Loops& loops, int i) {
     result.sizes[position] = loops.sizes[i];
@@ -52,8 +53,10 @@ Canonical canonical_of(const Split& split) {
     place(0, split.kept, 0);
     place(2, split.kept, 1);
   } else if (split.kept.sizes.rank() == 1) {
-    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps.
-    place(split.kept.strides[0][0] < result.strides[1] ? 2 : 0, split.kept, 0);
+    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps, or results enough.
+    const bool by_results =
+        kind == DeviceKind::cpu && result.sizes[1] <= kFewElements && split.kept.sizes[0] >= kFewElements;
+    place(by_results || split.kept.strides[0][0] < result.strides[1] ? 2 : 0, split.kept, 0);
   }
   return result;
 }
@@ -200,7 +203,7 @@ struct FirstPass {
 };
 
 /// The longest axis whose pass needs no copy, since it leaves the least to the next one.
-FirstPass first_pass_of(const Split& split) {
+FirstPass first_pass_of(const Split& split, DeviceKind kind) {
   const int kept = split.kept.sizes.rank(), reduced = split.reduced.sizes.rank();
   const auto size = [&](int i) { return i < kept ? split.kept.sizes[i] : split.reduced.sizes[i - kept]; };
   const auto stride = [&](int i) { return i < kept ? split.kept.strides[0][i] : split.reduced.strides[0][i - kept]; };
@@ -220,7 +223,7 @@ FirstPass first_pass_of(const Split& split) {
     }
     const Split others{collapse(sizes, {strides}), {{size(kept + r)}, {{stride(kept + r)}}}};
     if (others.kept.sizes.rank() > 2) continue;
-    pass.canonical = canonical_of(others);
+    pass.canonical = canonical_of(others, kind);
     pass.reduced = r;
     int64_t outer = 1;
     for (int i = 0; i < sizes.rank(); i++) {
@@ -246,9 +249,10 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
-  if (kept_loops <= 2 && reduced_loops <= 1) return reduce_canonical(work, seen_as(canonical_of(split)));
+  if (kept_loops <= 2 && reduced_loops <= 1)
+    return reduce_canonical(work, seen_as(canonical_of(split, source.device().kind)));
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
-    if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
+    if (const FirstPass pass = first_pass_of(split, source.device().kind); pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);
       const KernelInfo& kernel = work.kernel;
       const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
@@ -288,7 +292,7 @@ Tensor as_reduction(const Tensor& x, unsigned reduced) {
     source = source.permute(kept_first).contiguous();
     split = split_axes(source, (1u << x.rank()) - (1u << kept));
   }
-  const Canonical canonical = canonical_of(split);
+  const Canonical canonical = canonical_of(split, x.device().kind);
   return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
 }
 

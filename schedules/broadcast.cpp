@@ -180,7 +180,8 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
   for (const InnermostPattern& pattern : innermost_patterns(inputs, /*is_on_cpu=*/true)) {
     tiled(out.specialize(is_cheap ? pattern.holds && shape.extent[0] > kShortRow : pattern.holds), true);
   }
-  tiled(out, false);
+  // Other steps: elements come into a vector one by one, which pays where there is something to compute.
+  tiled(out, !is_cheap);
 }
 
 namespace {

@@ -83,7 +83,9 @@ void row_reduction(Cpu, const RowStages& stages) {
   store_beside(stages.beside);
   stages.check_complete();
   Func out = stages.out;
-  if (Descriptor::target.has_feature(Halide::Target::AVX2)) choose(out, {rows_in_lanes(stages)});
+  // What stands beside it is stored with the vectors of a row.
+  if (Descriptor::target.has_feature(Halide::Target::AVX2) && stages.beside.empty())
+    choose(out, {rows_in_lanes(stages)});
   const std::vector<Var> index = out.args();
   const Var row = index.back(), task("task");
   const Halide::OutputImageParam buffer = out.output_buffers()[0];

@@ -137,7 +137,7 @@ KernelSummary summarize(const KernelEntry& entry, const std::string& code_target
 }
 
 Halide::Target halide_target(const std::string& code_target, int cuda_capability) {
-  const std::string common = "-no_runtime-user_context-no_bounds_query";
+  const std::string common = "-no_runtime-user_context-no_bounds_query";  // buffers come with their sizes
   if (code_target == "cpu") return Halide::Target("x86-64-linux" + common);
   const std::string avx2 = "x86-64-linux-sse41-avx-f16c-fma-avx2";
   if (code_target == "cpu_avx2") return Halide::Target(avx2 + common);

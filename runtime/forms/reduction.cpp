@@ -40,9 +40,9 @@ Split split_axes(const Tensor& x, unsigned reduced_axes) {
   return {collapse(sizes[0], {strides[0]}), collapse(sizes[1], {strides[1]})};
 }
 
-/// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy.
-Canonical canonical_of(const Split& split, DeviceKind kind) {
-  constexpr int64_t kFewElements = 16;  // of a result: a vector of those on the CPU would be mostly empty
+/// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy. Results of
+/// up to `few` elements each are computed side by side.
+Canonical canonical_of(const Split& split, int64_t few = 0) {
   Canonical result;
   const auto place = [&result](int position, const Loops& loops, int i) {
     result.sizes[position] = loops.sizes[i];
@@ -53,10 +53,10 @@ Canonical canonical_of(const Split& split, DeviceKind kind) {
     place(0, split.kept, 0);
     place(2, split.kept, 1);
   } else if (split.kept.sizes.rank() == 1) {
-    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps, or results enough.
-    const bool by_results =
-        kind == DeviceKind::cpu && result.sizes[1] <= kFewElements && split.kept.sizes[0] >= kFewElements;
-    place(by_results || split.kept.strides[0][0] < result.strides[1] ? 2 : 0, split.kept, 0);
+    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps, or their vectors would be
+    // mostly empty along the other.
+    const bool is_inner = split.kept.strides[0][0] < result.strides[1] || result.sizes[1] <= few;
+    place(is_inner ? 2 : 0, split.kept, 0);
   }
   return result;
 }
@@ -161,6 +161,14 @@ struct Work {
 /// its passes may take in one axis, and another the rest.
 bool takes_axes_apart(const KernelInfo& kernel) { return kernel.parts == nullptr || kernel.parts == &kernel; }
 
+/// canonical_of(): `few` of a kernel. A state of several values may depend on the order of its elements, and keeps it;
+/// the largest and the smallest of a vector's lanes, NaN among them, take longer to find than their sum.
+int64_t few_elements(const KernelInfo& kernel, Device device) {
+  if (device.kind != DeviceKind::cpu) return 0;
+  if (kernel.of_none == OfNone::refused) return 96;
+  return takes_axes_apart(kernel) ? 32 : 1;
+}
+
 /// The kernel's other passes, over what its first has left in y[outer, parts, inner].
 Work behind_first_pass(const Work& work, const Tensor& y) {
   const KernelInfo& last = work.kernel.last ? *work.kernel.last : work.kernel;
@@ -203,7 +211,7 @@ struct FirstPass {
 };
 
 /// The longest axis whose pass needs no copy, since it leaves the least to the next one.
-FirstPass first_pass_of(const Split& split, DeviceKind kind) {
+FirstPass first_pass_of(const Split& split) {
   const int kept = split.kept.sizes.rank(), reduced = split.reduced.sizes.rank();
   const auto size = [&](int i) { return i < kept ? split.kept.sizes[i] : split.reduced.sizes[i - kept]; };
   const auto stride = [&](int i) { return i < kept ? split.kept.strides[0][i] : split.reduced.strides[0][i - kept]; };
@@ -223,7 +231,7 @@ FirstPass first_pass_of(const Split& split, DeviceKind kind) {
     }
     const Split others{collapse(sizes, {strides}), {{size(kept + r)}, {{stride(kept + r)}}}};
     if (others.kept.sizes.rank() > 2) continue;
-    pass.canonical = canonical_of(others, kind);
+    pass.canonical = canonical_of(others);
     pass.reduced = r;
     int64_t outer = 1;
     for (int i = 0; i < sizes.rank(); i++) {
@@ -249,10 +257,11 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
-  if (kept_loops <= 2 && reduced_loops <= 1)
-    return reduce_canonical(work, seen_as(canonical_of(split, source.device().kind)));
+  if (kept_loops <= 2 && reduced_loops <= 1) {
+    return reduce_canonical(work, seen_as(canonical_of(split, few_elements(work.kernel, source.device()))));
+  }
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
-    if (const FirstPass pass = first_pass_of(split, source.device().kind); pass.reduced >= 0) {
+    if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);
       const KernelInfo& kernel = work.kernel;
       const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
@@ -292,7 +301,7 @@ Tensor as_reduction(const Tensor& x, unsigned reduced) {
     source = source.permute(kept_first).contiguous();
     split = split_axes(source, (1u << x.rank()) - (1u << kept));
   }
-  const Canonical canonical = canonical_of(split, x.device().kind);
+  const Canonical canonical = canonical_of(split);
   return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
 }
 

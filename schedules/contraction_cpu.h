@@ -178,8 +178,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
   const bool unpacked = is_f32 && epilogue == EpilogueLength::none && lanes >= 8;
   std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes)};
-  // Beside operands that are read where they lie these would be quickest for one product in fifty.
-  if (!unpacked) plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes));
+  // Without a bias they would be quickest for one product in fifty.
+  if (epilogue != EpilogueLength::none) plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes));
   // One column is one row of the transposed product (runtime/forms/contraction.cpp).
   if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16

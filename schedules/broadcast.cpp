@@ -175,12 +175,14 @@ void broadcast(Cpu, Func out, const std::vector<Var>& index, const BroadcastTuna
     choose(out, branches);
   }
   // A vector of a short row is mostly empty, which is dear where there is nothing to compute.
-  constexpr int kFewOperations = 2, kShortRow = 8;
-  const bool is_cheap = operations_of(values_of(out)[0]) <= kFewOperations;
+  constexpr int kFewOperations = 2, kManyOperations = 32, kShortRow = 8;
+  const int operations = operations_of(values_of(out)[0]);
+  const bool is_cheap = operations <= kFewOperations;
   for (const InnermostPattern& pattern : innermost_patterns(inputs, /*is_on_cpu=*/true)) {
     tiled(out.specialize(is_cheap ? pattern.holds && shape.extent[0] > kShortRow : pattern.holds), true);
   }
-  tiled(out, false);
+  // Other steps: elements come into a vector one by one, which pays where there is much to compute (of pow 10 times).
+  tiled(out, operations >= kManyOperations);
 }
 
 namespace {

@@ -6,8 +6,9 @@
 
 namespace ashlar::dsl {
 
-/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors, `depth` terms per packed panel for vectors of up
-/// to 8 floats, fewer for longer ones: a panel of the right operand then stays within 32 KB.
+/// Sizes of the packed plan: a micro-tile of micro_rows × 2 vectors (of 16 floats, 4), `depth` terms per packed panel
+/// for vectors of up to 8 floats, fewer for longer ones: a panel of the right operand then stays within 32 KB, or 64 KB
+/// of 16 floats.
 struct PackedTile {
   int micro_rows, depth, unroll;
 };
@@ -79,7 +80,8 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   using Halide::Stage;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
-  const int micro_rows = tile.micro_rows, micro_columns = 2 * lanes, depth = tile.depth * 8 / std::max(lanes, 8);
+  const int micro_rows = tile.micro_rows, micro_columns = (lanes > 8 ? 4 : 2) * lanes,
+            depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   // Chunks of equal length, a multiple of the unrolling.
   const Expr chunks = rounded_up(p.inner, depth);
@@ -159,8 +161,9 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
 
 }  // namespace detail
 
+/// `is_f32`: masked loads are of numbers as they are computed with (schedules/lowering/load_masked.h).
 inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProblem& p, const PackedTile& tile,
-                                                      EpilogueLength epilogue) {
+                                                      EpilogueLength epilogue, bool is_f32) {
   const int lanes = Descriptor::target.natural_vector_size<float>();
   Var k("k");
   const Var n = p.column, m = p.row, b = p.batch;
@@ -173,15 +176,24 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   const Halide::Func padded_right =
       Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
   const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
-  std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes),
-                                     detail::dots_plan<4>("few_columns", p, of_rows, lanes)};
+  const bool unpacked = is_f32 && epilogue == EpilogueLength::none && lanes >= 8;
+  std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes)};
+  // Without a bias they would be quickest for one product in fifty.
+  if (epilogue != EpilogueLength::none) plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes));
   // One column is one row of the transposed product (runtime/forms/contraction.cpp).
   if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
   // two vectors are shared by six rows.
-  if (lanes > 8) plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
+  if (lanes > 8 && !unpacked)
+    plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
   plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, lanes > 8 ? 8 : 6, lanes}, epilogue));
   plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));
+  if (unpacked) {
+    plans.push_back(detail::unpacked_plan("unpacked_row", p, of_columns, {8 * lanes, 1, lanes}));
+    plans.push_back(detail::unpacked_plan("unpacked_narrow", p, of_columns, {lanes, 8, lanes}));
+    plans.push_back(detail::unpacked_plan("unpacked", p, of_columns, {(lanes > 8 ? 4 : 2) * lanes, 4, lanes}));
+    plans.push_back(detail::unpacked_plan("unpacked_rows", p, of_rows, {lanes, 8, lanes}));
+  }
   plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));
   plans.push_back(detail::packed_plan(p, padded_left, padded_right, lanes, tile));
   return plans;

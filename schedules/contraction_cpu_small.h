@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedules/contraction_model_cpu.h"
+#include "schedules/lowering/load_masked.h"
 #include "schedules/lowering/rewrite.h"
 
 namespace ashlar::dsl::detail {
@@ -50,11 +51,18 @@ inline TileSides vectors_of_rows(const ContractionProblem& p) {
 }
 
 // The loops of an output in tiles of wide × narrow: a run of tiles along the narrow side passes each tile of the wide
-// one.
+// one, or the other way round.
 struct TileLoops {
   CpuTile tile;
   bool unrolled = false;  ///< what becomes of the sums stands once for each of them, which then never leave registers
+  bool along_wide = false;
   Var wide_tile{"wide_loop"}, narrow_tile{"narrow_loop"}, product_in_task{"product_in_task"};
+
+  /// Whether the tile that begins there has any result: a task's last tiles and products, which its share of the loops
+  /// goes on to, may have none.
+  static Expr has_results(const ContractionProblem& p, const TileSides& s, const Expr& wide, const Expr& narrow) {
+    return wide < s.wide_count && narrow < s.narrow_count && p.batch < p.batches;
+  }
 
   /// Tiles of a run: a long one, since what is packed of the wide side is packed for each run.
   Expr run(const TileSides& s) const {
@@ -75,19 +83,24 @@ struct TileLoops {
     constexpr int kWork = 1 << 18, kMostTasks = 64, kMostProducts = 1 << 10;
     const Expr wide_tiles = rounded_up(s.wide_count, tile.wide), narrow_tiles = rounded_up(s.narrow_count, tile.narrow);
     const Expr tiles_of_task = max(1, kWork / (max(1, min(p.inner, kWork)) * (tile.wide * tile.narrow)));
-    const Expr side = Halide::clamp(tiles_of_task / run(s), rounded_up(wide_tiles, kMostTasks), wide_tiles);
+    const Expr narrow_side =
+        along_wide ? Halide::clamp(tiles_of_task / wide_tiles, rounded_up(narrow_tiles, kMostTasks), narrow_tiles)
+                   : run(s);
+    const Expr side = Halide::clamp(along_wide ? tiles_of_task : tiles_of_task / narrow_side,
+                                    rounded_up(wide_tiles, kMostTasks), wide_tiles);
     const Expr products =
         Halide::clamp(tiles_of_task / (min(wide_tiles, 1 << 10) * min(narrow_tiles, 1 << 10)), 1, kMostProducts);
     Var wide_task("wide_task"), narrow_task("narrow_task"), batch_task("batch_task"), w("w"), q("q");
     out.split(s.wide_index, wide_task, w, side * tile.wide, TailStrategy::GuardWithIf)
         .split(w, wide_tile, w, tile.wide, TailStrategy::GuardWithIf)
-        .split(s.narrow_index, narrow_task, q, run(s) * tile.narrow, TailStrategy::GuardWithIf)
+        .split(s.narrow_index, narrow_task, q, narrow_side * tile.narrow, TailStrategy::GuardWithIf)
         .split(q, narrow_tile, q, tile.narrow, TailStrategy::GuardWithIf)
         .split(p.batch, batch_task, product_in_task, products, TailStrategy::GuardWithIf);
+    const auto [inner, outer] = along_wide ? std::pair(wide_tile, narrow_tile) : std::pair(narrow_tile, wide_tile);
     if (s.by_rows) {
-      out.reorder(q, w, narrow_tile, wide_tile, narrow_task, wide_task, product_in_task, batch_task);
+      out.reorder(q, w, inner, outer, narrow_task, wide_task, product_in_task, batch_task);
     } else {
-      out.reorder(w, q, narrow_tile, wide_tile, narrow_task, wide_task, product_in_task, batch_task);
+      out.reorder(w, q, inner, outer, narrow_task, wide_task, product_in_task, batch_task);
       out.vectorize(w, tile.lanes, TailStrategy::GuardWithIf);
       if (unrolled) out.unroll(w).unroll(q);
     }
@@ -95,6 +108,49 @@ struct TileLoops {
     out.fuse(narrow_task, wide_task, narrow_task).parallel(narrow_task).parallel(batch_task).never_partition_all();
   }
 };
+
+/// sums(n, m, b) and their update over r as a tile of registers inside `tile_loop`.
+inline void keep_in_registers(Halide::Func sums, const TileSides& s, const CpuTile& tile, const Var& batch,
+                              const Halide::RVar& r, const Halide::LoopLevel& tile_loop) {
+  Var x("x"), vector("vector");
+  sums.compute_at(tile_loop).store_in(Halide::MemoryType::Stack);
+  sums.reorder_storage(s.wide_index, s.narrow_index, batch).bound_storage(batch, 1);
+  for (const auto& [side, extent] : {std::pair(s.wide_index, tile.wide), std::pair(s.narrow_index, tile.narrow)})
+    sums.bound_extent(side, extent).bound_storage(side, extent);
+  const auto unrolled = [&](Halide::Stage stage, const std::vector<Halide::VarOrRVar>& order) {
+    stage.split(s.wide_index, vector, x, tile.lanes, Halide::TailStrategy::RoundUp).reorder(order);
+    stage.vectorize(x).unroll(vector).unroll(s.narrow_index);
+  };
+  unrolled(sums, {x, vector, s.narrow_index, batch});
+  unrolled(sums.update(), {x, vector, s.narrow_index, r, batch});
+}
+
+// sum(w, q) = Σ_k wide(k, w) narrow(k, q): as direct_plan(), but the wide side's operand, too, is read from where it
+// lies, along its vectors: for few tiles of the narrow side, and for short k. Lanes beyond it aren't loaded.
+inline ContractionPlan unpacked_plan(const std::string& name, const ContractionProblem& p, const TileSides& s,
+                                     const CpuTile& tile) {
+  using Halide::Func;
+  const Var b = p.batch, n = p.column, m = p.row;
+  const Expr w = s.wide_index, q = s.narrow_index;
+  Func micro(name + "_micro"), product(name);
+  Halide::RDom r(0, p.inner, "r");
+  r.where(TileLoops::has_results(p, s, w / tile.wide * tile.wide, q / tile.narrow * tile.narrow));
+  micro(n, m, b) = 0.0f;
+  micro(n, m, b) += select(w < s.wide_count, s.wide(r, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), b), 0) *
+                    s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
+  product(n, m, b) = micro(n, m, b);
+  const TileLoops loops{.tile = tile, .unrolled = !s.by_rows, .along_wide = true};
+  return {.name = name,
+          .when = {s.wide_stride == 1 && p.inner >= 1},
+          .product = product,
+          .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
+          .schedule_stages =
+              [=](Func out) {
+                keep_in_registers(micro, s, tile, b, r, {out, loops.wide_tile});
+                load_masked(inputs_of(micro));
+              },
+          .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride == 1, tile, s.by_rows)};
+}
 
 // sum(w, q) = Σ_k panel(w mod V, k, w / V) narrow(k, q): vectors of V along the wide side, whose operand is packed into
 // a panel for each tile, and elements of the other operand from where they lie. Vectors that lie within the operand are
@@ -122,7 +178,8 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
   panel(i, k, v, wide_tile, b) = 0.0f;
   panel(whole, k, v, wide_tile, b) = element(whole);
   panel(rest, k, v, wide_tile, b) = element(rest);
-  const RDom r(0, p.inner, "r");
+  RDom r(0, p.inner, "r");
+  r.where(TileLoops::has_results(p, s, w / wide * wide, q / narrow * narrow));
   micro(n, m, b) = 0.0f;
   micro(n, m, b) += panel(w % lanes, r, w % wide / lanes, w / wide, b) *
                     s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
@@ -136,18 +193,8 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
           .schedule_stages =
               [=](Func out) {
                 Func sums = micro, operand = panel;
-                Var x("x"), vector("vector"), k_in("k_in");
-                sums.compute_at(out, loops.narrow_tile).store_in(Halide::MemoryType::Stack);
-                sums.reorder_storage(s.wide_index, s.narrow_index, b).bound_storage(b, 1);
-                for (const auto& [side, extent] : {std::pair(s.wide_index, wide), std::pair(s.narrow_index, narrow)})
-                  sums.bound_extent(side, extent).bound_storage(side, extent);
-                const auto in_registers = [&](Halide::Stage stage, const std::vector<Halide::VarOrRVar>& order) {
-                  stage.split(s.wide_index, vector, x, lanes, TailStrategy::RoundUp).reorder(order);
-                  stage.vectorize(x).unroll(vector).unroll(s.narrow_index);
-                };
-                in_registers(sums, {x, vector, s.narrow_index, b});
-                in_registers(sums.update(), {x, vector, s.narrow_index, r, b});
-
+                Var k_in("k_in");
+                keep_in_registers(sums, s, tile, b, r, {out, loops.narrow_tile});
                 operand.compute_at(out, loops.wide_tile).bound(i, 0, lanes).bound(v, 0, vectors).vectorize(i);
                 Halide::Stage of_whole = operand.update(0).reorder(whole, k, v, wide_tile, b),
                               of_rest = operand.update(1).reorder(rest, k, v, wide_tile, b).never_partition_all();
@@ -185,7 +232,9 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
         s.narrow(element(c, v), ContractionProblem::inside(few_tile * kFew + j, s.narrow_count), b);
   }
   const Expr whole = p.inner / lanes, rest = p.inner % lanes;
-  const RDom r(0, whole, "r"), r_rest(whole, min(rest, 1), "r_rest"), r_lane(0, lanes, "r_lane");
+  RDom r(0, whole, "r");
+  r.where(TileLoops::has_results(p, s, wide_tile * wide, few_tile * kFew));
+  const RDom r_rest(whole, min(rest, 1), "r_rest"), r_lane(0, lanes, "r_lane");
   const auto terms = [&](const Expr& chunk) {
     const Expr short_side = is_one ? s.narrow(element(chunk, v), 0, b) : Expr(few(v, j, chunk, few_tile, b));
     return s.wide(element(chunk, v), ContractionProblem::inside(wide_tile * wide + i, s.wide_count), b) * short_side;

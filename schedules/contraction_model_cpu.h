@@ -1,7 +1,8 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
-// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 920, on two cores of an Intel
-// Xeon (Emerald Rapids); with AVX2 to 750, on two of an AMD EPYC.
+// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 2000, with AVX2 to 1600, on two
+// cores of an AMD EPYC that has both; by which the chosen plan takes 1.07 times what the best one does (geometric
+// mean).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -40,18 +41,17 @@ struct TileCost {
   float tile, result;            ///< what a tile costs besides, and a vector of results (by rows: an element)
   float packed, transposed;      ///< packing a vector that lies so, an element that doesn't
   float strided;                 ///< a step along k where the narrow operand doesn't lie so
-  float far = 0;                 ///< a line that comes from memory by itself
+  float far;                     ///< a line that comes from memory by itself
 };
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
-  constexpr float kFar = 80;
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{763, 262, 0.42f, 0, 1.54f, 5.2f, 0.83f, 0.78f, kFar}
-                   : TileCost{383, 734, 0.36f, 133, 0, 6.8f, 0.9f, 0.92f, kFar};
+    return by_rows ? TileCost{294, 401, 0.321f, 7, 0.83f, 4.03f, 0.454f, 0.14f, 76}
+                   : TileCost{321, 423, 0.28f, 56, 0, 5.2f, 0.946f, 0.09f, 140};
   }
-  if (by_rows) return {290, 1200, 0.82f, 0, 2.3f, 11, 1.7f, 2.4f};
-  return tile.wide > tile.lanes ? TileCost{440, 1020, 0.67f, 219, 0, 15, 2.2f, 3.2f}
-                                : TileCost{1140, 720, 0.92f, 147, 0, 17, 2.1f, 1.9f};
+  if (by_rows) return {584, 65, 0.553f, 0, 0.96f, 8.8f, 0.8f, 0.055f, 41};
+  return tile.wide > tile.lanes ? TileCost{525, 118, 0.506f, 78, 0, 8.4f, 0.89f, 0.155f, 85}
+                                : TileCost{324, 359, 0.498f, 39, 0, 9, 0.936f, 0.084f, 55};
 }
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
@@ -75,23 +75,54 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
       cost.product + packed + cost.far * lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
 }
 
+// start + products · (product + tiles · (k · vectors + tile) + results + vectors of the wide operand that come from
+// beyond the second cache)
+inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, const Expr& narrow,
+                              const Expr& narrow_lies_along_k, const CpuTile& tile, bool by_rows) {
+  struct Cost {
+    float start, product, vector, tile, result, strided, far;
+  };
+  const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
+  const Cost cost = has_long    ? by_rows     ? Cost{333, 86, 0.623f, 9, 0.5f, 0.42f, 0}
+                                  : is_row    ? Cost{339, 98, 0.875f, 13.3f, 0.78f, 0, 3.4f}
+                                  : is_narrow ? Cost{346, 90, 0.566f, 4.1f, 2.4f, 0.24f, 3.5f}
+                                              : Cost{352, 90, 0.55f, 13.8f, 1.72f, 0.09f, 3.6f}
+                       : by_rows ? Cost{315, 45, 0.438f, 40, 0.27f, 0.57f, 0.33f}
+                    : is_row    ? Cost{221, 296, 0.622f, 14.5f, 0, 0.39f, 1.8f}
+                    : is_narrow ? Cost{300, 137, 0.446f, 9.8f, 0.75f, 0.18f, 2.7f}
+                                : Cost{315, 144, 0.405f, 12.8f, 0.24f, 0.12f, 2.7f};
+  const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
+  const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
+  const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
+             narrow_tiles = as_real(rounded_up(narrow, tile.narrow));
+  const Expr of_tile =
+      k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
+      cost.tile;
+  const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
+  const Expr far = select(as_real(wide) * k > cached, wide_tiles * vectors * k, 0.0f);
+  return microseconds_of(p, cost.start,
+                         cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + cost.far * far);
+}
+
 // start + products · (product + the packed operand + tiles · (vectors of k · products of vectors + sums over the
-// lanes))
+// lanes)). An operand of more than 16 MB is packed into memory that the system gives page by page.
 inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, const Expr& few_lies_along_k,
                           const CpuTile& tile) {
   struct Cost {
     float start, product, vector, sum_of_lanes, packed, transposed;
   };
   const Cost cost =
-      has_long_vectors(tile.lanes) ? Cost{1430, 0, 1.1f, 10.5f, 14, 4} : Cost{840, 95, 0.55f, 7.8f, 5.6f, 2};
+      has_long_vectors(tile.lanes) ? Cost{449, 122, 0.674f, 5, 8.1f, 1.38f} : Cost{241, 146, 0.442f, 5.3f, 4.9f, 1.5f};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), k = as_real(p.inner),
              vectors = as_real(rounded_up(p.inner, tile.lanes));
+  constexpr float kCached = 1 << 22, kFar = 120;
   const auto results = static_cast<float>(tile.wide * tile.narrow);
+  const Expr far = select(as_real(few) * k > kCached && tile.narrow > 1, kFar * vectors, 0.0f);
   return microseconds_of(
       p, cost.start,
       cost.product +
           few_tiles * static_cast<float>(tile.narrow) *
-              select(few_lies_along_k, cost.packed * vectors, cost.transposed * k) +
+              (far + select(few_lies_along_k, cost.packed * vectors, cost.transposed * k)) +
           as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes));
 }
 
@@ -100,7 +131,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{1370, 1480, 0.6f, 22, 12} : Cost{13100, 15300, 0.74f, 2.8f, 3.2f};
+  const Cost cost = has_long_vectors(lanes) ? Cost{754, 3010, 0.91f, 3.4f, 9.6f} : Cost{17600, 11300, 0.49f, 2, 0};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(p, cost.start,
                          cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
@@ -112,8 +143,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1780, 2490, 0.45f, 296, 43, 3.9f, 1.6f, 3.5f}
-                                                 : Cost{2290, 565, 0.27f, 119, 12.7f, 2.25f, 1.2f, 1.9f};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{794, 668, 0.47f, 107, 19, 2.1f, 0.55f, 1.1f}
+                                                 : Cost{997, 672, 0.252f, 57, 10.5f, 1.7f, 0.51f, 1.05f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

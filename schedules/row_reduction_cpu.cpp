@@ -1,6 +1,8 @@
 #include "schedules/lowering/beside.h"
+#include "schedules/lowering/branches.h"
 #include "schedules/lowering/store_whole.h"
 #include "schedules/lowering/tasks.h"
+#include "schedules/lowering/tree.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/lowering/write_ahead.h"
 #include "schedules/row_reduction.h"
@@ -39,6 +41,41 @@ std::optional<Kept> keep(const ReductionStage& stage, const std::vector<Var>& in
   return {};
 }
 
+// Rows of a few columns: a lane for each row, since a vector along one would be mostly empty.
+Branch rows_in_lanes(const RowStages& stages) {
+  constexpr int kMostColumns = 16, kUnroll = 4;
+  Func out = stages.out;
+  const int lanes = Descriptor::target.natural_vector_size<float>();
+  const Expr rows = out.output_buffers()[0].dim(out.dimensions() - 1).extent();
+  Expr condition = rows >= lanes;
+  Rewrite rewrite;
+  std::vector<Share> shares;
+  for (const Stage& reduction : stages.reductions) {
+    const ReductionStage stage(reduction.func());
+    shares.push_back(make_share(stage, "_of_lane", {stage.index().at(0)}, 0, 1, kUnroll, rewrite));
+    rewrite.calls[stage.name()] = [f = shares.back().func](const std::vector<Expr>& at) { return f(at); };
+    condition = condition && stage.extent() <= kMostColumns;
+  }
+  std::vector<Expr> values = values_of(out);
+  for (Expr& value : values) value = rewrite(value);
+  return {condition, values, [=](Halide::Stage branch) mutable {
+            Var task("task"), lane("lane"), vector("vector");
+            branch.split(stages.row, vector, lane, lanes, TailStrategy::GuardWithIf)
+                .split(vector, task, vector,
+                       Halide::max(1, elements_per_task(rows * kMostColumns) / (kMostColumns * lanes)),
+                       TailStrategy::GuardWithIf);
+            if (stages.out_has_columns()) branch.reorder(lane, stages.column, vector, task);
+            branch.vectorize(lane).parallel(task);
+            for (Share& share : shares) {
+              const Var row = share.func.args()[0];
+              share.func.compute_at(out, vector).store_in(Halide::MemoryType::Stack).bound_storage(row, lanes);
+              share.func.vectorize(row, lanes, TailStrategy::GuardWithIf);
+              for (int i = 0; i < share.func.num_update_definitions(); i++)
+                share.func.update(i).vectorize(row, lanes, TailStrategy::GuardWithIf);
+            }
+          }};
+}
+
 }  // namespace
 
 void row_reduction(Cpu, const RowStages& stages) {
@@ -46,6 +83,9 @@ void row_reduction(Cpu, const RowStages& stages) {
   store_beside(stages.beside);
   stages.check_complete();
   Func out = stages.out;
+  // What stands beside it is stored with the vectors of a row.
+  if (Descriptor::target.has_feature(Halide::Target::AVX2) && stages.beside.empty())
+    choose(out, {rows_in_lanes(stages)});
   const std::vector<Var> index = out.args();
   const Var row = index.back(), task("task");
   const Halide::OutputImageParam buffer = out.output_buffers()[0];

@@ -138,10 +138,11 @@ KernelSummary summarize(const KernelEntry& entry, const std::string& code_target
 
 Halide::Target halide_target(const std::string& code_target, int cuda_capability) {
   const std::string common = "-no_runtime-user_context";
-  if (code_target == "cpu") return Halide::Target("x86-64-linux" + common);
+  const std::string on_cpu = common + "-no_bounds_query";  // buffers come with their sizes
+  if (code_target == "cpu") return Halide::Target("x86-64-linux" + on_cpu);
   const std::string avx2 = "x86-64-linux-sse41-avx-f16c-fma-avx2";
-  if (code_target == "cpu_avx2") return Halide::Target(avx2 + common);
-  if (code_target == "cpu_avx512") return Halide::Target(avx2 + "-avx512-avx512_skylake" + common);
+  if (code_target == "cpu_avx2") return Halide::Target(avx2 + on_cpu);
+  if (code_target == "cpu_avx512") return Halide::Target(avx2 + "-avx512-avx512_skylake" + on_cpu);
   if (code_target == "opencl") return Halide::Target("x86-64-linux-opencl-cl_doubles" + common);
   if (code_target == "cuda") {
     return Halide::Target("x86-64-linux-cuda-cuda_capability_" + std::to_string(cuda_capability) + common);

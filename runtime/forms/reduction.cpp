@@ -40,8 +40,9 @@ Split split_axes(const Tensor& x, unsigned reduced_axes) {
   return {collapse(sizes[0], {strides[0]}), collapse(sizes[1], {strides[1]})};
 }
 
-/// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy.
-Canonical canonical_of(const Split& split) {
+/// The view, where at most two kept and one reduced loop are left: any strides will do, so it needs no copy. Results of
+/// up to `few` elements each are computed side by side.
+Canonical canonical_of(const Split& split, int64_t few = 0) {
   Canonical result;
   const auto place = [&result](int position, const Loops& loops, int i) {
     result.sizes[position] = loops.sizes[i];
@@ -52,8 +53,10 @@ Canonical canonical_of(const Split& split) {
     place(0, split.kept, 0);
     place(2, split.kept, 1);
   } else if (split.kept.sizes.rank() == 1) {
-    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps.
-    place(split.kept.strides[0][0] < result.strides[1] ? 2 : 0, split.kept, 0);
+    // Lanes walk along `inner`: it gets the kept loop when that one has the smaller steps, or their vectors would be
+    // mostly empty along the other.
+    const bool is_inner = split.kept.strides[0][0] < result.strides[1] || result.sizes[1] <= few;
+    place(is_inner ? 2 : 0, split.kept, 0);
   }
   return result;
 }
@@ -158,6 +161,14 @@ struct Work {
 /// its passes may take in one axis, and another the rest.
 bool takes_axes_apart(const KernelInfo& kernel) { return kernel.parts == nullptr || kernel.parts == &kernel; }
 
+/// canonical_of(): `few` of a kernel. A state of several values may depend on the order of its elements, and keeps it;
+/// the largest and the smallest of a vector's lanes, NaN among them, take longer to find than their sum.
+int64_t few_elements(const KernelInfo& kernel, Device device) {
+  if (device.kind != DeviceKind::cpu) return 0;
+  if (kernel.of_none == OfNone::refused) return 96;
+  return takes_axes_apart(kernel) ? 32 : 1;
+}
+
 /// The kernel's other passes, over what its first has left in y[outer, parts, inner].
 Work behind_first_pass(const Work& work, const Tensor& y) {
   const KernelInfo& last = work.kernel.last ? *work.kernel.last : work.kernel;
@@ -246,7 +257,9 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
-  if (kept_loops <= 2 && reduced_loops <= 1) return reduce_canonical(work, seen_as(canonical_of(split)));
+  if (kept_loops <= 2 && reduced_loops <= 1) {
+    return reduce_canonical(work, seen_as(canonical_of(split, few_elements(work.kernel, source.device()))));
+  }
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
     if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);

@@ -26,18 +26,20 @@ Expr turns_from_integer(const Expr& x) { return mul(kPi, sub(x, round(Value(x)).
 
 Expr is_integer(const Expr& x) { return (Value(x) == round(Value(x))).expr(); }
 
-// Σ f(1 / (y + k)) over the k >= 0 with y + k < 6
+// The n >= 0 for which the series are good in y + n. Both y + n and the sum over the steps go by it: y + k < 6, rounded,
+// needn't hold for as many k.
+Expr shifts_up(const Expr& y) { return ceil(Value(Halide::select(less(y, kFar), sub(kFar, y), 0.0f))).expr(); }
+
+// Σ f(1 / (y + k)) over 0 <= k < n
 template <class F>
-Expr sum_of_shifts(const Expr& y, F f) {
+Expr sum_of_shifts(const Expr& y, const Expr& n, F f) {
   Expr sum = 0.0f;
   for (int k = kShifts - 1; k >= 0; k--) {
-    const Expr shifted = add(y, static_cast<float>(k));
-    sum = sum + Halide::select(less(shifted, kFar), f(div(1.0f, shifted)), 0.0f);
+    const float shift = static_cast<float>(k);
+    sum = sum + Halide::select(less(shift, n), f(div(1.0f, add(y, shift))), 0.0f);
   }
   return sum;
 }
-// 1 / (y + n) and ln (y + n) for the first n >= 0 with y + n >= 6
-Expr shifted_up(const Expr& y) { return add(y, ceil(Value(Halide::select(less(y, kFar), sub(kFar, y), 0.0f))).expr()); }
 
 }  // namespace
 
@@ -134,9 +136,9 @@ Value digamma(const Value& value) {
   const Expr x = detail::f32_operand(value, "digamma").expr();
   constexpr float kSeries[] = {1.0f / 12, -1.0f / 120, 1.0f / 252, -1.0f / 240};
   const Expr y = Halide::select(is_negative(x), sub(1.0f, x), x);
-  const Expr z = shifted_up(y), inverse = div(1.0f, z), square = inverse * inverse;
+  const Expr n = shifts_up(y), z = add(y, n), inverse = div(1.0f, z), square = inverse * inverse;
   const Expr above = sub(sub(logarithm(z), 0.5f * inverse), square * polynomial(square, kSeries));
-  const Expr positive = sub(above, sum_of_shifts(y, [](const Expr& part) { return part; }));
+  const Expr positive = sub(above, sum_of_shifts(y, n, [](const Expr& part) { return part; }));
   const Expr turns = turns_from_integer(x);
   const Expr reflected = sub(positive, div(mul(kPi, cosine(turns)), sine(turns)));
   Expr result = choose(is_negative(x), reflected, positive);
@@ -150,9 +152,9 @@ Value trigamma(const Value& value) {
   const Expr x = detail::f32_operand(value, "trigamma").expr();
   constexpr float kSeries[] = {1.0f / 6, -1.0f / 30, 1.0f / 42, -1.0f / 30};
   const Expr y = Halide::select(is_negative(x), sub(1.0f, x), x);
-  const Expr inverse = div(1.0f, shifted_up(y)), square = inverse * inverse;
+  const Expr n = shifts_up(y), inverse = div(1.0f, add(y, n)), square = inverse * inverse;
   const Expr above = inverse + (0.5f * square + square * inverse * polynomial(square, kSeries));
-  const Expr positive = add(above, sum_of_shifts(y, [](const Expr& part) { return mul(part, part); }));
+  const Expr positive = add(above, sum_of_shifts(y, n, [](const Expr& part) { return mul(part, part); }));
   const Expr quotient = div(kPi, sine(turns_from_integer(x)));
   const Expr result = choose(is_negative(x), sub(mul(quotient, quotient), positive), positive);
   const Expr is_pole = is_zero(x) || (is_negative(x) && is_integer(x) && !is_infinite(x));

@@ -156,6 +156,8 @@ const Unary kUnary[] = {
     {"tgamma", tgamma, tgamma_of, 5},
     {"lgamma", lgamma, std::lgamma, 4, 0},
     {"digamma", digamma, digamma_of, 4, 4},
+    // Below 4 it has a zero.
+    {"digamma + 6", [](const Value& x) { return digamma(x) + 6.0f; }, [](double x) { return digamma_of(x) + 6; }, 4, 0.3, 8},
     {"trigamma", trigamma, trigamma_of, 4, 0},
     {"i0", i0, [](double x) { return bessel_of(0, x); }, 5},
     {"i0e", i0e, [](double x) { return bessel_scaled(0, x); }, 5},
@@ -230,7 +232,15 @@ std::vector<float> samples() {
       values.push_back(std::nextafter(values.back(), 0.0f));
     }
   }
-  for (int i = -200; i <= 200; i++) values.push_back(static_cast<float>(i) / 2);
+  for (int i = -200; i <= 200; i++) {
+    const float half = static_cast<float>(i) / 2;
+    values.push_back(half);
+    float below = half, above = half;
+    for (int step = 0; step < 4; step++) {
+      values.push_back(below = std::nextafter(below, -kInf));
+      values.push_back(above = std::nextafter(above, kInf));
+    }
+  }
   for (int i = 1; i < 4000; i++) values.push_back(static_cast<float>(i * 1.5707963267948966));
   // Around 1 and 2, where logarithms cancel.
   for (int i = -3000; i < 3000; i++) values.push_back(1 + static_cast<float>(i) * 0x1p-23f);

@@ -13,7 +13,8 @@ namespace ashlar::dsl {
 
 /// How such a kernel cuts its sizes, and what all of them have in common.
 struct AttentionPairs {
-  static constexpr int kRows = 64, kColumns = 128, kPlaces = 64, kTerms = 16;  // of tiles, and terms of a turn
+  // What rows, columns and places are padded to, and terms of a turn over a width.
+  static constexpr int kRows = 64, kColumns = 128, kPlaces = 64, kTerms = 16;
   static constexpr int kRegisters = 128;  // four blocks of 128 threads on a multiprocessor
 
   static Size padded_to(const Dim& size, int tile) {
@@ -21,43 +22,63 @@ struct AttentionPairs {
   }
   static Expr whole(const Dim& size, int tile) { return tiles_of(size.extent(), tile) * tile; }
   static bool on_opencl() { return Descriptor::target.has_feature(Halide::Target::OpenCL); }
-  static PipelinedTile tile_of_pairs() {
-    return {.lane_rows = 8,
-            .lane_columns = 8,
-            .lanes_n = 8,
-            .warps_m = 2,
-            .warps_n = 2,
-            .depth = kTerms,
-            .stages = on_opencl() ? 2 : 3,
-            .order = PipelinedOrder::quads,
-            .lead = 20,
-            .registers = on_opencl() ? 0 : kRegisters};
-  }
-  /// Results have few blocks: two warps share the terms of each sum. On OpenCL, whose local memory is small, a thread
-  /// has fewer sums instead. `lead` is a matter of registers.
-  static PipelinedTile tile_of_sums(int lead = 2) {
-    if (on_opencl()) {
-      return {.lane_rows = 8,
-              .lane_columns = 4,
-              .lanes_n = 8,
-              .warps_m = 2,
-              .warps_n = 2,
-              .depth = kTerms,
-              .stages = 2,
-              .order = PipelinedOrder::quads,
-              .lead = 2};
+
+  /// Few pairs fill a GPU by small tiles, and sums over them by four warps to a sum. `lead` is a matter of registers.
+  void declare_plans(const AttentionSizes& of, int lead) {
+    constexpr int kMany = 264;  // two of the large tiles for each of an H100's multiprocessors
+    const Expr tiles = of.batch.extent() * of.heads.extent() * tiles_of(of.queries.extent(), kRows) *
+                       tiles_of(of.keys.extent(), kColumns);
+    if (on_gpu() && !on_opencl()) {
+      plans.declare({{.name = "small_tiles", .preferred = tiles < kMany},
+                     {.name = "small_sums", .preferred = Expr(false)},
+                     {.name = "large_tiles"}});
+    } else {
+      plans.declare({{.name = "large_tiles"}});
     }
-    return {.lane_rows = 8,
-            .lane_columns = 8,
-            .lanes_n = 8,
-            .warps_m = 2,
-            .warps_n = 1,
-            .warps_k = 2,
-            .depth = kTerms / 2,
-            .stages = 4,
-            .order = PipelinedOrder::quads,
-            .lead = lead,
-            .registers = kRegisters};
+    pairs = {.lane_rows = 8,
+             .lane_columns = 8,
+             .lanes_n = 8,
+             .warps_m = 2,
+             .warps_n = 2,
+             .depth = kTerms,
+             .stages = on_opencl() ? 2 : 3,
+             .order = PipelinedOrder::quads,
+             .lead = 20,
+             .registers = on_opencl() ? 0 : kRegisters};
+    // Results have few blocks: two warps share the terms of each sum. On OpenCL, whose local memory is small, a thread
+    // has fewer sums instead.
+    sums = pairs;
+    sums.lead = lead;
+    if (on_opencl()) {
+      sums.lane_columns = 4;
+      return;
+    }
+    sums.warps_n = 1;
+    sums.warps_k = 2;
+    sums.depth = kTerms / 2;
+    sums.stages = 4;
+    const std::string& plan = plans.chosen();
+    if (plan == "large_tiles") return;
+    sums.lane_columns = 4;
+    sums.warps_m = 1;
+    sums.warps_k = 4;
+    sums.registers = 0;
+    if (plan == "small_sums") return;
+    pairs.lane_rows = pairs.lane_columns = 4;
+    pairs.registers = 0;
+  }
+  /// The row of pairs, of all heads, that is row i of a tile of sums over them.
+  Expr pair_row(const Expr& head, const Expr& tile, const Expr& i, const Expr& tiles) const {
+    return head * tiles * kRows + tile * sums.rows() + i;
+  }
+  /// Turns over the keys that a tile of sums over them sees.
+  Expr turns_before(const Expr& tile, const Expr& past) const {
+    return ((tile + 1) * sums.rows() + past + (sums.stage_depth() - 1)) / sums.stage_depth();
+  }
+  /// Whether a tile of pairs has any that is seen. Large tiles are written whole: whoever sums over pairs reads them
+  /// so.
+  Expr sees(const Expr& column, const Expr& row, const Expr& tiles, const Expr& past) const {
+    return column * pairs.columns() / kColumns * kColumns < (row * pairs.rows() / kRows % tiles + 1) * kRows + past;
   }
   /// Known of every buffer of such sizes, and what Halide proves the alignment of vectors from.
   static Expr in_quads(auto& x) {
@@ -66,17 +87,45 @@ struct AttentionPairs {
     return all;
   }
 
-  /// Rows of a tensor become columns: 64 of them and 8 of their terms to a block, so that whole sectors are read.
-  static void turn_round(Func f) {
-    constexpr int kEach = 8;
+  /// Rows of a tensor, a stage of its own, become columns: 64 of them and 16 of their terms to a block, by way of
+  /// shared memory.
+  static void turn_round(Func f, Func rows) {
+    constexpr int kEach = 4;
     const std::vector<Var> index = f.args();
-    Var block("block"), thread("thread"), step("step"), term("term"), outer = index.back();
+    Var block("block"), thread("thread"), step("step"), line("line"), term("term"), outer = index.back();
     f.split(index[0], block, thread, kRows, Halide::TailStrategy::RoundUp);
-    f.split(index[1], step, term, kEach, Halide::TailStrategy::RoundUp);
+    f.split(index[1], step, term, kTerms, Halide::TailStrategy::RoundUp).split(term, line, term, kEach);
     if (index.size() > 3) f.fuse(index[2], index[3], outer);
-    f.reorder(term, thread, block, step, outer).unroll(term).gpu_threads(thread).gpu_blocks(block, step, outer);
+    f.reorder(term, thread, line, block, step, outer).unroll(term);
+    f.gpu_threads(thread, line).gpu_blocks(block, step, outer);
+
+    const std::vector<Var> at = rows.args();
+    std::vector<Var> storage = at;
+    std::swap(storage[0], storage[1]);
+    rows.compute_at(f, block).store_in(Halide::MemoryType::GPUShared).reorder_storage(storage);
+    rows.align_storage(at[1], kTerms + 1).bound_extent(at[0], kRows).bound_extent(at[1], kTerms);
+    for (size_t other = 2; other < at.size(); other++) rows.bound_extent(at[other], 1);
+    constexpr int kLines = kRows / kTerms;  // a thread has as many rows
+    rows.split(at[0], term, thread, kRows / kTerms).fuse(at[1], thread, thread).split(term, term, line, kLines);
+    rows.reorder(term, thread, line).unroll(term).gpu_threads(thread, line);
+  }
+  /// Rows stay rows: 64 places of 64 of them to a block. (Halide 21 fails on the selections of OpenCL's.)
+  static void copy_rows(auto target, const auto& x) {
+    if (on_opencl()) return generic(target, x);
+    Func f = x.func();
+    constexpr int kEach = 16;
+    const std::vector<Var> index = f.args();
+    Var block("block"), thread("thread"), step("step"), line("line"), row("row"), outer = index.back();
+    f.split(index[0], block, thread, kPlaces, Halide::TailStrategy::RoundUp);
+    f.split(index[1], step, row, kRows, Halide::TailStrategy::RoundUp).split(row, row, line, kRows / kEach);
+    if (index.size() > 3) f.fuse(index[2], index[3], outer);
+    f.reorder(row, thread, line, block, step, outer).unroll(row);
+    f.gpu_threads(thread, line).gpu_blocks(block, step, outer);
   }
 
+  Plans plans;
+  Func query_lines{"query_lines"}, key_lines{"key_lines"};
+  PipelinedTile pairs{}, sums{};
   Var n{"n"}, m{"m"}, t{"t"}, u{"u"}, h{"h"}, b{"b"}, block_x{"block_x"}, block_y{"block_y"}, of_all{"of_all"};
 };
 
@@ -100,55 +149,59 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs, Att
   }
 
   void algorithm() {
+    declare_plans(*this, 0);
     const Expr group = heads.extent() / key_heads.extent(), tiles = tiles_of(queries.extent(), kRows),
                all_rows = heads.extent() * tiles * kRows, all_keys = whole(keys, kColumns);
     const Expr head = n / kRows / tiles, q = n / kRows % tiles * kRows + n % kRows;
-    query_terms(b, m, n) = Value(padded(query, b, head, q, m));
-    key_terms(b, h, m, n) = Value(padded(key, b, h, n, m));
+    query_lines(n, m, b) = padded(query, b, head, q, m);
+    query_terms(b, m, n) = Value(Expr(query_lines(n, m, b)));
+    key_lines(n, m, h, b) = padded(key, b, h, n, m);
+    key_terms(b, h, m, n) = Value(Expr(key_lines(n, m, h, b)));
     value_rows(b, h, n, m) = Value(padded(value, b, h, n, m));
 
     const Expr term = certain(dot.k, whole(width, kTerms));
-    dot.left(dot.k, dot.i, u, b) = query_terms.func()(certain(u * kRows + dot.i, all_rows), term, b);
-    dot.right(dot.x, dot.k, t, u, b) = key_terms.func()(certain(t * kColumns + dot.x, all_keys), term,
-                                                        certain(u / tiles / group, key_heads.extent()), b);
-    dot.define(tile_of_pairs(), {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
+    dot.left(dot.k, dot.i, u, b) = query_terms.func()(certain(u * pairs.rows() + dot.i, all_rows), term, b);
+    dot.right(dot.x, dot.k, t, u, b) =
+        key_terms.func()(certain(t * pairs.columns() + dot.x, all_keys), term,
+                         certain(u * pairs.rows() / kRows / tiles / group, key_heads.extent()), b);
+    dot.define(pairs, {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
     const Expr mask =
         attn_mask(b, certain(head, heads.extent()), inside(q, queries.extent()), inside(m, keys.extent()));
     scores(b, n, m) =
-        Value(masked(dot.at(m % kColumns, n % kRows, {m / kColumns, n / kRows, b}), mask, q, m, keys.extent()));
+        Value(masked(dot.at(m % pairs.columns(), n % pairs.rows(), {m / pairs.columns(), n / pairs.rows(), b}), mask, q,
+                     m, keys.extent()));
 
     const Expr row = certain(h * tiles * kRows + n, all_rows);
     on_gpu() ? define_logsumexp(row, all_keys / kLanes) : define_logsumexp_alone(row, all_keys);
 
-    const Expr query_of_value = inside(u * kRows + of_value.i, queries.extent());
+    const Expr query_of_value = inside(u * sums.rows() + of_value.i, queries.extent());
     const Expr score =
-        scores.func()(certain(of_value.k, all_keys), certain((h * tiles + u) * kRows + of_value.i, all_rows), b);
+        scores.func()(certain(of_value.k, all_keys), certain(pair_row(h, u, of_value.i, tiles), all_rows), b);
     // Of a row that sees nothing the logarithm is -∞, too.
     const Value logarithm = Value(Expr(logsumexp.func()(query_of_value, h, b)));
     of_value.left(of_value.k, of_value.i, u, h, b) =
         exp_below_zero(Value(score) - select(logarithm < kLowest, kLowest, logarithm)).expr();
     of_value.right(of_value.x, of_value.k, t, h, b) =
-        value_rows.func()(certain(t * kPlaces + of_value.x, whole(value_width, kPlaces)), certain(of_value.k, all_keys),
-                          certain(h / group, key_heads.extent()), b);
-    of_value.define(tile_of_sums(0), {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), kTerms));
-    y(b, h, n, m) = Value(of_value.at(m % kPlaces, n % kRows, {m / kPlaces, n / kRows, h, b}));
+        value_rows.func()(certain(t * sums.columns() + of_value.x, whole(value_width, kPlaces)),
+                          certain(of_value.k, all_keys), certain(h / group, key_heads.extent()), b);
+    of_value.define(sums, {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), sums.stage_depth()));
+    y(b, h, n, m) =
+        Value(of_value.at(m % sums.columns(), n % sums.rows(), {m / sums.columns(), n / sums.rows(), h, b}));
   }
 
   void schedule(Cpu target) { generic(target, y, logsumexp); }
   void schedule(auto target) {
     const Expr tiles = tiles_of(queries.extent(), kRows), past = Value(diagonal).expr();
-    const Expr sees = block_x * kColumns < (block_y % tiles + 1) * kRows + past;
     dot.schedule(scores.func(), block_x, block_y, b, true, LeftLies::along_rows,
                  in_quads(query_terms) && in_quads(key_terms) && in_quads(scores),
-                 {sees, tiles_of(width.extent(), kTerms)});
+                 {sees(block_x, block_y, tiles, past), tiles_of(width.extent(), kTerms)});
     schedule_logsumexp(past);
     y.func().fuse(h, b, of_all);
     of_value.schedule(y.func(), block_x, block_y, of_all, false, LeftLies::along_k_computed,
-                      in_quads(scores) && in_quads(value_rows),
-                      {{}, ((block_y + 1) * kRows + past + (kTerms - 1)) / kTerms});
-    turn_round(query_terms.func());
-    turn_round(key_terms.func());
-    generic(target, value_rows);
+                      in_quads(scores) && in_quads(value_rows), {{}, turns_before(block_y, past)});
+    turn_round(query_terms.func(), query_lines);
+    turn_round(key_terms.func(), key_lines);
+    copy_rows(target, value_rows);
   }
 
  private:

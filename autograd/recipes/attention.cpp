@@ -9,6 +9,7 @@
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/values.h"
 #include "runtime/forms/attention.h"
+#include "runtime/forms/rows.h"
 
 namespace ashlar::recipes {
 
@@ -79,12 +80,16 @@ std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key
   return gradients;
 }
 
+Tensor attention_delta(const Tensor& dy, const Tensor& y) {
+  return forms::rows(kernels::row_dots, std::array{dy.to(DType::f32), y.to(DType::f32)}, -1)[0];
+}
+
 template <class T>
 std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T& value, const T& attn_mask, const T& y,
                               const T& logsumexp, int64_t is_causal, double scale, Needs needs) {
   if constexpr (std::same_as<T, Tensor>) {
     std::vector<Tensor> gradients(4);
-    const auto delta = [&] { return sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}); };
+    const auto delta = [&] { return attention_delta(dy, y); };
     const bool is_on_cpu = query.device().kind == DeviceKind::cpu;
     const auto by = [&](const KernelInfo& kernel, const Tensor& last) {
       return forms::Attention::call(kernel, {.inputs = std::array{dy, query, key, value, logsumexp, last, attn_mask},

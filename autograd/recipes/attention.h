@@ -24,6 +24,9 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
 std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operands, int64_t is_causal, double scale,
                                             int64_t most_bytes);
 
+/// Σ dy y of each query, in f32: what those kernels call delta.
+Tensor attention_delta(const Tensor& dy, const Tensor& y);
+
 /// As attention_grad() of weights that were dropped with probability p by the stream of `state`.
 template <class T>
 std::vector<T> attention_dropout_grad(const T& dy, const T& query, const T& key, const T& value, const Tensor& state,

@@ -31,8 +31,7 @@ std::vector<T> attention_dropout_grad(const T& dy, const T& query, const T& key,
   };
   if constexpr (std::same_as<T, Tensor>) {
     std::vector<Tensor> gradients(4);
-    const Tensor delta =
-        needs(0) || needs(1) ? sum(mul(dy.to(DType::f32), y.to(DType::f32)), {-1}) : logsumexp;  // no other needs it
+    const Tensor delta = needs(0) || needs(1) ? attention_delta(dy, y) : logsumexp;  // no other needs it
     const auto by = [&](auto kernel) {
       return kernel(dy, query, key, value, logsumexp, delta, state, attn_mask, is_causal, p, scale);
     };

@@ -5,6 +5,12 @@
 namespace ashlar::forms {
 namespace {
 
+// So many to a piece that all pieces have about as many, in multiples of `step`.
+int64_t evenly(int64_t all, int64_t most, int64_t step = 1) {
+  const int64_t pieces = (all + most - 1) / most;
+  return ((all + pieces - 1) / pieces + step - 1) / step * step;
+}
+
 Tensor some(const Tensor& x, int axis, int64_t first, int64_t count) {
   return x.size(axis) == 1 || x.size(axis) == count ? x : x.slice(axis, first, first + count);
 }
@@ -34,9 +40,13 @@ std::vector<AttentionPiece> pieces_of_attention(const Tensor& query, const Tenso
     const int64_t of_query = bytes_of_pair * (key.size(2) + kPadding) * most.sharing,
                   of_head = of_query * (queries + kPadding);
     const auto fitting = [most_bytes](int64_t of_one) { return std::max(most_bytes / of_one, int64_t{1}); };
-    most.batches = std::min(fitting(of_head * heads), std::max(kMostBatches / query.size(1), int64_t{1}));
-    most.heads = std::min(heads, fitting(of_head));
-    if (of_head > most_bytes) most.queries = std::min(queries, fitting(of_query * kTileOfQueries) * kTileOfQueries);
+    most.batches =
+        evenly(batches, std::min(fitting(of_head * heads), std::max(kMostBatches / query.size(1), int64_t{1})));
+    most.heads = evenly(heads, std::min(heads, fitting(of_head)));
+    if (of_head > most_bytes) {
+      most.queries =
+          std::min(queries, evenly(queries, fitting(of_query * kTileOfQueries) * kTileOfQueries, kTileOfQueries));
+    }
   }
   std::vector<AttentionPiece> pieces;
   AttentionPiece next = most;

@@ -5,6 +5,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/forms/forms.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -159,10 +160,44 @@ void add_function(const Function& f) {
   }
 }
 
+// Σ_k a[r,k] b[r,k]
+Case row_dots_example(std::string name, Shape shape, Layout layout = Layout::dense, Values values = {}) {
+  return {.kernel = "row_dots",
+          .name = std::move(name),
+          .inputs = {{shape, values, layout}, {shape, values}},
+          .dtypes = {DType::f32},
+          .call = [](Tensors x) { return forms::rows(kernels::row_dots, x, -1); },
+          .reference =
+              [](HostTensors x) {
+                const int64_t columns = x[0].shape.back();
+                Shape rows = x[0].shape;
+                rows.erase(rows.rank() - 1);
+                Expected y{rows, std::vector<double>(static_cast<size_t>(rows.numel()))};
+                y.magnitudes = y.values;
+                for (size_t i = 0; i < x[0].values.size(); ++i) {
+                  const double term = x[0].values[i] * x[1].values[i];
+                  y.values[i / static_cast<size_t>(columns)] += term;
+                  y.magnitudes[i / static_cast<size_t>(columns)] += std::abs(term);
+                }
+                return std::vector{y};
+              },
+          .tolerance = terms()};
+}
+
 }  // namespace
 
 void add_row_cases() {
   for (const Function& f : kFunctions) add_function(f);
+  for (const int64_t n : {1, 3, 8, 16, 17, 32, 64, 93, 128, 256, 1024, 1030, 8192, 40000}) {
+    add_case(row_dots_example("rows_of_" + std::to_string(n), {9, n}));
+  }
+  add_case(row_dots_example("many_short_rows", {16400, 13}));
+  add_case(row_dots_example("of_heads", {2, 3, 5, 64}));
+  add_case(row_dots_example("transposed", {33, 70}, Layout::transposed));
+  add_case(row_dots_example("offset", {33, 70}, Layout::offset));
+  add_case(row_dots_example("special", {70, 3}, Layout::dense, {Pattern::special}));
+  add_case(row_dots_example("no_rows", {0, 7}));
+  add_case(row_dots_example("empty_rows", {7, 0}));
 }
 
 }  // namespace ashlar::conformance

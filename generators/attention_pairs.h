@@ -23,14 +23,17 @@ struct AttentionPairs {
   static Expr whole(const Dim& size, int tile) { return tiles_of(size.extent(), tile) * tile; }
   static bool on_opencl() { return Descriptor::target.has_feature(Halide::Target::OpenCL); }
 
-  /// Few pairs fill a GPU by small tiles, and sums over them by four warps to a sum. `lead` is a matter of registers.
+  /// Few pairs fill a GPU by small tiles. Sums over pairs have few blocks, so that four warps share the terms of each;
+  /// narrow tiles of them suit an odd number of 32 places, and few blocks again. `lead` is a matter of registers.
   void declare_plans(const AttentionSizes& of, int lead) {
-    constexpr int kMany = 264;  // two of the large tiles for each of an H100's multiprocessors
-    const Expr tiles = of.batch.extent() * of.heads.extent() * tiles_of(of.queries.extent(), kRows) *
-                       tiles_of(of.keys.extent(), kColumns);
+    constexpr int kFewPairs = 600, kFewSums = 150;  // tiles of 64 × 128 and 64 × 64, by 132 multiprocessors
+    constexpr int kNarrow = kPlaces / 2;
     if (on_gpu() && !on_opencl()) {
-      plans.declare({{.name = "small_tiles", .preferred = tiles < kMany},
-                     {.name = "small_sums", .preferred = Expr(false)},
+      const Expr rows = of.batch.extent() * of.heads.extent() * tiles_of(of.queries.extent(), kRows);
+      const Expr widest = Halide::max(of.width.extent(), of.value_width.extent());
+      plans.declare({{.name = "small_tiles", .preferred = rows * tiles_of(of.keys.extent(), kColumns) < kFewPairs},
+                     {.name = "small_sums",
+                      .preferred = tiles_of(widest, kNarrow) % 2 == 1 || rows * tiles_of(widest, kPlaces) < kFewSums},
                      {.name = "large_tiles"}});
     } else {
       plans.declare({{.name = "large_tiles"}});
@@ -45,24 +48,22 @@ struct AttentionPairs {
              .order = PipelinedOrder::quads,
              .lead = 20,
              .registers = on_opencl() ? 0 : kRegisters};
-    // Results have few blocks: two warps share the terms of each sum. On OpenCL, whose local memory is small, a thread
-    // has fewer sums instead.
+    // On OpenCL, whose local memory is small, a thread has fewer sums instead.
     sums = pairs;
     sums.lead = lead;
     if (on_opencl()) {
       sums.lane_columns = 4;
       return;
     }
-    sums.warps_n = 1;
-    sums.warps_k = 2;
+    sums.warps_m = sums.warps_n = 1;
+    sums.warps_k = 4;
     sums.depth = kTerms / 2;
-    sums.stages = 4;
+    sums.stages = 3;
+    sums.registers = 0;
     const std::string& plan = plans.chosen();
     if (plan == "large_tiles") return;
     sums.lane_columns = 4;
-    sums.warps_m = 1;
-    sums.warps_k = 4;
-    sums.registers = 0;
+    sums.stages = 4;
     if (plan == "small_sums") return;
     pairs.lane_rows = pairs.lane_columns = 4;
     pairs.registers = 0;

@@ -57,7 +57,7 @@ def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
     tiles, along_k = tiles_m * tiles_n * batch, np.where(n >= m, right_along_k, left_along_k)
     slices = np.ones_like(k)
     if is_k_dealt:
-        wanted = np.minimum(np.maximum(132 * 1024 // tiles, np.where(along_k, 16, 1)), k // 4)
+        wanted = np.minimum(np.maximum(132 * 1024 // tiles, np.where(along_k, 16, 1)), k // 2)
         slices = 2 ** np.floor(np.log2(np.clip(wanted, 1, THREADS_OF_BLOCK / 2)))
     places = THREADS_OF_BLOCK / slices
     lanes_k = np.where(along_k, np.minimum(slices, 32), np.maximum(32 / places, 1))

@@ -18,23 +18,31 @@ struct PipelinedTuning {
 /// Shared memory of a block that every GPU has.
 inline constexpr int kSharedBytesOfAll = 48 << 10;
 
-/// Under this many 64 × 64 tiles the device is better filled by dealing k over threads.
-inline constexpr int kCudaMinTiles = 24;
+/// Under this many 64 × 64 tiles the device is better filled by dealing k over threads of 16 × 16 tiles; and under so
+/// many of these, or where few of a tile are results (of 71 products of 16 bits with at most 2²² flops, H100: one that
+/// the other way was quicker for, by 1.02).
+inline constexpr int kCudaMinTiles = 24, kCudaMinSmallTiles = 500, kCudaLeastOfTile = 3;
 
 /// Elements of 16 bits: loaded, widened and kept in shared memory as f32, since an asynchronous copy moves four bytes
 /// or more and can't widen.
 inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionProblem& p, const WorkgroupTile& tile) {
-  const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
-  const Expr many = tiles >= kCudaMinTiles;
+  constexpr int kSmall = 16;
+  const auto count = [&](int rows, int columns) {
+    return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
+  };
+  const Expr tiles = count(tile.rows, tile.columns), small_tiles = count(kSmall, kSmall);
+  const Expr many =
+      tiles >= kCudaMinTiles && small_tiles >= kCudaMinSmallTiles && small_tiles / kCudaLeastOfTile >= tiles;
   const std::vector<std::string> tunables{"tile_columns", "tile_rows", "thread_rows", "tile_depth", "tile_unroll"};
   const QuadLoads can = quad_loads(p);
   // A kernel each for the layouts of a layer's forward and backward passes: without a branch around the loads of the
   // two operands their latencies overlap (33 against 28 TFLOP/s at 2048).
   std::vector<Expr> layouts = {can.left_along_k && can.right_along_columns,
                                can.left_along_rows && can.right_along_columns, can.left_along_k && can.right_along_k};
-  std::vector<ContractionPlan> plans{tile_plan(p, tile, TileLoads::quads, "tile", std::move(layouts)),
-                                     tile_plan(p, tile, TileLoads::single, "odd_tile", {}),
-                                     split_plan(p, {.columns = 16, .rows = 16, .parts = 8, .unroll = 4}, "split")};
+  std::vector<ContractionPlan> plans{
+      tile_plan(p, tile, TileLoads::quads, "tile", std::move(layouts)),
+      tile_plan(p, tile, TileLoads::single, "odd_tile", {}),
+      split_plan(p, {.columns = kSmall, .rows = kSmall, .parts = 8, .unroll = 4}, "split")};
   for (ContractionPlan* of_many : {&plans[0], &plans[1]}) {
     of_many->preferred = many;
     of_many->tunables = tunables;

@@ -7,6 +7,8 @@
 
 namespace ashlar::dsl {
 
+enum class Upstream : uint8_t { of_all, of_each };
+
 template <class L>
 struct Loss {
   // y[i] = f(x[i], t[i])
@@ -52,20 +54,25 @@ struct Loss {
     }
   };
 
-  // dx[i] = scale dy[0] (d/dx f)(x[i], t[i])
+  // dx[i] = scale dy (d/dx f)(x[i], t[i]), dy[0] of all elements or dy[i] of each
   template <ElementType T>
   class Slope : public Kernel<Slope<T>> {
    public:
-    In<T, 1> dy{"dy", {constant(1)}}, x{"x"}, t{"t", shape_of(x)};
+    In<T, 1> dy{"dy", {any_size}}, x{"x"}, t{"t", shape_of(x)};
+    Comptime<Upstream> upstream{"upstream", {{"of_all", Upstream::of_all}, {"of_each", Upstream::of_each}}};
     typename L::Options options;
     Scalar<float> scale{"scale"};
     Out<T, 1> dx{"dx", shape_of(x)};
 
     Slope() {
-      this->formula(std::string("dx[i] = scale dy[0] (d/dx) ") + L::formula).form(Form::movement).internal();
+      this->formula(std::string("dx[i] = scale dy (d/dx) ") + L::formula).form(Form::movement).internal();
       this->widest_on_cpu(CodeTarget::cpu_avx2);
     }
-    void algorithm() { dx(i) = Value(dy(0)) * scale * L::slope(x(i), t(i), options); }
+    void algorithm() {
+      const bool of_each = upstream.value() == Upstream::of_each;
+      const Value g = of_each ? dy(Halide::unsafe_promise_clamped(i, 0, dy.extent(0) - 1)) : dy(0);
+      dx(i) = g * scale * L::slope(x(i), t(i), options);
+    }
     void schedule(auto to) { elementwise(to, dx.func(), i); }
 
    private:

@@ -1,10 +1,14 @@
 // prelu and glu: their operands as views that broadcast (generators/gated.cpp).
-#include "ashlar/ops/gated.h"
+#include "operators/gated.h"
 
 #include <array>
 
+#include "ashlar/ops/gated.h"
+#include "ashlar/ops/reduction.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/check.h"
+#include "runtime/forms/unrounded_reduction.h"
+#include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -24,6 +28,26 @@ Tensor prelu(const Tensor& x, const Tensor& weight) try {
   return forms::Broadcast::call(kernels::prelu_by_element, {.inputs = operands})[0];
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("prelu");
+}
+
+Tensor prelu_slope(const Tensor& dy, const Tensor& x, const Tensor& weight) {
+  return forms::Broadcast::call(kernels::prelu_slope, {.inputs = std::array{dy, x, weight}})[0];
+}
+
+Tensor prelu_weight_sums(const Tensor& dy, const Tensor& x, int64_t channels) {
+  if (x.numel() == 0) return Tensor::zeros({channels}, DType::f32, x.device());
+  const int64_t batch = channels == 1 ? 1 : x.size(0), space = x.numel() / (batch * channels);
+  // Channels that lie side by side are columns; else each image's channel is a row.
+  const bool are_columns = channels > 1 && space == 1;
+  const Shape shape = are_columns ? Shape{1, batch, channels} : Shape{batch * channels, space, 1};
+  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = (shape[1] + chunk - 1) / chunk;
+  const Scalar scalar(chunk);
+  const Tensor sums = Tensor::empty({shape[0], parts, shape[2]}, DType::f32, x.device());
+  launch(kernels::prelu_sums, KernelKey{.elements = {DType::f32}},
+         std::array{x.contiguous().reshape(shape), dy.contiguous().reshape(shape)}, std::span(&scalar, 1),
+         std::span(&sums, 1));
+  if (sums.numel() == channels) return sums.reshape({channels});
+  return are_columns ? sum(sums, {0, 1}) : sum(sums.reshape({batch, channels, parts}), {0, 2});
 }
 
 Tensor glu(const Tensor& x, int64_t axis) try {

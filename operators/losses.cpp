@@ -87,9 +87,11 @@ Tensor loss_slope(const LossKernels& loss, const Tensor& dy, const Tensor& input
   const Operands both(loss, input, other);
   const int64_t count = both.shape.numel();
   const Tensor dx = Tensor::empty(both.shape, DType::f32, input.device()), row = dx.reshape({count});
-  const Tensor one = reduction == 0 ? Tensor::ones({1}, DType::f32, input.device()) : dy.to(DType::f32).reshape({1});
+  const bool of_each = reduction == 0;
+  const Tensor upstream = dy.to(DType::f32).contiguous().reshape({of_each ? count : 1});
   const double scale = reduction == 1 && count > 0 ? 1 / static_cast<double>(count) : 1.0;
-  launch(loss.slope, kKey, std::array{one, both.x, both.target}, with({}, options, {scale}), std::span(&row, 1));
+  const KernelKey key{.elements = kKey.elements, .variant = of_each};
+  launch(loss.slope, key, std::array{upstream, both.x, both.target}, with({}, options, {scale}), std::span(&row, 1));
   return dx;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(loss.operation.name);

@@ -19,8 +19,8 @@ extern const LossKernels kMse, kL1, kSmoothL1, kHuber, kBce, kBceWithLogits, kKl
 Tensor loss_of(const LossKernels& loss, const Tensor& input, const Tensor& target, std::span<const double> options,
                int reduction);
 
-/// f32, in the shape where both meet: each term's slope by the input, of a mean or a sum times dy, which is the
-/// gradient.
+/// f32, in the shape where both meet: each term's slope by the input times its dy, which has that shape where there's
+/// no reduction and is one number else.
 Tensor loss_slope(const LossKernels& loss, const Tensor& dy, const Tensor& input, const Tensor& target,
                   std::span<const double> options, int reduction);
 

@@ -9,6 +9,7 @@
 #include "ashlar/var_arithmetic.h"
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/values.h"
+#include "operators/gated.h"
 
 namespace ashlar::recipes {
 
@@ -126,14 +127,27 @@ T of_channels(const T& weight, const T& x) {
 
 template <class T>
 T prelu_input_grad(const T& dy, const T& x, const T& weight) {
-  const auto gradient = [](const T& g, const T& in, const T& w) { return where(gt(value_of(in), 0), g, mul(g, w)); };
+  const auto gradient = [](const T& g, const T& in, const T& w) {
+    if constexpr (std::same_as<T, Tensor>) {
+      return prelu_slope(g, in, w);
+    } else {
+      return where(gt(value_of(in), 0), g, mul(g, w));
+    }
+  };
   return in_f32(x.shape(), gradient, dy, x, of_channels(weight, x));
 }
 
 template <class T>
 T prelu_weight_grad(const T& dy, const T& x, const T& weight) {
-  const auto gradient = [](const T& g, const T& in) { return where(gt(value_of(in), 0), zero_of(g), mul(g, in)); };
-  return in_f32(of_channels(weight, x).shape(), gradient, dy, x).reshape(weight.shape());
+  const Shape shape = of_channels(weight, x).shape();
+  const auto gradient = [&](const T& g, const T& in) {
+    if constexpr (std::same_as<T, Tensor>) {
+      return prelu_weight_sums(g, in, weight.numel()).reshape(shape);
+    } else {
+      return where(gt(value_of(in), 0), zero_of(g), mul(g, in));
+    }
+  };
+  return in_f32(shape, gradient, dy, x).reshape(weight.shape());
 }
 
 template <class T>

@@ -90,8 +90,7 @@ T composed_grad(const T& dy, const T& slope, int reduction, const Shape& shape, 
 Tensor fused_grad(LossKind loss, const Tensor& dy, const Tensor& x, const Tensor& t, double option, int reduction) {
   const bool has_option = loss == LossKind::smooth_l1 || loss == LossKind::huber;
   const std::span<const double> options(&option, has_option ? 1 : 0);
-  const Tensor slope = loss_slope(kernels_of(loss), dy, x, t, options, reduction);
-  return reduction == 0 ? ashlar::mul(dy.to(DType::f32), slope) : slope;
+  return loss_slope(kernels_of(loss), dy, x, t, options, reduction);
 }
 
 }  // namespace

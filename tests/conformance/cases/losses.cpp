@@ -90,30 +90,36 @@ struct LossSlope {
 /// 0, or NaN, between both signs.
 double sign_of(double d) { return d > 0 ? 1 : d < 0 ? -1 : d; }
 
-// Many elements; and NaN and infinities for either operand, where differences say nothing.
+// Many elements; and NaN and infinities for either operand, where differences say nothing. Of a sum, with one upstream
+// gradient, and of terms, which have one each.
 void add_slope_cases_of(const LossSlope& slope) {
   const Values numbers{.low = slope.low, .high = slope.high}, special{Pattern::special, slope.low, slope.high};
   for (const auto& [name, x, t] : {std::tuple{"100003", Input{{100'003}, numbers}, Input{{100'003}, numbers}},
                                    {"special", Input{{1031}, special}, Input{{1031}, numbers}},
                                    {"special_target", Input{{1031}, numbers}, Input{{1031}, special}}}) {
-    add_case({.kernel = slope.kernel,
-              .name = name,
-              .inputs = {x, t},
-              .dtypes = {DType::f32},
-              .call =
-                  [=](Tensors in) {
-                    return std::vector{loss_slope(slope.loss, {}, in[0], in[1], slope.options, 0)};
-                  },
-              .reference =
-                  [=](HostTensors in) {
-                    Expected dx = broadcasted(in[0], in[1], slope.exact);
-                    for (size_t i = 0; i < dx.values.size(); ++i) {
-                      dx.magnitudes.push_back(std::abs(dx.values[i]) + std::abs(in[0].values[i]) +
-                                              std::abs(in[1].values[i]));
-                    }
-                    return std::vector{dx};
-                  },
-              .tolerance = terms(3e-6)});
+    for (const int reduction : {0, 2}) {
+      const bool of_each = reduction == 0;
+      add_case({.kernel = slope.kernel,
+                .name = std::string(name) + (of_each ? "" : "_of_sum"),
+                .inputs = {x, t, {of_each ? x.shape : Shape{}}},
+                .dtypes = {DType::f32},
+                .call =
+                    [=](Tensors in) {
+                      return std::vector{loss_slope(slope.loss, in[2], in[0], in[1], slope.options, reduction)};
+                    },
+                .reference =
+                    [=](HostTensors in) {
+                      Expected dx = broadcasted(in[0], in[1], slope.exact);
+                      for (size_t i = 0; i < dx.values.size(); ++i) {
+                        const double dy = in[2].values[of_each ? i : 0];
+                        dx.magnitudes.push_back(std::abs(dy) * (std::abs(dx.values[i]) + std::abs(in[0].values[i]) +
+                                                                std::abs(in[1].values[i])));
+                        dx.values[i] *= dy;
+                      }
+                      return std::vector{dx};
+                    },
+                .tolerance = terms(3e-6)});
+    }
   }
 }
 
@@ -205,12 +211,18 @@ void add_loss_cases() {
   for (const LossSlope& slope : {
            LossSlope{"mse_slope", kMse, {}, [](double x, double t) { return 2 * (x - t); }},
            {"l1_slope", kL1, {}, [](double x, double t) { return sign_of(x - t); }},
-           {"smooth_l1_slope", kSmoothL1, {0.5},
+           {"smooth_l1_slope",
+            kSmoothL1,
+            {0.5},
             [](double x, double t) { return std::abs(x - t) < 0.5 ? (x - t) / 0.5 : sign_of(x - t); }},
-           {"huber_slope", kHuber, {0.5},
+           {"huber_slope",
+            kHuber,
+            {0.5},
             [](double x, double t) { return std::abs(x - t) <= 0.5 ? x - t : 0.5 * sign_of(x - t); }},
            {"bce_slope", kBce, {}, [](double x, double t) { return (x - t) / max_of((1 - x) * x, 1e-12); }, 0.05, 0.95},
-           {"bce_with_logits_slope", kBceWithLogits, {},
+           {"bce_with_logits_slope",
+            kBceWithLogits,
+            {},
             [](double x, double t) { return (x >= 0 ? 1 : std::exp(x)) / (1 + std::exp(-std::abs(x))) - t; }},
            {"kl_div_of_target_slope", kKlDiv, {}, [](double, double t) { return -t; }},
            {"kl_div_of_logs_slope", kKlDivOfLogs, {}, [](double, double t) { return -std::exp(t); }},

@@ -80,7 +80,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   using Halide::Stage;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
-  const int micro_rows = tile.micro_rows, micro_columns = (lanes > 8 ? 4 : 2) * lanes,
+  const int micro_rows = tile.micro_rows, micro_columns = widest_vectors(lanes) * lanes,
             depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   // Chunks of equal length, a multiple of the unrolling.
@@ -165,6 +165,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
 inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProblem& p, const PackedTile& tile,
                                                       EpilogueLength epilogue, bool is_f32) {
   const int lanes = Descriptor::target.natural_vector_size<float>();
+  const bool has_long_vectors = detail::has_long_vectors(lanes);
   Var k("k");
   const Var n = p.column, m = p.row, b = p.batch;
   Halide::Func left("left"), right("right");
@@ -184,14 +185,18 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
   // two vectors are shared by six rows.
-  if (lanes > 8 && !unpacked)
+  if (has_long_vectors && !unpacked)
     plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
-  plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, lanes > 8 ? 8 : 6, lanes}, epilogue));
-  plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));
+  plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, has_long_vectors ? 8 : 6, lanes}, epilogue));
+  // Layers have few columns and rows along k, where vectors of rows lose.
+  if (epilogue == EpilogueLength::none) {
+    plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));
+  }
   if (unpacked) {
     plans.push_back(detail::unpacked_plan("unpacked_row", p, of_columns, {8 * lanes, 1, lanes}));
     plans.push_back(detail::unpacked_plan("unpacked_narrow", p, of_columns, {lanes, 8, lanes}));
-    plans.push_back(detail::unpacked_plan("unpacked", p, of_columns, {(lanes > 8 ? 4 : 2) * lanes, 4, lanes}));
+    plans.push_back(
+        detail::unpacked_plan("unpacked", p, of_columns, {detail::widest_vectors(lanes) * lanes, 4, lanes}));
     plans.push_back(detail::unpacked_plan("unpacked_rows", p, of_rows, {lanes, 8, lanes}));
   }
   plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));

@@ -220,7 +220,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
   using Halide::RDom;
   using Halide::TailStrategy;
   constexpr bool is_one = kFew == 1;
-  const int wide = (lanes > 8 ? 4 : 2) * (is_one ? 2 : 1);
+  const int wide = widest_vectors(lanes) * (is_one ? 2 : 1);
   const Var b = p.batch, n = p.column, m = p.row;
   Var v("v"), i("i"), j("j"), c("c"), wide_tile("wide_tile"), few_tile("few_tile");
   Func few(name + "_operand"), part(name + "_part"), sums(name + "_sums"), product(name);

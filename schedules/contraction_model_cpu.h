@@ -26,6 +26,8 @@ inline Expr microseconds_of(const ContractionProblem& p, float start, const Expr
 }
 
 inline bool has_long_vectors(int lanes) { return lanes > 8; }
+/// Vectors of a row of the widest tiles of sums.
+inline int widest_vectors(int lanes) { return has_long_vectors(lanes) ? 4 : 2; }
 
 /// How many lines of 64 bytes come from memory one by one: of a matrix of `elements`, too large for caches, that is
 /// read across its rows, a line of each of so many that no prefetcher follows. Else 0.

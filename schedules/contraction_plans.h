@@ -78,12 +78,9 @@ std::vector<ContractionPlan> contraction_plans(const ContractionProblem& problem
     return is_f32 ? wide_contraction_plans(OpenCL{}, problem, tunables.workgroup())
                   : contraction_plans(OpenCL{}, problem, tunables.workgroup());
   }
-  std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, tunables.packed(), epilogue, is_f32);
+  const std::vector<ContractionPlan> on_cpu = contraction_plans(Cpu{}, problem, tunables.packed(), epilogue, is_f32);
   // Every plan costs 30 KB in each instance; the last one is for any size. The others go, from AVX2 on, to f32, and to
-  // 16-bit products without an epilogue. Layers have few columns and rows along k, where vectors of rows lose.
-  if (epilogue != EpilogueLength::none) {
-    std::erase_if(on_cpu, [](const ContractionPlan& plan) { return plan.name == "direct_rows"; });
-  }
+  // 16-bit products without an epilogue.
   const bool all_plans =
       Descriptor::target.has_feature(Halide::Target::AVX2) && (is_f32 || epilogue == EpilogueLength::none);
   if (!all_plans) return {on_cpu.back()};

@@ -52,8 +52,32 @@ class PreluSums : public ReductionKernel<PreluSums<T>, T> {
   }
 };
 
+// What glu's halves a and b gain from dy: dx[i] = dy[i] sigmoid(b[i]), and where second[i] isn't 0
+// dy[i] a[i] sigmoid(b[i]) (1 - sigmoid(b[i])), broadcasting
+template <ElementType T>
+class GluSlope : public Kernel<GluSlope<T>> {
+ public:
+  In<T, 4> dy{"dy", strided}, a{"a", strided}, b{"b", strided}, second{"second", strided};
+  Out<T, 4> dx{"dx", {any_size, any_size, any_size, any_size}};
+  BroadcastTunables tunables;
+
+  GluSlope() {
+    this->formula("dy sigmoid(b), or where second isn't 0 dy a sigmoid(b) (1 - sigmoid(b)), broadcasting");
+    this->form(Form::broadcast).internal();
+  }
+  void algorithm() {
+    const Value half = sigmoid(b(p, q, r, s)), g = dy(p, q, r, s) * half;
+    dx(p, q, r, s) = select(second(p, q, r, s) != 0.0, g * a(p, q, r, s) * (1.0 - half), g);
+  }
+  void schedule(auto target) { broadcast(target, dx.func(), {p, q, r, s}, &tunables); }
+
+ private:
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
 const bool registered =
-    register_kernel<PreluSlope, f32>("prelu_slope") && register_kernel<PreluSums, f32>("prelu_sums") &&
+    register_kernel<PreluSlope, f32>("prelu_slope") && register_kernel<GluSlope, f32>("glu_slope") &&
+    register_kernel<PreluSums, f32>("prelu_sums") &&
     add_internal({"prelu_by_element", "a, where a ≤ 0 a b",
                   [](Value a, Value b) -> Value { return select(a > 0.0, a, b * a); }}) &&
     add_internal({"glu_by_element", "a sigmoid(b)", [](Value a, Value b) -> Value { return a * sigmoid(b); }}) &&
@@ -71,7 +95,7 @@ const bool registered =
                        .inputs = {{"x"}},
                        .options = {{.name = "axis", .default_value = -1}},
                        .outputs = {{"y"}},
-                       .calls = {"glu_by_element"},
+                       .calls = {"glu_by_element", "glu_slope"},
                        .gradients = {{"x", "glu_grad(dy, x, axis)"}}});
 
 }  // namespace ashlar::dsl

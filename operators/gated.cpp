@@ -50,6 +50,17 @@ Tensor prelu_weight_sums(const Tensor& dy, const Tensor& x, int64_t channels) {
   return are_columns ? sum(sums, {0, 1}) : sum(sums.reshape({batch, channels, parts}), {0, 2});
 }
 
+Tensor glu_slope(const Tensor& dy, const Tensor& x, int64_t axis) {
+  if (x.numel() == 0) return Tensor::zeros(x.shape(), DType::f32, x.device());
+  int64_t outer = 1;
+  for (int i = 0; i < (axis < 0 ? axis + x.rank() : axis); i++) outer *= x.shape()[i];
+  const Shape lines{outer, 2, x.numel() / (2 * outer)}, one{outer, 1, lines[2]};
+  const Tensor halves = x.reshape(lines), second = Tensor::zeros({1, 2, 1}, DType::f32, x.device());
+  second.slice(1, 1, 2).fill_(1.0);  // by a kernel, as graphs need it
+  const std::array inputs{dy.reshape(one), halves.slice(1, 0, 1), halves.slice(1, 1, 2), second};
+  return forms::Broadcast::call(kernels::glu_slope, {.inputs = inputs})[0].reshape(x.shape());
+}
+
 Tensor glu(const Tensor& x, int64_t axis) try {
   forms::key_of(kernels::glu, {.inputs = std::span(&x, 1)});
   const int64_t size = x.size(axis);  // throws where there is no such axis

@@ -154,9 +154,13 @@ template <class T>
 T glu_grad(const T& dy, const T& x, int64_t axis) {
   const int64_t size = x.size(axis);
   const auto gradient = [&](const T& g, const T& in) {
-    const T a = in.slice(axis, 0, size / 2), b = in.slice(axis, size / 2, size);
-    const std::array halves{mul(g, sigmoid(b)), sigmoid_grad(mul(g, a), b)};
-    return cat(std::span<const T>(halves), axis);
+    if constexpr (std::same_as<T, Tensor>) {
+      return glu_slope(g, in, axis);
+    } else {
+      const T a = in.slice(axis, 0, size / 2), b = in.slice(axis, size / 2, size);
+      const std::array halves{mul(g, sigmoid(b)), sigmoid_grad(mul(g, a), b)};
+      return cat(std::span<const T>(halves), axis);
+    }
   };
   return in_f32(x.shape(), gradient, dy, x);
 }

@@ -253,26 +253,28 @@ void add_prelu(const std::string& name, Input x, Input weight, bool is_different
 }
 
 // Σ dy x where x isn't positive, by channel.
-void add_prelu_sums(const std::string& name, Shape shape, int64_t channels, Values values = kSigned) {
-  add_case({.kernel = "prelu_sums",
-            .name = name,
-            .inputs = {{shape, values}, {shape, kSigned}},
-            .dtypes = {DType::f32},
-            .call = [channels](Tensors in) { return std::vector{prelu_weight_sums(in[1], in[0], channels)}; },
-            .reference =
-                [channels](HostTensors in) {
-                  const auto count = static_cast<size_t>(channels);
-                  Expected y{{channels}, std::vector<double>(count), std::vector<double>(count)};
-                  size_t space = 1;  // behind axis 1
-                  for (int axis = 2; axis < in[0].shape.rank(); axis++) space *= static_cast<size_t>(in[0].shape[axis]);
-                  for (size_t i = 0; i < in[0].values.size(); i++) {
-                    const double x = in[0].values[i], term = x > 0 ? 0 : x * in[1].values[i];
-                    y.values[i / space % count] += term;
-                    y.magnitudes[i / space % count] += std::abs(term);
-                  }
-                  return std::vector{y};
-                },
-            .tolerance = terms()});
+void add_prelu_sums(const std::string& name, Shape shape, bool of_all, Values values = kSigned) {
+  const auto channels_of = [of_all](const Shape& x) { return of_all ? 1 : x[1]; };
+  add_case(
+      {.kernel = "prelu_sums",
+       .name = name,
+       .inputs = {{shape, values}, {shape, kSigned}},
+       .dtypes = {DType::f32},
+       .call = [=](Tensors in) { return std::vector{prelu_weight_sums(in[1], in[0], channels_of(in[0].shape()))}; },
+       .reference =
+           [=](HostTensors in) {
+             const auto count = static_cast<size_t>(channels_of(in[0].shape));
+             Expected y{{channels_of(in[0].shape)}, std::vector<double>(count), std::vector<double>(count)};
+             size_t space = 1;  // behind axis 1
+             for (int axis = 2; axis < in[0].shape.rank(); axis++) space *= static_cast<size_t>(in[0].shape[axis]);
+             for (size_t i = 0; i < in[0].values.size(); i++) {
+               const double x = in[0].values[i], term = x > 0 ? 0 : x * in[1].values[i];
+               y.values[i / space % count] += term;
+               y.magnitudes[i / space % count] += std::abs(term);
+             }
+             return std::vector{y};
+           },
+       .tolerance = terms()});
 }
 
 // Shapes are [..., twice as many, ...]: half of it has no place in a draw of sizes.
@@ -309,16 +311,17 @@ void add_binary_maths_cases() {
   for (const Bits& f : kBits) add_bits(f);
   for (const Ternary& f : kTernary) add_ternary(f);
   add_where();
-  for (const auto& [name, shape, channels] : {std::tuple{"one", Shape{5, 33}, 1},
-                                              {"one_of_many", Shape{19, 20'011}, 1},
-                                              {"columns", Shape{67, 64}, 64},
-                                              {"tall_columns", Shape{5003, 3}, 3},
-                                              {"channels", Shape{3, 7, 5}, 7},
-                                              {"large_channels", Shape{2, 3, 91, 87}, 3},
-                                              {"none", Shape{0, 4}, 4}}) {
-    add_prelu_sums(name, shape, channels);
+  add_prelu_sums("all", {5, 33}, true);
+  add_prelu_sums("all_of_many", {19, 20'011}, true);
+  for (const auto& [name, shape] : {std::pair{"columns", Shape{67, 64}},
+                                    {"tall_columns", Shape{5003, 3}},
+                                    {"channels", Shape{3, 7, 5}},
+                                    {"large_channels", Shape{2, 3, 91, 87}},
+                                    {"none", Shape{0, 4}},
+                                    {"no_channels", Shape{4, 0}}}) {
+    add_prelu_sums(name, shape, false);
   }
-  add_prelu_sums("special", {9, 13}, 13, {Pattern::special});
+  add_prelu_sums("special", {9, 13}, false, {Pattern::special});
   add_prelu("one_weight", {{5, 33}, kSigned}, {{1}, kPositive});
   add_prelu("channels", {{3, 7, 5}, kSigned}, {{7}, kPositive});
   add_prelu("channels_last", {{67, 64}, kSigned}, {{64}, kPositive});

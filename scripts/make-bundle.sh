@@ -33,7 +33,7 @@ done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r c
 loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
 cp -L "$loader" "$stripped/lib/libOpenCL.so.1"
 strip --strip-unneeded "$stripped"/lib/*
-tar -c -C "$stripped" "${programs[@]}" lib | xz --lzma2=preset=4,dict=384MiB > "$out/programs.tar.xz"
+tar -c -C "$stripped" "${programs[@]}" lib | xz --lzma2=preset=6,dict=384MiB,lc=4,pb=0 > "$out/programs.tar.xz"
 
 if [[ -n $changed ]]; then
   cp "$changed" "$out/changed"

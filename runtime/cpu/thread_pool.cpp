@@ -24,31 +24,56 @@ int run_inline(void* context, ThreadPool::Task task, int first, int size, uint8_
 
 }  // namespace
 
+// A thread works through a range of its own before it helps others: what it wrote or read in the loop before, of the
+// same shape, is still in its cache. (Pieces taken in turn: relu of 113209 numbers took two threads as long as one.)
 struct ThreadPool::Loop {
-  void* context;
-  Task task;
-  int first;
-  int size;
-  uint8_t* closure;
-  std::atomic<int> next{0};
-  std::atomic<int> error{0};
-  std::atomic<int> guests{0};  // workers inside; changed under the pool's mutex
+  static constexpr int kMostRanges = 64;
+  struct alignas(64) Range {
+    std::atomic<int> next{0};
+    int end = 0;
+    bool has_pieces() const { return next.load(std::memory_order_relaxed) < end; }
+  };
 
-  bool has_pieces() const { return next.load(std::memory_order_relaxed) < size; }
+  Loop(void* of_context, Task of_task, int of_first, int size, uint8_t* of_closure, int threads)
+      : context(of_context), task(of_task), first(of_first), closure(of_closure) {
+    count = std::min({threads, size, kMostRanges});
+    for (int64_t i = 0; i < count; i++) {
+      const auto before = [&](int64_t ranges) { return static_cast<int>((size * ranges + count - 1) / count); };
+      ranges[i].next.store(before(i), std::memory_order_relaxed);
+      ranges[i].end = before(i + 1);
+    }
+  }
 
-  void take_pieces() noexcept {
+  bool has_pieces() const {
+    return std::any_of(ranges, ranges + count, [](const Range& range) { return range.has_pieces(); });
+  }
+
+  /// From the range of the thread of that number on.
+  void take_pieces(int thread) noexcept {
     inside_a_piece = true;
-    while (has_pieces()) {
-      const int i = next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= size) break;
-      if (const int result = task(context, first + i, closure)) {
-        int none = 0;
-        error.compare_exchange_strong(none, result);
-        next.store(size, std::memory_order_relaxed);
+    for (int i = 0; i < count; i++) {
+      Range& range = ranges[(thread + i) % count];
+      while (range.has_pieces()) {
+        const int piece = range.next.fetch_add(1, std::memory_order_relaxed);
+        if (piece >= range.end) break;
+        if (const int result = task(context, first + piece, closure)) {
+          int none = 0;
+          error.compare_exchange_strong(none, result);
+          for (Range& each : ranges) each.next.store(each.end, std::memory_order_relaxed);
+        }
       }
     }
     inside_a_piece = false;
   }
+
+  void* context;
+  Task task;
+  int first;
+  uint8_t* closure;
+  int count;
+  Range ranges[kMostRanges];
+  std::atomic<int> error{0};
+  std::atomic<int> guests{0};  // workers inside; changed under the pool's mutex
 };
 
 ThreadPool& ThreadPool::instance() {
@@ -72,7 +97,8 @@ void ThreadPool::start_workers() {
   try {
     workers_.reserve(static_cast<size_t>(threads_) - 1);
     loops_.reserve(64);
-    while (static_cast<int>(workers_.size()) < threads_ - 1) workers_.emplace_back([this] { work(); });
+    while (static_cast<int>(workers_.size()) < threads_ - 1)
+      workers_.emplace_back([this, thread = static_cast<int>(workers_.size()) + 1] { work(thread); });
     started_ = true;
   } catch (const std::system_error&) {  // no more threads to be had: those there are do the work
     started_ = true;
@@ -82,7 +108,7 @@ void ThreadPool::start_workers() {
 
 int ThreadPool::run(void* context, Task task, int first, int size, uint8_t* closure) noexcept {
   if (size <= 1 || threads_ == 1 || inside_a_piece) return run_inline(context, task, first, size, closure);
-  Loop loop{.context = context, .task = task, .first = first, .size = size, .closure = closure};
+  Loop loop(context, task, first, size, closure, threads_);
   {
     std::lock_guard lock(mutex_);
     if (!started_) start_workers();
@@ -95,7 +121,7 @@ int ThreadPool::run(void* context, Task task, int first, int size, uint8_t* clos
   } else {
     for (int i = 1; i < size; ++i) wake_.notify_one();
   }
-  loop.take_pieces();
+  loop.take_pieces(0);
   finish(loop);
   return loop.error.load(std::memory_order_relaxed);
 }
@@ -120,12 +146,12 @@ ThreadPool::Loop* ThreadPool::join_a_loop() {
   return nullptr;
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(int thread) {
   std::unique_lock lock(mutex_);
   while (true) {
     if (Loop* loop = join_a_loop()) {
       lock.unlock();
-      loop->take_pieces();
+      loop->take_pieces(thread);
       lock.lock();
       loop->guests.fetch_sub(1, std::memory_order_release);
       left_.notify_all();

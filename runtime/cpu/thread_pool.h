@@ -37,7 +37,7 @@ class ThreadPool {
   struct Loop;
 
   void start_workers();
-  void work();
+  void work(int thread);  // the caller of a loop is number 0
   void finish(Loop& loop);
   Loop* join_a_loop();
 

@@ -156,8 +156,6 @@ const Unary kUnary[] = {
     {"tgamma", tgamma, tgamma_of, 5},
     {"lgamma", lgamma, std::lgamma, 4, 0},
     {"digamma", digamma, digamma_of, 4, 4},
-    // Below 4 it has a zero.
-    {"digamma + 6", [](const Value& x) { return digamma(x) + 6.0f; }, [](double x) { return digamma_of(x) + 6; }, 4, 0.3, 8},
     {"trigamma", trigamma, trigamma_of, 4, 0},
     {"i0", i0, [](double x) { return bessel_of(0, x); }, 5},
     {"i0e", i0e, [](double x) { return bessel_scaled(0, x); }, 5},
@@ -183,6 +181,12 @@ const Unary kUnary[] = {
     {"selu", selu, [](double x) { return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x)); }, 4, -1e38, 1e38},
     {"hardsigmoid", hardsigmoid, [](double x) { return std::clamp(x + 3, 0., 6.) / 6; }, 4, -2.9, kEverything},
     {"hardswish", hardswish, [](double x) { return x * std::clamp(x + 3, 0., 6.) / 6; }, 4, -2.9, 5e37},
+};
+
+// What the page says nothing of: relatively, digamma is off by more around its zero.
+const Unary kBesides[] = {
+    {"digamma + 6", [](const Value& x) { return digamma(x) + 6.0f; }, [](double x) { return digamma_of(x) + 6; }, 4,
+     0.3, 8},
 };
 
 const Binary kBinary[] = {
@@ -291,7 +295,9 @@ class OnMachine : public ::testing::TestWithParam<Machine> {
 
 TEST_P(OnMachine, UnaryFunctionsKeepTheirBounds) {
   const std::vector<float> x = samples();
-  for (const Unary& f : kUnary) {
+  std::vector<Unary> functions(std::begin(kUnary), std::end(kUnary));
+  functions.insert(functions.end(), std::begin(kBesides), std::end(kBesides));
+  for (const Unary& f : functions) {
     const std::vector<float> y = run([&](Value v, Value) { return f.function(v); }, x, x);
     double worst = 0;
     size_t at = 0;

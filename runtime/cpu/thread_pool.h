@@ -1,6 +1,8 @@
 // ThreadPool: runs the parallel loops of CPU kernels.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -35,19 +37,25 @@ class ThreadPool {
 
  private:
   struct Loop;
+  struct Worker {
+    std::thread thread;
+    bool is_asleep = false, is_moved = false;
+    cpu_set_t processors{};  // its own, where it's moved
+  };
 
   void start_workers();
   void work(int thread);  // the caller of a loop is number 0
+  void move_sleepers_off_this_processor(int most);
   void finish(Loop& loop);
   Loop* join_a_loop();
 
   const int threads_;
-  std::mutex mutex_;                  // guards what follows, except the atomic
-  std::condition_variable wake_;      // a loop was opened, or the pool stops
-  std::condition_variable left_;      // a worker left a loop
-  std::vector<Loop*> loops_;          // those that still have pieces to hand out
-  std::atomic<int> open_loops_{0};    // loops_.size(), for workers that poll before they sleep
-  std::vector<std::thread> workers_;  // started by the first parallel loop
+  std::mutex mutex_;                // guards what follows, except the atomic
+  std::condition_variable wake_;    // a loop was opened, or the pool stops
+  std::condition_variable left_;    // a worker left a loop
+  std::vector<Loop*> loops_;        // those that still have pieces to hand out
+  std::atomic<int> open_loops_{0};  // loops_.size(), for workers that poll before they sleep
+  std::vector<Worker> workers_;     // started by the first parallel loop
   bool started_ = false;
   bool stopping_ = false;
 };

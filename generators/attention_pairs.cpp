@@ -67,7 +67,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>,
       p.right(p.x, p.k, t, u, b) =
           key_terms.func()(k, term, certain(u * pairs.rows() / kRows / tiles / group, key_heads.extent()), b);
       p.define(pairs, {t, u, b}, {u, b}, {t, u, b}, tiles_of(all.extent(), kTerms));
-      return Value(p.at(m % pairs.columns(), n % pairs.rows(), {m / pairs.columns(), n / pairs.rows(), b}));
+      return Value(p.at(m, n, {b}));
     };
     const Expr in_heads = certain(head, heads.extent()), in_queries = inside(q, queries.extent());
     const Expr mask = attn_mask(b, in_heads, in_queries, inside(m, keys.extent()));
@@ -83,9 +83,7 @@ class AttentionPairGradients : public Kernel<AttentionPairGradients<T>>,
     const auto pair_of = [&](const Scratch<f32, 3>& x, const Expr& row, const Expr& k) -> Expr {
       return x.func()(certain(k, whole(keys, kColumns)), certain(row, all_rows), b);
     };
-    const auto result = [&](Out<T, 4>& out, TiledProduct& p) {
-      out(b, h, n, m) = Value(p.at(m % sums.columns(), n % sums.rows(), {m / sums.columns(), n / sums.rows(), h, b}));
-    };
+    const auto result = [&](Out<T, 4>& out, TiledProduct& p) { out(b, h, n, m) = Value(p.at(m, n, {h, b})); };
     of_query.left(of_query.k, of_query.i, u, h, b) = pair_of(slopes, pair_row(h, u, of_query.i, tiles), of_query.k);
     of_query.right(of_query.x, of_query.k, t, h, b) =
         key_rows.func()(certain(t * sums.columns() + of_query.x, whole(width, kPlaces)),

@@ -168,9 +168,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs, Att
     dot.define(pairs, {t, u, b}, {u, b}, {t, u, b}, tiles_of(width.extent(), kTerms));
     const Expr mask =
         attn_mask(b, certain(head, heads.extent()), inside(q, queries.extent()), inside(m, keys.extent()));
-    scores(b, n, m) =
-        Value(masked(dot.at(m % pairs.columns(), n % pairs.rows(), {m / pairs.columns(), n / pairs.rows(), b}), mask, q,
-                     m, keys.extent()));
+    scores(b, n, m) = Value(masked(dot.at(m, n, {b}), mask, q, m, keys.extent()));
 
     const Expr row = certain(h * tiles * kRows + n, all_rows);
     on_gpu() ? define_logsumexp(row, all_keys / kLanes) : define_logsumexp_alone(row, all_keys);
@@ -186,8 +184,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs, Att
         value_rows.func()(certain(t * sums.columns() + of_value.x, whole(value_width, kPlaces)),
                           certain(of_value.k, all_keys), certain(h / group, key_heads.extent()), b);
     of_value.define(sums, {t, u, h, b}, {u, h, b}, {t, h, b}, tiles_of(keys.extent(), sums.stage_depth()));
-    y(b, h, n, m) =
-        Value(of_value.at(m % sums.columns(), n % sums.rows(), {m / sums.columns(), n / sums.rows(), h, b}));
+    y(b, h, n, m) = Value(of_value.at(m, n, {h, b}));
   }
 
   void schedule(Cpu target) { generic(target, y, logsumexp); }

@@ -132,15 +132,11 @@ class TiledProduct {
     part_(vars({x, i, s_}, all)) = sums_(vars({x, i, s_}, all));
   }
 
-  Expr at(const Expr& column, const Expr& row, const std::vector<Expr>& others) const {
-    Expr total;
-    for (int slice = 0; slice < (on_gpu() ? tile_.slices() : 1); slice++) {
-      std::vector<Expr> index{column, row, slice};
-      index.insert(index.end(), others.begin(), others.end());
-      const Expr one = (on_gpu() && tile_.slices() > 1 ? part_ : sums_)(index);
-      total = total.defined() ? total + one : one;
-    }
-    return total;
+  /// The sum at a column and a row of all tiles, whose numbers come before the `others`.
+  Expr at(const Expr& column, const Expr& row, std::vector<Expr> others) const {
+    const int columns = tile_.columns(), rows = tile_.rows();
+    others.insert(others.begin(), {column / columns, row / rows});
+    return in_tile(column % columns, row % rows, others);
   }
 
   /// `out`, whose two innermost indices are a column and a row, by blocks: loops over block_x, block_y and `outer`.
@@ -159,6 +155,17 @@ class TiledProduct {
   }
 
  private:
+  Expr in_tile(const Expr& column, const Expr& row, const std::vector<Expr>& others) const {
+    Expr total;
+    for (int slice = 0; slice < (on_gpu() ? tile_.slices() : 1); slice++) {
+      std::vector<Expr> index{column, row, slice};
+      index.insert(index.end(), others.begin(), others.end());
+      const Expr one = (on_gpu() && tile_.slices() > 1 ? part_ : sums_)(index);
+      total = total.defined() ? total + one : one;
+    }
+    return total;
+  }
+
   // A block's tile over its threads.
   struct Loops {
     Var x4{"x4"}, x1{"x1"}, i4{"i4"}, i1{"i1"}, lane{"lane"}, warp{"warp"};

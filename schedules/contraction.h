@@ -50,6 +50,11 @@ struct ContractionProblem {
   static Expr inside(const Expr& index, const Expr& extent) { return Halide::max(Halide::min(index, extent - 1), 0); }
 };
 
+/// How many tiles of that size the results of all batches have.
+inline Expr tiles_of_result(const ContractionProblem& p, int rows, int columns) {
+  return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
+}
+
 /// y[batch,m,n] = f(Σ_k left[batch,m,k] · right[batch,k,n]): the problem behind three tensors of a kernel.
 template <ElementType T, ElementType Y>
 ContractionProblem contraction_problem(const In<T, 3>& left, const In<T, 3>& right, const Out<Y, 3>& y,

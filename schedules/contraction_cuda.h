@@ -27,10 +27,7 @@ inline constexpr int kCudaMinTiles = 24, kCudaMinSmallTiles = 500, kCudaLeastOfT
 /// or more and can't widen.
 inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionProblem& p, const WorkgroupTile& tile) {
   constexpr int kSmall = 16;
-  const auto count = [&](int rows, int columns) {
-    return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
-  };
-  const Expr tiles = count(tile.rows, tile.columns), small_tiles = count(kSmall, kSmall);
+  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns), small_tiles = tiles_of_result(p, kSmall, kSmall);
   const Expr many =
       tiles >= kCudaMinTiles && small_tiles >= kCudaMinSmallTiles && small_tiles / kCudaLeastOfTile >= tiles;
   const std::vector<std::string> tunables{"tile_columns", "tile_rows", "thread_rows", "tile_depth", "tile_unroll"};
@@ -151,12 +148,9 @@ inline void add_thread_plans(const ContractionProblem& p, std::vector<Contractio
 inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionProblem& p, const PipelinedTuning& tuning,
                                                       EpilogueLength epilogue) {
   const QuadLoads can = quad_loads(p);
-  const auto count = [&](int rows, int columns) {
-    return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
-  };
   const auto fits = [&](const PipelinedTile& tile) { return p.rows >= tile.rows() && p.columns >= tile.columns(); };
   const auto whole = [&](const PipelinedTile& tile) { return p.inner % tile.stage_depth() == 0; };
-  const Expr many = count(64, 128) >= 400, some = count(64, 128) >= 90;
+  const Expr many = tiles_of_result(p, 64, 128) >= 400, some = tiles_of_result(p, 64, 128) >= 90;
   constexpr int kSomeTiles = 90;
 
   std::vector<ContractionPlan> plans;
@@ -230,9 +224,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .stages = 3,
                                .order = PipelinedOrder::sums,
                                .lead = 2};
-  add(layer_small, along_k, "layer_small", {p.rows <= 64 && layer}, count(32, 32) < kSomeTiles);
+  add(layer_small, along_k, "layer_small", {p.rows <= 64 && layer}, tiles_of_result(p, 32, 32) < kSomeTiles);
   add(layer_32, along_k, "layer_32", {p.rows <= 32 && layer}, {});
-  add(layer_64, along_k, "layer_64", {p.rows <= 64 && layer}, count(64, 32) >= kSomeTiles);
+  add(layer_64, along_k, "layer_64", {p.rows <= 64 && layer}, tiles_of_result(p, 64, 32) >= kSomeTiles);
 
   const PipelinedTile odd_large{.lane_rows = 8,
                                 .lane_columns = 16,
@@ -309,7 +303,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .lead = 2};
   add(odd_medium, odd, "odd_medium", {fits(odd_medium)}, some);
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
-  add(small, {}, "small", {}, count(32, 64) >= kSomeTiles);
+  add(small, {}, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, plans);
   add(smallest, {}, "smallest", {}, {});
   return plans;

@@ -13,7 +13,7 @@ inline constexpr int kOpenClMinTiles = 24;
 inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionProblem& p, WorkgroupTile tile) {
   tile.depth = 16;
   tile.unroll = 4;
-  const Expr tiles = (p.columns + tile.columns - 1) / tile.columns * ((p.rows + tile.rows - 1) / tile.rows) * p.batches;
+  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns);
   ContractionPlan tiled = tile_plan(p, tile, TileLoads::quads, "tile", {});
   tiled.preferred = tiles >= kOpenClMinTiles;
   tiled.tunables = {"tile_columns", "tile_rows", "thread_rows"};

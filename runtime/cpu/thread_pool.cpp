@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <span>
 #include <system_error>
 
 #include "runtime/support/environment.h"
@@ -27,13 +28,14 @@ int run_inline(void* context, ThreadPool::Task task, int first, int size, uint8_
 }  // namespace
 
 // A thread works through a range of its own before it helps others: what it wrote or read in the loop before, of the
-// same shape, is still in its cache. (Pieces taken in turn: relu of 113209 numbers took two threads as long as one.)
+// same shape, is still in its cache. (With pieces taken in turn mul of 39615 numbers took two threads 6.7 µs, one 5.2.)
 struct ThreadPool::Loop {
   static constexpr int kMostRanges = 64;
   struct alignas(64) Range {
-    std::atomic<int> next{0};
-    int end = 0;
-    bool has_pieces() const { return next.load(std::memory_order_relaxed) < end; }
+    mutable int next;  // by std::atomic_ref: a loop writes no more ranges than it has
+    int end;
+    std::atomic_ref<int> shared_next() const { return std::atomic_ref(next); }
+    bool has_pieces() const { return shared_next().load(std::memory_order_relaxed) < end; }
   };
 
   Loop(void* of_context, Task of_task, int of_first, int size, uint8_t* of_closure, int threads)
@@ -41,7 +43,7 @@ struct ThreadPool::Loop {
     count = std::min({threads, size, kMostRanges});
     for (int64_t i = 0; i < count; i++) {
       const auto before = [&](int64_t ranges) { return static_cast<int>((size * ranges + count - 1) / count); };
-      ranges[i].next.store(before(i), std::memory_order_relaxed);
+      ranges[i].next = before(i);
       ranges[i].end = before(i + 1);
     }
   }
@@ -56,12 +58,14 @@ struct ThreadPool::Loop {
     for (int i = 0; i < count; i++) {
       Range& range = ranges[(thread + i) % count];
       while (range.has_pieces()) {
-        const int piece = range.next.fetch_add(1, std::memory_order_relaxed);
+        const int piece = range.shared_next().fetch_add(1, std::memory_order_relaxed);
         if (piece >= range.end) break;
         if (const int result = task(context, first + piece, closure)) {
           int none = 0;
           error.compare_exchange_strong(none, result);
-          for (Range& each : ranges) each.next.store(each.end, std::memory_order_relaxed);
+          for (const Range& each : std::span(ranges, static_cast<size_t>(count))) {
+            each.shared_next().store(each.end, std::memory_order_relaxed);
+          }
         }
       }
     }

@@ -98,6 +98,20 @@ cl_program create_program(cl_context context, cl_uint /*pieces*/, const char** s
   return program;
 }
 
+// PoCL's processes share files of what they build without a lock (pocl issue 1480): a build that another process came
+// between fails, and succeeds when it is asked for again.
+cl_int build_anew_where_it_fails(cl_program program, cl_uint device_count, const cl_device_id* devices,
+                                 const char* options, void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
+  constexpr int kBuilds = 4;
+  cl_int status = CL_SUCCESS;
+  for (int i = 0; i < kBuilds; i++) {
+    if (i > 0) log("builds an OpenCL program anew, which the driver failed to build");
+    status = call(api()->build_program, program, device_count, devices, options, done, data);
+    if (status != CL_BUILD_PROGRAM_FAILURE) break;
+  }
+  return note("clBuildProgram", status);
+}
+
 cl_int build_program(cl_program program, cl_uint device_count, const cl_device_id* devices, const char* options,
                      void(CL_CALLBACK* done)(cl_program, void*), void* data) noexcept {
   if (SplitProgram* split = SplitProgram::of(program)) {
@@ -110,8 +124,7 @@ cl_int build_program(cl_program program, cl_uint device_count, const cl_device_i
     count_loaded(true);
     return CL_SUCCESS;
   }
-  const cl_int status =
-      note("clBuildProgram", call(api()->build_program, program, device_count, devices, options, done, data));
+  const cl_int status = build_anew_where_it_fails(program, device_count, devices, options, done, data);
   if (status == CL_SUCCESS) {
     count_loaded(false);
     if (program == created.program) store_program(program, source);
@@ -137,8 +150,7 @@ cl_program build_part(cl_context context, cl_device_id device, const char* sourc
   }
   program = make_program(context, 1, &source, nullptr, status);
   if (program == nullptr) return nullptr;
-  *status = note("clBuildProgram", call(api()->build_program, program, cl_uint{1},
-                                        static_cast<const cl_device_id*>(&device), options, nullptr, nullptr));
+  *status = build_anew_where_it_fails(program, 1, &device, options, nullptr, nullptr);
   if (*status == CL_SUCCESS) {
     count_loaded(false);
     store_program(program, source);

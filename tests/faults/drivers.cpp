@@ -137,6 +137,10 @@ void watch_drivers() {
   if (const auto opencl = function_of<Watch>("ASHLAR_OPENCL_LIBRARY", "watched_opencl_watch")) opencl(&driver_at_work);
 }
 
+void fail_opencl_builds(int count) {
+  function_of<decltype(watched_opencl_fail_builds)>("ASHLAR_OPENCL_LIBRARY", "watched_opencl_fail_builds")(count);
+}
+
 void run_cpu_kernels_on_fake_cuda() {
   for (const KernelInfo* kernel : all_kernels()) {
     replace(kernel->targets[static_cast<size_t>(CodeTarget::cuda)], table_of(*kernel));

@@ -16,6 +16,9 @@ Held held(Device device);
 /// libraries that ASHLAR_CUDA_LIBRARY and ASHLAR_OPENCL_LIBRARY name, and asks them for nothing.
 void watch_drivers();
 
+/// Has OpenCL's next builds of programs fail, so many of them.
+void fail_opencl_builds(int count);
+
 /// Gives every kernel of the library instances for CUDA: its instances for the CPU, launched through the stand-in
 /// driver of tests/runtime/fake_cuda.cpp.
 void run_cpu_kernels_on_fake_cuda();

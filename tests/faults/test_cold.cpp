@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/memory/memory.h"
+#include "runtime/support/error.h"
 #include "runtime/tensor/tensor.h"
 #include "tests/faults/drivers.h"
 #include "tests/faults/host_memory.h"
@@ -137,12 +138,45 @@ TEST_P(Cold, FailsInEveryWay) {
   }
 }
 
+// As PoCL's do while another process builds the same program.
+class ColdBuilds : public Cold {};
+
+TEST_P(ColdBuilds, AreAskedForAgainWhereTheyFail) {
+  constexpr int kEnough = 3, kTooMany = 100;
+  for (const int failures : {0, kEnough, kTooMany}) {
+    SCOPED_TRACE(failures);
+    const Report before = *report_;
+    const std::string ending = in_a_child([&](Report& report) {
+      report.is_available = device_.is_available();
+      if (!report.is_available) return;
+      fail_opencl_builds(failures);
+      try {
+        job_.run(device_);
+      } catch (const DriverError&) {
+        report.threw = true;
+      }
+      fail_opencl_builds(0);
+      finish(report);
+    });
+    ASSERT_EQ(ending, "");
+    if (!report_->is_available) GTEST_SKIP() << "no such device";
+    EXPECT_EQ(report_->threw, failures == kTooMany);
+    if (failures == 0) continue;
+    EXPECT_EQ(report_->values(), before.values());
+    EXPECT_EQ(report_->held, before.held);
+  }
+}
+
 std::string name_of_test(const ::testing::TestParamInfo<std::tuple<DeviceKind, Job>>& info) {
   return std::string(name_of(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Cold,
                          ::testing::Combine(::testing::Values(DeviceKind::cpu, DeviceKind::opencl, DeviceKind::cuda),
+                                            ::testing::ValuesIn(jobs().begin(), jobs().end())),
+                         name_of_test);
+INSTANTIATE_TEST_SUITE_P(Faults, ColdBuilds,
+                         ::testing::Combine(::testing::Values(DeviceKind::opencl),
                                             ::testing::ValuesIn(jobs().begin(), jobs().end())),
                          name_of_test);
 

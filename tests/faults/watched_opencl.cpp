@@ -11,6 +11,7 @@
 namespace {
 
 void (*watch)(int change) = nullptr;
+int builds_to_fail = 0;
 
 /// The function of that name in the library behind this one, while the test knows that a driver is at work.
 template <auto kFunction, class... Arguments>
@@ -51,6 +52,7 @@ extern "C" {
 
 WatchedOpenClHandles watched_opencl_handles() { return {contexts, queues, buffers, programs, kernels, events}; }
 void watched_opencl_watch(void (*chosen)(int change)) { watch = chosen; }
+void watched_opencl_fail_builds(int count) { builds_to_fail = count; }
 
 // ---- what makes and releases handles
 cl_context clCreateContext(const cl_context_properties* properties, cl_uint count, const cl_device_id* devices,
@@ -119,6 +121,10 @@ cl_int clGetContextInfo(cl_context context, cl_context_info what, size_t bytes, 
 }
 cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id* devices, const char* options,
                       void(CL_CALLBACK* notify)(cl_program, void*), void* data) {
+  if (builds_to_fail > 0) {
+    builds_to_fail--;
+    return CL_BUILD_PROGRAM_FAILURE;
+  }
   return call<&clBuildProgram>("clBuildProgram", program, count, devices, options, notify, data);
 }
 cl_int clGetProgramInfo(cl_program program, cl_program_info what, size_t bytes, void* value, size_t* size) {

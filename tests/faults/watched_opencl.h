@@ -16,4 +16,7 @@ WatchedOpenClHandles watched_opencl_handles();
 /// Has `watch` called with 1 when a driver begins to work and with -1 when it has done.
 void watched_opencl_watch(void (*watch)(int change));
 
+/// Has the next builds of programs fail, so many of them.
+void watched_opencl_fail_builds(int count);
+
 }  // extern "C"

@@ -79,7 +79,7 @@ struct ThreadPool::Loop {
   int count;
   Range ranges[kMostRanges];
   std::atomic<int> error{0};
-  std::atomic<int> guests{0};  // workers inside; changed under the pool's mutex
+  std::atomic<int> guests{0};  // workers inside, who come under the pool's mutex and leave without it
 };
 
 ThreadPool& ThreadPool::instance() {
@@ -127,9 +127,10 @@ int ThreadPool::run(void* context, Task task, int first, int size, uint8_t* clos
     if (!started_) start_workers();
     if (loops_.size() == loops_.capacity()) return run_inline(context, task, first, size, closure);
     loops_.push_back(&loop);
-    open_loops_.store(static_cast<int>(loops_.size()), std::memory_order_release);
     move_sleepers_off_this_processor(size - 1);
   }
+  // Behind the mutex, so that a worker who looks out for it doesn't wait for it.
+  opened_.fetch_add(1, std::memory_order_release);
   if (size > static_cast<int>(workers_.size())) {
     wake_.notify_all();
   } else {
@@ -161,12 +162,23 @@ void ThreadPool::move_sleepers_off_this_processor(int most) {
 void ThreadPool::finish(Loop& loop) {
   {
     std::lock_guard lock(mutex_);
-    std::erase(loops_, &loop);
-    open_loops_.store(static_cast<int>(loops_.size()), std::memory_order_release);
+    std::erase(loops_, &loop);  // nobody joins it any more
   }
-  for (int i = 0; i < kPolls && loop.guests.load(std::memory_order_acquire) > 0; ++i) __builtin_ia32_pause();
-  std::unique_lock lock(mutex_);  // also what makes the loop outlive its last guest's notification
-  left_.wait(lock, [&loop] { return loop.guests.load(std::memory_order_relaxed) == 0; });
+  for (int i = 0; i < kPolls; ++i) {
+    if (loop.guests.load(std::memory_order_acquire) == 0) return;
+    __builtin_ia32_pause();
+  }
+  std::unique_lock lock(mutex_);
+  sleeping_callers_++;
+  left_.wait(lock, [&loop] { return loop.guests == 0; });
+  sleeping_callers_--;
+}
+
+// The loop is its caller's, who may be gone with it once the last guest has left.
+void ThreadPool::leave(Loop& loop) {
+  if (--loop.guests > 0 || sleeping_callers_ == 0) return;
+  { std::lock_guard lock(mutex_); }  // a caller who has seen this guest inside waits by now
+  left_.notify_all();
 }
 
 ThreadPool::Loop* ThreadPool::join_a_loop() {
@@ -180,33 +192,39 @@ ThreadPool::Loop* ThreadPool::join_a_loop() {
 
 void ThreadPool::work(int thread) {
   std::unique_lock lock(mutex_);
-  while (true) {
+  while (!stopping_) {
+    const int64_t seen = opened_.load(std::memory_order_relaxed);
     if (Loop* loop = join_a_loop()) {
+      const bool are_others = loops_.size() > 1;
       lock.unlock();
       loop->take_pieces(thread);
-      lock.lock();
-      loop->guests.fetch_sub(1, std::memory_order_release);
-      left_.notify_all();
-      continue;
+      leave(*loop);
+      if (are_others) {
+        lock.lock();
+        continue;
+      }
+    } else {
+      lock.unlock();
     }
-    if (stopping_) return;
-    lock.unlock();
     bool found = false;
     for (int i = 0; i < kPolls && !found; ++i) {
       __builtin_ia32_pause();
-      found = open_loops_.load(std::memory_order_acquire) > 0;
+      found = opened_.load(std::memory_order_acquire) != seen;
     }
     lock.lock();
-    const auto has_work = [this] {
-      return stopping_ || std::ranges::any_of(loops_, [](const Loop* loop) { return loop->has_pieces(); });
-    };
-    Worker& self = workers_[static_cast<size_t>(thread) - 1];
-    self.is_asleep = true;
-    wake_.wait(lock, has_work);
-    self.is_asleep = false;
-    if (self.is_moved) pthread_setaffinity_np(pthread_self(), sizeof self.processors, &self.processors);
-    self.is_moved = false;
+    if (!found) sleep(lock, workers_[static_cast<size_t>(thread) - 1]);
   }
+}
+
+void ThreadPool::sleep(std::unique_lock<std::mutex>& lock, Worker& self) {
+  const auto has_work = [this] {
+    return stopping_ || std::ranges::any_of(loops_, [](const Loop* loop) { return loop->has_pieces(); });
+  };
+  self.is_asleep = true;
+  wake_.wait(lock, has_work);
+  self.is_asleep = false;
+  if (self.is_moved) pthread_setaffinity_np(pthread_self(), sizeof self.processors, &self.processors);
+  self.is_moved = false;
 }
 
 }  // namespace ashlar::detail

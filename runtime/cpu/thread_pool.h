@@ -48,14 +48,17 @@ class ThreadPool {
   void move_sleepers_off_this_processor(int most);
   void finish(Loop& loop);
   Loop* join_a_loop();
+  void leave(Loop& loop);
+  void sleep(std::unique_lock<std::mutex>& lock, Worker& self);
 
   const int threads_;
-  std::mutex mutex_;                // guards what follows, except the atomic
-  std::condition_variable wake_;    // a loop was opened, or the pool stops
-  std::condition_variable left_;    // a worker left a loop
-  std::vector<Loop*> loops_;        // those that still have pieces to hand out
-  std::atomic<int> open_loops_{0};  // loops_.size(), for workers that poll before they sleep
-  std::vector<Worker> workers_;     // started by the first parallel loop
+  std::mutex mutex_;                       // guards what follows, except atomics
+  std::condition_variable wake_;           // a loop was opened, or the pool stops
+  std::condition_variable left_;           // a loop's last guest left it
+  std::vector<Loop*> loops_;               // those that still have pieces to hand out
+  std::atomic<int64_t> opened_{0};         // loops, for workers that poll before they sleep
+  std::atomic<int> sleeping_callers_{0};   // until their guests leave
+  std::vector<Worker> workers_;            // started by the first parallel loop
   bool started_ = false;
   bool stopping_ = false;
 };

@@ -178,11 +178,17 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
       Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
   const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
   const bool unpacked = is_f32 && epilogue == EpilogueLength::none && lanes >= 8;
-  std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes)};
-  // Without a bias they would be quickest for one product in fifty.
-  if (epilogue != EpilogueLength::none) plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes));
+  using detail::ShortSide;
+  std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes, ShortSide::along_k)};
+  // Rows of layers lie along k, and without a bias few columns would be quickest for one product in fifty.
+  if (epilogue == EpilogueLength::none) {
+    plans.push_back(detail::dots_plan<4>("few_rows_packed", p, of_columns, lanes, ShortSide::packed));
+  } else {
+    plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes, ShortSide::along_k));
+    plans.push_back(detail::dots_plan<4>("few_columns_packed", p, of_rows, lanes, ShortSide::packed));
+  }
   // One column is one row of the transposed product (runtime/forms/contraction.cpp).
-  if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes));
+  if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes, ShortSide::along_k));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
   // two vectors are shared by six rows.
   if (has_long_vectors && !unpacked)

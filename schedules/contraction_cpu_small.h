@@ -54,6 +54,8 @@ inline TileSides vectors_of_rows(const ContractionProblem& p) {
 // one, or the other way round.
 struct TileLoops {
   CpuTile tile;
+  int terms_beside;       ///< how many terms of each result what comes after the product takes as long as
+  int least_run = 96;     ///< elements of the narrow side for which packing a tile of the wide one pays
   bool unrolled = false;  ///< what becomes of the sums stands once for each of them, which then never leave registers
   bool along_wide = false;
   Var wide_tile{"wide_loop"}, narrow_tile{"narrow_loop"}, product_in_task{"product_in_task"};
@@ -64,38 +66,44 @@ struct TileLoops {
     return wide < s.wide_count && narrow < s.narrow_count && p.batch < p.batches;
   }
 
-  /// Tiles of a run: a long one, since what is packed of the wide side is packed for each run.
-  Expr run(const TileSides& s) const {
-    constexpr int kRuns = 16, kLeastElements = 256;
+  /// What a task has: tiles along both sides, and products.
+  struct Share {
+    Expr wide, narrow, products;
+  };
+  // Tasks have a hundred thousand multiplications, some microseconds, and there are some tens of them, by the shape
+  // alone; they are alike, and where there are any an even number. Not any formula serves: Halide has to see that a task
+  // begins at a whole tile.
+  Share share(const ContractionProblem& p, const TileSides& s) const {
+    constexpr int kWork = 1 << 17, kMostTasks = 64, kRuns = 16, kMostProducts = 1 << 10;
+    const auto parts = [](const Expr& of, const Expr& each) { return (of + each - 1) / each; };
+    const auto even_share = [&](const Expr& of, const Expr& share) {
+      return Halide::clamp(of / max(1, of / share / 2 * 2), parts(of, kMostTasks), of);
+    };
     const Expr wide_tiles = rounded_up(s.wide_count, tile.wide), narrow_tiles = rounded_up(s.narrow_count, tile.narrow);
-    return Halide::clamp(narrow_tiles * min(wide_tiles, kRuns) / kRuns, min(narrow_tiles, kLeastElements / tile.narrow),
-                         narrow_tiles);
+    const Expr tiles_of_task =
+        max(1, kWork / ((max(1, min(p.inner, kWork)) + terms_beside) * (tile.wide * tile.narrow)));
+    // What is packed of the wide side is packed for each run along the narrow one: as few runs as give enough tasks.
+    const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * min(wide_tiles, kRuns) / kRuns);
+    const Expr narrow_side = even_share(narrow_tiles, along_wide ? max(1, tiles_of_task / wide_tiles) : run);
+    const Expr wide_side = even_share(wide_tiles, along_wide ? tiles_of_task : max(1, tiles_of_task / narrow_tiles));
+    const Expr products =
+        Halide::clamp(tiles_of_task / (min(wide_tiles, 1 << 10) * min(narrow_tiles, 1 << 10)), 1, kMostProducts);
+    return {wide_side, narrow_side, Halide::clamp(p.batches / max(1, p.batches / products / 2 * 2), 1, kMostProducts)};
   }
-  Expr runs(const TileSides& s) const {
-    const Expr length = run(s);
+  Expr runs(const ContractionProblem& p, const TileSides& s) const {
+    const Expr length = share(p, s).narrow;
     return (rounded_up(s.narrow_count, tile.narrow) + length - 1) / length;
   }
 
-  // Tasks have a few hundred thousand multiplications, some microseconds, and there are some tens of them, by the shape
-  // alone.
   void operator()(Halide::Stage out, const ContractionProblem& p, const TileSides& s) const {
     using Halide::TailStrategy;
-    constexpr int kWork = 1 << 18, kMostTasks = 64, kMostProducts = 1 << 10;
-    const Expr wide_tiles = rounded_up(s.wide_count, tile.wide), narrow_tiles = rounded_up(s.narrow_count, tile.narrow);
-    const Expr tiles_of_task = max(1, kWork / (max(1, min(p.inner, kWork)) * (tile.wide * tile.narrow)));
-    const Expr narrow_side =
-        along_wide ? Halide::clamp(tiles_of_task / wide_tiles, rounded_up(narrow_tiles, kMostTasks), narrow_tiles)
-                   : run(s);
-    const Expr side = Halide::clamp(along_wide ? tiles_of_task : tiles_of_task / narrow_side,
-                                    rounded_up(wide_tiles, kMostTasks), wide_tiles);
-    const Expr products =
-        Halide::clamp(tiles_of_task / (min(wide_tiles, 1 << 10) * min(narrow_tiles, 1 << 10)), 1, kMostProducts);
+    const Share of_task = share(p, s);
     Var wide_task("wide_task"), narrow_task("narrow_task"), batch_task("batch_task"), w("w"), q("q");
-    out.split(s.wide_index, wide_task, w, side * tile.wide, TailStrategy::GuardWithIf)
+    out.split(s.wide_index, wide_task, w, of_task.wide * tile.wide, TailStrategy::GuardWithIf)
         .split(w, wide_tile, w, tile.wide, TailStrategy::GuardWithIf)
-        .split(s.narrow_index, narrow_task, q, narrow_side * tile.narrow, TailStrategy::GuardWithIf)
+        .split(s.narrow_index, narrow_task, q, of_task.narrow * tile.narrow, TailStrategy::GuardWithIf)
         .split(q, narrow_tile, q, tile.narrow, TailStrategy::GuardWithIf)
-        .split(p.batch, batch_task, product_in_task, products, TailStrategy::GuardWithIf);
+        .split(p.batch, batch_task, product_in_task, of_task.products, TailStrategy::GuardWithIf);
     const auto [inner, outer] = along_wide ? std::pair(wide_tile, narrow_tile) : std::pair(narrow_tile, wide_tile);
     if (s.by_rows) {
       out.reorder(q, w, inner, outer, narrow_task, wide_task, product_in_task, batch_task);
@@ -139,7 +147,7 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
   micro(n, m, b) += select(w < s.wide_count, s.wide(r, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), b), 0) *
                     s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
   product(n, m, b) = micro(n, m, b);
-  const TileLoops loops{.tile = tile, .unrolled = !s.by_rows, .along_wide = true};
+  const TileLoops loops{.tile = tile, .terms_beside = 16, .unrolled = !s.by_rows, .along_wide = true};
   return {.name = name,
           .when = {s.wide_stride == 1 && p.inner >= 1},
           .product = product,
@@ -185,7 +193,8 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                     s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
   product(n, m, b) = micro(n, m, b);
 
-  const TileLoops loops{tile, !s.by_rows && epilogue != EpilogueLength::long_one};
+  const TileLoops loops{
+      .tile = tile, .terms_beside = 32, .unrolled = !s.by_rows && epilogue != EpilogueLength::long_one};
   return {.name = name,
           .when = {p.inner >= 1},
           .product = product,
@@ -206,73 +215,96 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                 of_whole.reorder(k_in, whole, k, v, wide_tile, b).vectorize(k_in).unroll(whole);
                 of_rest.reorder(k_in, rest, k, v, wide_tile, b).vectorize(k_in);
               },
-          .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(s), s.wide_stride == 1,
+          .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s), s.wide_stride == 1,
                                           s.narrow_k_stride == 1, tile, s.by_rows)};
 }
 
+/// Where the short side of a dots_plan() lies: along k, or to be packed so.
+enum class ShortSide : uint8_t { along_k, packed };
+
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products
-// over vectors of k. The wide side's operand lies along k; the other one, short, is packed so. The last vector overlaps
-// the one before, and what came there already is left out of the sum: a factor of 0 would make NaN of infinities. The
-// short side has kFew at a time, or is one alone that lies along k and is read from there.
+// over vectors of k. The wide side's operand lies along k; the other one, short, lies so too or is packed so. The last
+// vector overlaps the one before, and what came there already is left out of the sum: a factor of 0 would make NaN of
+// infinities. A tile has whole vectors of results, for what becomes of them, and some of its sums are in registers at a
+// time: of kFew elements of the short side, or of one that is all of it.
 template <int kFew>
-ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, const TileSides& s, int lanes) {
+ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, const TileSides& s, int lanes,
+                          ShortSide lies) {
   using Halide::Func;
   using Halide::RDom;
   using Halide::TailStrategy;
-  constexpr bool is_one = kFew == 1;
-  const int wide = widest_vectors(lanes) * (is_one ? 2 : 1);
+  const bool is_packed = lies == ShortSide::packed;
+  const int some = widest_vectors(lanes) * (kFew == 1 ? 2 : 1), wide = std::max(lanes, some);
   const Var b = p.batch, n = p.column, m = p.row;
   Var v("v"), i("i"), j("j"), c("c"), wide_tile("wide_tile"), few_tile("few_tile");
   Func few(name + "_operand"), part(name + "_part"), sums(name + "_sums"), product(name);
   const auto element = [&](const Expr& chunk, const Expr& at) {
     return Halide::unsafe_promise_clamped(min(chunk * lanes, p.inner - lanes) + at, 0, p.inner - 1);
   };
-  if (!is_one) {
-    few(v, j, c, few_tile, b) =
-        s.narrow(element(c, v), ContractionProblem::inside(few_tile * kFew + j, s.narrow_count), b);
-  }
+  const auto short_side = [&](const Expr& chunk) {
+    return s.narrow(element(chunk, v), ContractionProblem::inside(few_tile * kFew + j, s.narrow_count), b);
+  };
+  if (is_packed) few(v, j, c, few_tile, b) = short_side(c);
   const Expr whole = p.inner / lanes, rest = p.inner % lanes;
+  const Expr has_results = TileLoops::has_results(p, s, wide_tile * wide + i / some * some, few_tile * kFew);
   RDom r(0, whole, "r");
-  r.where(TileLoops::has_results(p, s, wide_tile * wide, few_tile * kFew));
-  const RDom r_rest(whole, min(rest, 1), "r_rest"), r_lane(0, lanes, "r_lane");
+  r.where(has_results);
+  const RDom r_rest(whole, min(rest, 1), "r_rest");
   const auto terms = [&](const Expr& chunk) {
-    const Expr short_side = is_one ? s.narrow(element(chunk, v), 0, b) : Expr(few(v, j, chunk, few_tile, b));
-    return s.wide(element(chunk, v), ContractionProblem::inside(wide_tile * wide + i, s.wide_count), b) * short_side;
+    return s.wide(element(chunk, v), ContractionProblem::inside(wide_tile * wide + i, s.wide_count), b) *
+           (is_packed ? Expr(few(v, j, chunk, few_tile, b)) : short_side(chunk));
   };
   part(v, i, j, wide_tile, few_tile, b) = 0.0f;
   part(v, i, j, wide_tile, few_tile, b) += terms(r);
   part(v, i, j, wide_tile, few_tile, b) += select(v < lanes - rest, 0.0f, terms(r_rest));
-  sums(i, j, wide_tile, few_tile, b) = 0.0f;
-  sums(i, j, wide_tile, few_tile, b) += part(r_lane, i, j, wide_tile, few_tile, b);
+  // Halves of each vector are added until four lanes are left, whose sums are the lanes of one vector.
+  std::vector<Func> halves{part};
+  for (int lanes_left = lanes / 2; lanes_left >= 4; lanes_left /= 2) {
+    const Func wider = halves.back();
+    Func half(name + "_half");
+    half(v, i, j, wide_tile, few_tile, b) =
+        wider(v, i, j, wide_tile, few_tile, b) + wider(v + lanes_left, i, j, wide_tile, few_tile, b);
+    halves.push_back(half);
+  }
+  const auto lane = [&](int of) { return halves.back()(of, i, j, wide_tile, few_tile, b); };
+  sums(i, j, wide_tile, few_tile, b) = (lane(0) + lane(2)) + (lane(1) + lane(3));
   const Expr w = s.wide_index, q = s.narrow_index;
   product(n, m, b) = sums(w % wide, q % kFew, w / wide, q / kFew, b);
 
   const CpuTile tile{wide, kFew, lanes};
-  const TileLoops loops{{wide, kFew, std::min(wide, lanes)}};
+  const TileLoops loops{.tile = tile, .terms_beside = 128, .least_run = kFew};
   return {.name = name,
           .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes &&
-                   (!is_one || (s.narrow_count == 1 && s.narrow_k_stride == 1))},
+                   (s.narrow_k_stride == 1) == !is_packed && (kFew > 1 || s.narrow_count == 1)},
           .product = product,
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =
               [=](Func out) {
                 Func operand = few, parts = part, total = sums;
-                for (Func f : {parts, total}) {
-                  f.compute_at(out, loops.narrow_tile).store_in(Halide::MemoryType::Stack);
-                  f.bound(i, 0, wide).bound(j, 0, kFew);
+                Var group("group"), in_group("in_group");
+                total.compute_at(out, loops.narrow_tile).bound(i, 0, wide).bound(j, 0, kFew);
+                total.split(i, group, in_group, some, TailStrategy::RoundUp).reorder(in_group, j, group);
+                total.vectorize(in_group).unroll(j);
+                int lanes_left = lanes;
+                for (Func half : halves) {
+                  half.compute_at(total, group).bound(v, 0, lanes_left).bound(j, 0, kFew).bound_storage(i, some);
+                  half.vectorize(v).unroll(i).unroll(j);
+                  lanes_left /= 2;
+                }
+                for (int update : {0, 1}) parts.update(update).vectorize(v).unroll(i).unroll(j);
+                parts.update(0).reorder(v, i, j, r, wide_tile, few_tile, b);
+                parts.update(1).reorder(v, i, j, r_rest, wide_tile, few_tile, b);
+                std::vector<Func> of_tile = halves;
+                of_tile.push_back(total);
+                for (Func f : of_tile) {
+                  f.store_in(Halide::MemoryType::Stack);
                   f.bound_storage(wide_tile, 1).bound_storage(few_tile, 1).bound_storage(b, 1);
                 }
-                parts.bound(v, 0, lanes).vectorize(v).unroll(i).unroll(j);
-                parts.update(0).reorder(v, i, j, r, wide_tile, few_tile, b).vectorize(v).unroll(i).unroll(j);
-                parts.update(1).reorder(v, i, j, r_rest, wide_tile, few_tile, b).vectorize(v).unroll(i).unroll(j);
-                total.unroll(i).unroll(j);
-                total.update().reorder(r_lane, i, j).atomic().vectorize(r_lane).unroll(i).unroll(j);
-                if (is_one) return;
+                if (!is_packed) return;
                 operand.compute_at(out, loops.product_in_task).bound(v, 0, lanes).bound(j, 0, kFew);
                 operand.reorder(v, j, c, few_tile, b);
-                operand.specialize(s.narrow_k_stride == 1).vectorize(v);
               },
-          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, s.narrow_k_stride == 1, tile)};
+          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, is_packed, tile)};
 }
 
 }  // namespace ashlar::dsl::detail

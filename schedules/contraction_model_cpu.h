@@ -108,23 +108,25 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
 
 // start + products · (product + the packed operand + tiles · (vectors of k · products of vectors + sums over the
 // lanes)). An operand of more than 16 MB is packed into memory that the system gives page by page.
-inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, const Expr& few_lies_along_k,
+inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, bool is_packed,
                           const CpuTile& tile) {
   struct Cost {
-    float start, product, vector, sum_of_lanes, packed, transposed;
+    float start, product, vector, sum_of_lanes, transposed;
   };
   const Cost cost =
-      has_long_vectors(tile.lanes) ? Cost{449, 122, 0.674f, 5, 8.1f, 1.38f} : Cost{241, 146, 0.442f, 5.3f, 4.9f, 1.5f};
+      has_long_vectors(tile.lanes) ? Cost{449, 122, 0.674f, 5, 1.38f} : Cost{241, 146, 0.442f, 5.3f, 1.5f};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), k = as_real(p.inner),
              vectors = as_real(rounded_up(p.inner, tile.lanes));
-  constexpr float kCached = 1 << 22, kFar = 120;
+  Expr packed = 0.0f;
+  if (is_packed) {
+    constexpr float kCached = 1 << 22, kFar = 120;
+    packed = few_tiles * static_cast<float>(tile.narrow) *
+             (cost.transposed * k + select(as_real(few) * k > kCached, kFar * vectors, 0.0f));
+  }
   const auto results = static_cast<float>(tile.wide * tile.narrow);
-  const Expr far = select(as_real(few) * k > kCached && tile.narrow > 1, kFar * vectors, 0.0f);
   return microseconds_of(
       p, cost.start,
-      cost.product +
-          few_tiles * static_cast<float>(tile.narrow) *
-              (far + select(few_lies_along_k, cost.packed * vectors, cost.transposed * k)) +
+      cost.product + packed +
           as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes));
 }
 

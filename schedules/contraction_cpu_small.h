@@ -219,9 +219,6 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                                           s.narrow_k_stride == 1, tile, s.by_rows)};
 }
 
-/// Where the short side of a dots_plan() lies: along k, or to be packed so.
-enum class ShortSide : uint8_t { along_k, packed };
-
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products
 // over vectors of k. The wide side's operand lies along k; the other one, short, lies so too or is packed so. The last
 // vector overlaps the one before, and what came there already is left out of the sum: a factor of 0 would make NaN of
@@ -304,7 +301,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
                 operand.compute_at(out, loops.product_in_task).bound(v, 0, lanes).bound(j, 0, kFew);
                 operand.reorder(v, j, c, few_tile, b);
               },
-          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, is_packed, tile)};
+          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, lies, tile)};
 }
 
 }  // namespace ashlar::dsl::detail

@@ -1,7 +1,7 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
-// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 2000, with AVX2 to 1600, on two
-// cores of an AMD EPYC that has both; by which the chosen plan takes 1.07 times what the best one does (geometric
+// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 2500, with AVX2 to 1500, on two
+// cores of an AMD EPYC that has both; by which the chosen plan takes 1.04 times what the best one does (geometric
 // mean).
 #pragma once
 
@@ -48,12 +48,12 @@ struct TileCost {
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{294, 401, 0.321f, 7, 0.83f, 4.03f, 0.454f, 0.14f, 76}
-                   : TileCost{321, 423, 0.28f, 56, 0, 5.2f, 0.946f, 0.09f, 140};
+    return by_rows ? TileCost{785, 407, 0.242f, 0.85f, 0.8f, 3.94f, 1.62f, 0.05f, 5.6f}
+                   : TileCost{675, 351, 0.22f, 26, 0, 4.34f, 0.663f, 0.02f, 4.2f};
   }
-  if (by_rows) return {584, 65, 0.553f, 0, 0.96f, 8.8f, 0.8f, 0.055f, 41};
-  return tile.wide > tile.lanes ? TileCost{525, 118, 0.506f, 78, 0, 8.4f, 0.89f, 0.155f, 85}
-                                : TileCost{324, 359, 0.498f, 39, 0, 9, 0.936f, 0.084f, 55};
+  if (by_rows) return {1020, 324, 0.24f, 0, 0.77f, 5.24f, 1.01f, 0.37f, 1.9f};
+  return tile.wide > tile.lanes ? TileCost{461, 262, 0.215f, 37, 0.05f, 5.3f, 0.64f, 0.17f, 3.4f}
+                                : TileCost{461, 262, 0.225f, 22, 0.05f, 5.6f, 0.66f, 0.1f, 3.4f};
 }
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
@@ -85,14 +85,14 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{333, 86, 0.623f, 9, 0.5f, 0.42f, 0}
-                                  : is_row    ? Cost{339, 98, 0.875f, 13.3f, 0.78f, 0, 3.4f}
-                                  : is_narrow ? Cost{346, 90, 0.566f, 4.1f, 2.4f, 0.24f, 3.5f}
-                                              : Cost{352, 90, 0.55f, 13.8f, 1.72f, 0.09f, 3.6f}
-                       : by_rows ? Cost{315, 45, 0.438f, 40, 0.27f, 0.57f, 0.33f}
-                    : is_row    ? Cost{221, 296, 0.622f, 14.5f, 0, 0.39f, 1.8f}
-                    : is_narrow ? Cost{300, 137, 0.446f, 9.8f, 0.75f, 0.18f, 2.7f}
-                                : Cost{315, 144, 0.405f, 12.8f, 0.24f, 0.12f, 2.7f};
+  const Cost cost = has_long    ? by_rows     ? Cost{532, 13, 0.331f, 42, 0.04f, 0.43f, 2.6f}
+                                  : is_row    ? Cost{346, 89, 0.739f, 9.2f, 0, 0, 1.8f}
+                                  : is_narrow ? Cost{376, 78, 0.327f, 1.6f, 1.52f, 0.23f, 3.1f}
+                                              : Cost{382, 60, 0.272f, 27, 0, 0.18f, 5.6f}
+                       : by_rows ? Cost{334, 58, 0.309f, 21, 0.12f, 0.25f, 1}
+                    : is_row    ? Cost{329, 104, 0.423f, 10.3f, 0, 0.01f, 1.5f}
+                    : is_narrow ? Cost{441, 63, 0.316f, 4.5f, 1.03f, 0.09f, 1}
+                                : Cost{348, 49, 0.315f, 11.4f, 0, 0.02f, 1.8f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
   const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
@@ -106,28 +106,36 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
                          cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + cost.far * far);
 }
 
-// start + products · (product + the packed operand + tiles · (vectors of k · products of vectors + sums over the
-// lanes)). An operand of more than 16 MB is packed into memory that the system gives page by page.
-inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, bool is_packed,
+/// Where the short side of dot products lies: along k, or to be packed so.
+enum class ShortSide : uint8_t { along_k, packed };
+
+// start + products · (product + the packed operand + tiles · (results · (vectors of k + the sum of their lanes) + tile)).
+// An operand of more than 16 MB is packed into memory that the system gives page by page.
+inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, ShortSide lies,
                           const CpuTile& tile) {
   struct Cost {
-    float start, product, vector, sum_of_lanes, transposed;
+    float start, product, vector, sum_of_lanes, tile, transposed;
   };
-  const Cost cost =
-      has_long_vectors(tile.lanes) ? Cost{449, 122, 0.674f, 5, 1.38f} : Cost{241, 146, 0.442f, 5.3f, 1.5f};
-  const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), k = as_real(p.inner),
-             vectors = as_real(rounded_up(p.inner, tile.lanes));
+  const bool has_long = has_long_vectors(tile.lanes), is_one = tile.narrow == 1, is_packed = lies == ShortSide::packed;
+  const Cost cost = has_long    ? is_one      ? Cost{231, 16, 1.42f, 4.1f, 0.6f, 0}
+                                  : is_packed ? Cost{1150, 225, 0.348f, 0.6f, 22, 0.8f}
+                                              : Cost{694, 158, 0.376f, 0.53f, 33, 0}
+                    : is_one    ? Cost{175, 18, 1.01f, 3.4f, 0, 0}
+                    : is_packed ? Cost{100, 697, 0.331f, 0.84f, 2.5f, 1}
+                                : Cost{577, 31, 0.31f, 1.1f, 10.6f, 0};
+  const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));
   Expr packed = 0.0f;
   if (is_packed) {
     constexpr float kCached = 1 << 22, kFar = 120;
+    const Expr k = as_real(p.inner);
     packed = few_tiles * static_cast<float>(tile.narrow) *
              (cost.transposed * k + select(as_real(few) * k > kCached, kFar * vectors, 0.0f));
   }
   const auto results = static_cast<float>(tile.wide * tile.narrow);
-  return microseconds_of(
-      p, cost.start,
-      cost.product + packed +
-          as_real(rounded_up(wide, tile.wide)) * few_tiles * results * (vectors * cost.vector + cost.sum_of_lanes));
+  return microseconds_of(p, cost.start,
+                         cost.product + packed +
+                             as_real(rounded_up(wide, tile.wide)) * few_tiles *
+                                 (results * (vectors * cost.vector + cost.sum_of_lanes) + cost.tile));
 }
 
 // start + products · (product + vectors of the right operand · (loading one + its products) + sums of the shares of k)
@@ -135,7 +143,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{754, 3010, 0.91f, 3.4f, 9.6f} : Cost{17600, 11300, 0.49f, 2, 0};
+  const Cost cost = has_long_vectors(lanes) ? Cost{612, 1850, 0.375f, 2.1f, 10.2f} : Cost{9, 4820, 0.442f, 1.1f, 2.3f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(p, cost.start,
                          cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
@@ -147,8 +155,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{794, 668, 0.47f, 107, 19, 2.1f, 0.55f, 1.1f}
-                                                 : Cost{997, 672, 0.252f, 57, 10.5f, 1.7f, 0.51f, 1.05f};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1490, 827, 0.172f, 140, 19.6f, 1.81f, 0.26f, 0.45f}
+                                                 : Cost{1900, 860, 0.218f, 42, 9.3f, 1.5f, 0.33f, 0.6f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

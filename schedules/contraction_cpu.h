@@ -188,7 +188,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
     plans.push_back(detail::dots_plan<4>("few_columns_packed", p, of_rows, lanes, ShortSide::packed));
   }
   // One column is one row of the transposed product (runtime/forms/contraction.cpp).
-  if (epilogue != EpilogueLength::long_one) plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes, ShortSide::along_k));
+  if (epilogue != EpilogueLength::long_one)
+    plans.push_back(detail::dots_plan<1>("one_row", p, of_columns, lanes, ShortSide::along_k));
   // 32 vector registers hold eight rows of two vectors, and there a tile of one is for results of few columns; of 16
   // two vectors are shared by six rows.
   if (has_long_vectors && !unpacked)

@@ -71,8 +71,8 @@ struct TileLoops {
     Expr wide, narrow, products;
   };
   // Tasks have a hundred thousand multiplications, some microseconds, and there are some tens of them, by the shape
-  // alone; they are alike, and where there are any an even number. Not any formula serves: Halide has to see that a task
-  // begins at a whole tile.
+  // alone; they are alike, and where there are any an even number. Not any formula serves: Halide has to see that a
+  // task begins at a whole tile.
   Share share(const ContractionProblem& p, const TileSides& s) const {
     constexpr int kWork = 1 << 17, kMostTasks = 64, kRuns = 16, kMostProducts = 1 << 10;
     const auto parts = [](const Expr& of, const Expr& each) { return (of + each - 1) / each; };

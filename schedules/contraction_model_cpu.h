@@ -109,8 +109,8 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
 /// Where the short side of dot products lies: along k, or to be packed so.
 enum class ShortSide : uint8_t { along_k, packed };
 
-// start + products · (product + the packed operand + tiles · (results · (vectors of k + the sum of their lanes) + tile)).
-// An operand of more than 16 MB is packed into memory that the system gives page by page.
+// start + products · (product + the packed operand + tiles · (results · (vectors of k + the sum of their lanes) +
+// tile)). An operand of more than 16 MB is packed into memory that the system gives page by page.
 inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const Expr& few, ShortSide lies,
                           const CpuTile& tile) {
   struct Cost {
@@ -120,7 +120,7 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
   const Cost cost = has_long    ? is_one      ? Cost{231, 16, 1.42f, 4.1f, 0.6f, 0}
                                   : is_packed ? Cost{1150, 225, 0.348f, 0.6f, 22, 0.8f}
                                               : Cost{694, 158, 0.376f, 0.53f, 33, 0}
-                    : is_one    ? Cost{175, 18, 1.01f, 3.4f, 0, 0}
+                       : is_one ? Cost{175, 18, 1.01f, 3.4f, 0, 0}
                     : is_packed ? Cost{100, 697, 0.331f, 0.84f, 2.5f, 1}
                                 : Cost{577, 31, 0.31f, 1.1f, 10.6f, 0};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));

@@ -52,13 +52,13 @@ class ThreadPool {
   void sleep(std::unique_lock<std::mutex>& lock, Worker& self);
 
   const int threads_;
-  std::mutex mutex_;                       // guards what follows, except atomics
-  std::condition_variable wake_;           // a loop was opened, or the pool stops
-  std::condition_variable left_;           // a loop's last guest left it
-  std::vector<Loop*> loops_;               // those that still have pieces to hand out
-  std::atomic<int64_t> opened_{0};         // loops, for workers that poll before they sleep
-  std::atomic<int> sleeping_callers_{0};   // until their guests leave
-  std::vector<Worker> workers_;            // started by the first parallel loop
+  std::mutex mutex_;                      // guards what follows, except atomics
+  std::condition_variable wake_;          // a loop was opened, or the pool stops
+  std::condition_variable left_;          // a loop's last guest left it
+  std::vector<Loop*> loops_;              // those that still have pieces to hand out
+  std::atomic<int64_t> opened_{0};        // loops, for workers that poll before they sleep
+  std::atomic<int> sleeping_callers_{0};  // until their guests leave
+  std::vector<Worker> workers_;           // started by the first parallel loop
   bool started_ = false;
   bool stopping_ = false;
 };

@@ -268,11 +268,15 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
   const Expr w = s.wide_index, q = s.narrow_index;
   product(n, m, b) = sums(w % wide, q % kFew, w / wide, q / kFew, b);
 
+  // That its elements aren't side by side tells the compiler that a dense operand never lies along k.
+  const Expr lies_along_k = s.narrow_k_stride == 1 && s.narrow_stride != 1;
+  const Expr fits = kFew == 1   ? s.narrow_count == 1 && s.narrow_k_stride == 1
+                    : is_packed ? !lies_along_k
+                                : lies_along_k;
   const CpuTile tile{wide, kFew, lanes};
   const TileLoops loops{.tile = tile, .terms_beside = 128, .least_run = kFew};
   return {.name = name,
-          .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes &&
-                   (s.narrow_k_stride == 1) == !is_packed && (kFew > 1 || s.narrow_count == 1)},
+          .when = {s.wide_k_stride == 1 && s.wide_stride != 1 && p.inner >= lanes && fits},
           .product = product,
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =

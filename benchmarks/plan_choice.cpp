@@ -175,13 +175,14 @@ class Measured {
     return matmul(a, b, {.transpose_a = draw.transpose_a, .transpose_b = draw.transpose_b});
   }
 
-  double once_of(const Draw& draw, const std::string& plan) const {
+  double once_of(const Draw& draw, const std::string& plan) {
     set_forced_plan(plan);
     return round(draw, nullptr, 1);
   }
 
   /// Microseconds of a call, of at least so many.
-  double round(const Draw& draw, const Graph* graph, int calls) const {
+  /// Each call's operands lie elsewhere than the last one's, of a call before, too.
+  double round(const Draw& draw, const Graph* graph, int calls) {
     const Stream stream = Stream::current(device_);
     const int in_one = graph == nullptr ? 1 : kCallsOfAGraph, times = (calls + in_one - 1) / in_one;
     stream.synchronize();
@@ -190,7 +191,7 @@ class Measured {
       if (graph != nullptr)
         graph->replay();
       else
-        call(draw, i + 1);
+        call(draw, next_++);
     }
     stream.synchronize();
     return microseconds_since(start) / (times * in_one);
@@ -224,6 +225,7 @@ class Measured {
   const std::vector<std::string>& plans_;
   Device device_;
   Numbers left_, right_;
+  int next_ = 0;
 };
 
 /// Those of f32 products without an epilogue that this device may call.

@@ -16,7 +16,7 @@ struct PackedTile {
 namespace detail {
 
 /// Products of at most this many rows aren't packed where the right operand is contiguous along n.
-inline constexpr int kFewRows = 8;
+inline constexpr int kFewRows = 16;
 
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
 // u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each

@@ -48,12 +48,12 @@ struct TileCost {
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{785, 407, 0.242f, 0.85f, 0.8f, 3.94f, 1.62f, 0.05f, 5.6f}
-                   : TileCost{675, 351, 0.22f, 26, 0, 4.34f, 0.663f, 0.02f, 4.2f};
+    return by_rows ? TileCost{416, 331, 0.318f, 0, 0.55f, 3.76f, 0.487f, 0.03f, 7}
+                   : TileCost{633, 336, 0.189f, 20, 0, 4.07f, 1.01f, 0.12f, 6.9f};
   }
-  if (by_rows) return {1020, 324, 0.24f, 0, 0.77f, 5.24f, 1.01f, 0.37f, 1.9f};
-  return tile.wide > tile.lanes ? TileCost{461, 262, 0.215f, 37, 0.05f, 5.3f, 0.64f, 0.17f, 3.4f}
-                                : TileCost{461, 262, 0.225f, 22, 0.05f, 5.6f, 0.66f, 0.1f, 3.4f};
+  if (by_rows) return {523, 402, 0.303f, 0, 0.85f, 5.77f, 1.13f, 0.3f, 2.8f};
+  return tile.wide > tile.lanes ? TileCost{295, 341, 0.247f, 31, 0, 6.27f, 0.844f, 0.19f, 2.2f}
+                                : TileCost{295, 341, 0.255f, 18, 0, 6.6f, 0.87f, 0.1f, 2.2f};
 }
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
@@ -85,14 +85,14 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{532, 13, 0.331f, 42, 0.04f, 0.43f, 2.6f}
-                                  : is_row    ? Cost{346, 89, 0.739f, 9.2f, 0, 0, 1.8f}
-                                  : is_narrow ? Cost{376, 78, 0.327f, 1.6f, 1.52f, 0.23f, 3.1f}
-                                              : Cost{382, 60, 0.272f, 27, 0, 0.18f, 5.6f}
-                       : by_rows ? Cost{334, 58, 0.309f, 21, 0.12f, 0.25f, 1}
-                    : is_row    ? Cost{329, 104, 0.423f, 10.3f, 0, 0.01f, 1.5f}
-                    : is_narrow ? Cost{441, 63, 0.316f, 4.5f, 1.03f, 0.09f, 1}
-                                : Cost{348, 49, 0.315f, 11.4f, 0, 0.02f, 1.8f};
+  const Cost cost = has_long    ? by_rows     ? Cost{391, 42, 0.371f, 36, 0.07f, 0.26f, 4.7f}
+                                  : is_row    ? Cost{438, 49, 0.641f, 9.3f, 0, 0, 3}
+                                  : is_narrow ? Cost{392, 66, 0.373f, 3.1f, 1.2f, 0.01f, 11.5f}
+                                              : Cost{388, 56, 0.297f, 24, 0, 0.3f, 10.2f}
+                       : by_rows ? Cost{461, 61, 0.335f, 13.7f, 0.2f, 0.04f, 1.1f}
+                    : is_row    ? Cost{363, 52, 0.515f, 7.2f, 0, 0.11f, 2.2f}
+                    : is_narrow ? Cost{346, 60, 0.315f, 2.7f, 0.78f, 0, 1.2f}
+                                : Cost{360, 38, 0.282f, 9.2f, 0, 0.04f, 2.6f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
   const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
@@ -117,12 +117,12 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
     float start, product, vector, sum_of_lanes, tile, transposed;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_one = tile.narrow == 1, is_packed = lies == ShortSide::packed;
-  const Cost cost = has_long    ? is_one      ? Cost{231, 16, 1.42f, 4.1f, 0.6f, 0}
-                                  : is_packed ? Cost{1150, 225, 0.348f, 0.6f, 22, 0.8f}
-                                              : Cost{694, 158, 0.376f, 0.53f, 33, 0}
-                       : is_one ? Cost{175, 18, 1.01f, 3.4f, 0, 0}
-                    : is_packed ? Cost{100, 697, 0.331f, 0.84f, 2.5f, 1}
-                                : Cost{577, 31, 0.31f, 1.1f, 10.6f, 0};
+  const Cost cost = has_long    ? is_one      ? Cost{197, 43, 1.85f, 3.5f, 1.3f, 0}
+                                  : is_packed ? Cost{300, 974, 0.491f, 0.92f, 9.6f, 1.77f}
+                                              : Cost{989, 218, 0.464f, 0.81f, 11.2f, 0}
+                       : is_one ? Cost{231, 8, 0.983f, 3.5f, 0, 0}
+                    : is_packed ? Cost{136, 902, 0.325f, 0.79f, 1.4f, 0.82f}
+                                : Cost{421, 175, 0.322f, 0.47f, 16.4f, 0};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));
   Expr packed = 0.0f;
   if (is_packed) {
@@ -143,7 +143,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{612, 1850, 0.375f, 2.1f, 10.2f} : Cost{9, 4820, 0.442f, 1.1f, 2.3f};
+  const Cost cost = has_long_vectors(lanes) ? Cost{485, 2310, 0.392f, 3.3f, 7.1f} : Cost{2420, 2270, 0.279f, 1, 1.8f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(p, cost.start,
                          cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
@@ -155,8 +155,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1490, 827, 0.172f, 140, 19.6f, 1.81f, 0.26f, 0.45f}
-                                                 : Cost{1900, 860, 0.218f, 42, 9.3f, 1.5f, 0.33f, 0.6f};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1480, 855, 0.206f, 128, 18.3f, 2.33f, 0.41f, 0.72f}
+                                                 : Cost{1160, 985, 0.201f, 33, 6.8f, 1.3f, 0.39f, 0.83f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

@@ -21,6 +21,7 @@ struct Sequence {
   int64_t steps, batch, hidden;
   bool reverse = false, is_bounded = false;
   int64_t members = 0;
+  double bend = 0;  ///< below which a ReLU's result is 0
 
   bool is_lstm() const { return unit == Unit::lstm; }
   bool is_gru() const { return unit == Unit::gru || unit == Unit::gru_original; }
@@ -91,7 +92,7 @@ States stepped(const Sequence& of, const States& old, const double* x, const dou
       next.h[c] = (1 - z) * std::tanh(x[2 * n + c] + from_state) + z * old.h[c];
     } else {
       const double a = gate(0, c);
-      next.h[c] = of.unit == Unit::rnn ? std::tanh(a) : std::max(a, 0.0);
+      next.h[c] = of.unit == Unit::rnn ? std::tanh(a) : (a > of.bend ? a : 0.0);
     }
   }
   return next;
@@ -125,12 +126,17 @@ std::vector<Expected> sequence_reference(const Sequence& of, HostTensors in, int
 }
 
 // Σ dy y (+ Σ dcells cells), differentiated by differences of the sequence in double, at some of many places, but where
-// a ReLU bends within a difference. in: dy(, dcells) and the sequence's inputs.
+// a ReLU bends within a difference, or so near that f32 may see the other side of it. in: dy(, dcells) and the
+// sequence's inputs.
 std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
   constexpr size_t kMostPlaces = 150;
   std::vector<HostTensor> inputs(in.begin() + of.states(), in.end());
-  const auto loss = [&](int64_t member) {
-    const std::vector<Expected> results = sequence_reference(of, inputs, member);
+  double largest = 1;
+  const auto loss = [&](int64_t member, double bend = 0) {
+    Sequence bent = of;
+    bent.bend = bend;
+    const std::vector<Expected> results = sequence_reference(bent, inputs, member);
+    for (double y : results[0].values) largest = std::max(largest, std::abs(y));
     double sum = 0;
     for (size_t k = 0; k < of.states(); k++) {
       for (size_t i = 0; i < results[k].values.size(); i++) sum += in[k].values[i] * results[k].values[i];
@@ -141,6 +147,11 @@ std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
   const int64_t members = std::max<int64_t>(of.members, 1);
   std::vector<double> losses;
   for (int64_t member = 0; member < members; member++) losses.push_back(loss(member));
+  const double rounding = 1e-5 * largest;
+  std::vector<bool> is_near_a_bend;
+  for (int64_t member = 0; member < members; member++) {
+    is_near_a_bend.push_back(of.unit == Unit::rnn_relu && loss(member, rounding) != loss(member, -rounding));
+  }
   for (size_t k = 0; k < of.variables(); k++) {
     std::vector<double>& values = inputs[k].values;
     Expected gradient{inputs[k].shape, {}, {}};
@@ -152,13 +163,23 @@ std::vector<Expected> gradient_reference(const Sequence& of, HostTensors in) {
       constexpr double kStep = 1e-5;
       const int64_t member = static_cast<int64_t>(i) / of_member % members;
       const double middle = values[i], here = losses[static_cast<size_t>(member)];
-      values[i] = middle + kStep;
-      const double above = loss(member);
-      values[i] = middle - kStep;
-      const double below = loss(member);
-      values[i] = middle;
+      const auto loss_at = [&](double value, double bend) {
+        values[i] = value;
+        const double result = loss(member, bend);
+        values[i] = middle;
+        return result;
+      };
+      const auto slope_of = [&](double bend) {
+        return (loss_at(middle + kStep, bend) - loss_at(middle - kStep, bend)) / (2 * kStep);
+      };
+      const double above = loss_at(middle + kStep, 0), below = loss_at(middle - kStep, 0);
       const double slope = (above - below) / (2 * kStep), bend = (above - here) / kStep - (here - below) / kStep;
-      if (of.unit == Unit::rnn_relu && std::abs(bend) > 1e-4 * (std::abs(slope) + 1)) continue;
+      const auto differs = [&](double by) { return std::abs(by) > 1e-5 * (std::abs(slope) + 1); };
+      if (of.unit == Unit::rnn_relu && differs(bend)) continue;
+      if (is_near_a_bend[static_cast<size_t>(member)] &&
+          (differs(slope_of(rounding) - slope) || differs(slope_of(-rounding) - slope))) {
+        continue;
+      }
       gradient.values.push_back(slope);
       gradient.magnitudes.push_back(std::abs(slope) + 1);
       gradient.positions.push_back(static_cast<int64_t>(i));

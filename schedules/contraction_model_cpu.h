@@ -33,9 +33,12 @@ inline int widest_vectors(int lanes) { return has_long_vectors(lanes) ? 4 : 2; }
 /// read across its rows, a line of each of so many that no prefetcher follows. Else 0.
 inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
   constexpr float kCached = 1 << 21;
-  constexpr int kLine = 16, kFollowed = 1024;
+  constexpr int kLine = 16, kFollowed = 256;
   return select(elements > kCached && p.inner > kFollowed, elements / static_cast<float>(kLine), 0.0f);
 }
+
+/// What such a line costs of an operand whose elements are read one by one, some of each line at a time.
+inline constexpr float kFarLineOfElements = 40;
 
 /// What a plan of tiles takes, in cycles.
 struct TileCost {
@@ -69,12 +72,12 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
       cost.tile;
   const Expr packed =
       wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes);
-  const Expr lines = select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
-                     wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
+  const Expr lines =
+      cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
+      kFarLineOfElements * wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
-  return microseconds_of(
-      p, cost.start,
-      cost.product + packed + cost.far * lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
+  return microseconds_of(p, cost.start,
+                         cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
 }
 
 // start + products · (product + tiles · (k · vectors + tile) + results + vectors of the wide operand that come from
@@ -101,9 +104,14 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
       k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
       cost.tile;
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
+  constexpr float kFarLine = 8;
+  const Expr lines =
+      kFarLine * far_lines(p, as_real(wide) * k) +
+      kFarLineOfElements * wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr far = select(as_real(wide) * k > cached, wide_tiles * vectors * k, 0.0f);
-  return microseconds_of(p, cost.start,
-                         cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + cost.far * far);
+  return microseconds_of(
+      p, cost.start,
+      cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + cost.far * far + lines);
 }
 
 /// Where the short side of dot products lies: along k, or to be packed so.

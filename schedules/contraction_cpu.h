@@ -180,12 +180,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   const bool unpacked = is_f32 && epilogue == EpilogueLength::none && lanes >= 8;
   using detail::ShortSide;
   std::vector<ContractionPlan> plans{detail::dots_plan<4>("few_rows", p, of_columns, lanes, ShortSide::along_k)};
-  // Rows of layers lie along k, and without a bias few columns would be quickest for one product in fifty.
-  if (epilogue == EpilogueLength::none) {
-    plans.push_back(detail::dots_plan<4>("few_rows_packed", p, of_columns, lanes, ShortSide::packed));
-  } else {
-    plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes, ShortSide::along_k));
-    plans.push_back(detail::dots_plan<4>("few_columns_packed", p, of_rows, lanes, ShortSide::packed));
+  // Without a bias they would be quickest for one product in fifty. Few columns are soon packed, as they lie or not.
+  if (epilogue != EpilogueLength::none) {
+    plans.push_back(detail::dots_plan<4>("few_columns", p, of_rows, lanes, ShortSide::packed));
   }
   // One column is one row of the transposed product (runtime/forms/contraction.cpp).
   if (epilogue != EpilogueLength::long_one)

@@ -271,7 +271,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
   // That its elements aren't side by side tells the compiler that a dense operand never lies along k.
   const Expr lies_along_k = s.narrow_k_stride == 1 && s.narrow_stride != 1;
   const Expr fits = kFew == 1   ? s.narrow_count == 1 && s.narrow_k_stride == 1
-                    : is_packed ? !lies_along_k
+                    : is_packed ? Halide::Internal::const_true()
                                 : lies_along_k;
   const CpuTile tile{wide, kFew, lanes};
   const TileLoops loops{.tile = tile, .terms_beside = 128, .least_run = kFew};
@@ -304,6 +304,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
                 if (!is_packed) return;
                 operand.compute_at(out, loops.product_in_task).bound(v, 0, lanes).bound(j, 0, kFew);
                 operand.reorder(v, j, c, few_tile, b);
+                operand.specialize(s.narrow_k_stride == 1).vectorize(v);
               },
           .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, lies, tile)};
 }

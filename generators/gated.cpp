@@ -2,6 +2,7 @@
 // into shapes that broadcast.
 #include "dsl/operator.h"
 #include "generators/binary_operator.h"
+#include "schedules/halves.h"
 #include "schedules/reduction_kernel.h"
 
 namespace ashlar::dsl {
@@ -52,27 +53,26 @@ class PreluSums : public ReductionKernel<PreluSums<T>, T> {
   }
 };
 
-// What glu's halves a and b gain from dy: dx[i] = dy[i] sigmoid(b[i]), and where second[i] isn't 0
-// dy[i] a[i] sigmoid(b[i]) (1 - sigmoid(b[i])), broadcasting
+// dx[o,0,i] = dy[o,i] sigmoid(b), dx[o,1,i] = dy[o,i] a sigmoid(b) (1 - sigmoid(b)), a = x[o,0,i], b = x[o,1,i]
 template <ElementType T>
 class GluSlope : public Kernel<GluSlope<T>> {
  public:
-  In<T, 4> dy{"dy", strided}, a{"a", strided}, b{"b", strided}, second{"second", strided};
-  Out<T, 4> dx{"dx", {any_size, any_size, any_size, any_size}};
-  BroadcastTunables tunables;
+  In<T, 3> x{"x"};
+  In<T, 2> dy{"dy", {x.size(0), x.size(2)}};
+  Out<T, 3> dx{"dx", shape_of(x)};
 
   GluSlope() {
-    this->formula("dy sigmoid(b), or where second isn't 0 dy a sigmoid(b) (1 - sigmoid(b)), broadcasting");
-    this->form(Form::broadcast).internal();
+    this->formula("dx = dy sigmoid(b), dy a sigmoid(b) (1 - sigmoid(b)), a and b the halves of x");
+    this->form(Form::movement).internal();
   }
   void algorithm() {
-    const Value half = sigmoid(b(p, q, r, s)), g = dy(p, q, r, s) * half;
-    dx(p, q, r, s) = select(second(p, q, r, s) != 0.0, g * a(p, q, r, s) * (1.0 - half), g);
+    const Value half = sigmoid(x(o, 1, i)), first = dy(o, i) * half;
+    dx(o, h, i) = select(Value(Expr(h)) == 0, first, first * x(o, 0, i) * (1.0 - half));
   }
-  void schedule(auto target) { broadcast(target, dx.func(), {p, q, r, s}, &tunables); }
+  void schedule(auto target) { in_halves(target, dx.func(), {o, h, i}); }
 
  private:
-  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+  Var o{"o"}, h{"h"}, i{"i"};
 };
 
 const bool registered =

@@ -1,6 +1,6 @@
 // Batched matrix product with a fused bias and activation.
+#include "schedules/contraction_parts.h"
 #include "schedules/contraction_plans.h"
-#include "schedules/generic.h"
 
 namespace ashlar::dsl {
 
@@ -61,31 +61,31 @@ class MatMul : public Kernel<MatMul<T>> {
   Var batch{"batch"}, m{"m"}, n{"n"};
 };
 
-// y[i] = activation(Σ_p parts[p,i] + bias[i mod n]): a product whose k was dealt over matrices of a batch; or of one
-// part, what a vendor's product leaves to do where its library can't fuse it
+// y[m,n] = activation(Σ_p parts[p,m,n] + bias[n]): a product whose k was dealt over matrices of a batch; or of one part,
+// what a vendor's product leaves to do where its library can't fuse it
 template <ElementType T>
 class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
  public:
-  In<f32, 2> parts{"parts"};
-  In<T, 1> bias{"bias"};  // [n]
+  In<T, 3> parts{"parts"};
+  In<T, 1> bias{"bias"};  // [n]; read only by the epilogues that add it
   Comptime<Epilogue> epilogue{"epilogue", kEpilogues};
-  Out<T, 1> y{"y", {parts.size(1)}};
+  Out<T, 2> y{"y", {parts.size(1), parts.size(2)}};
 
   MatMulPartsSum() {
-    this->formula("y[i] = activation(Σ_p parts[p,i] + bias[i mod n])").form(Form::movement).internal();
+    this->formula("y[m,n] = activation(Σ_p parts[p,m,n] + bias[n])").form(Form::movement).internal();
     this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
     p = parts.reduce(0);
-    total(i) = sum(p, parts(p, i));
-    y(i) = finished(epilogue.value(), total(i), [this] { return bias(Value(Expr(i) % bias.extent(0))); });
+    total(m, n) = sum(p, parts(p, m, n));
+    y(m, n) = finished(epilogue.value(), total(m, n), [this] { return bias(n); });
   }
-  void schedule(auto target) { generic(target, y); }
+  void schedule(auto target) { sum_of_parts(target, y.func(), total, m, n); }
 
  private:
   Axis p;
   Stage total{"total"};
-  Var i{"i"};
+  Var m{"m"}, n{"n"};
 };
 
 const bool registered = register_kernel<MatMul, f32, f16, bf16>("matmul") &&

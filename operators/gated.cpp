@@ -54,11 +54,11 @@ Tensor glu_slope(const Tensor& dy, const Tensor& x, int64_t axis) {
   if (x.numel() == 0) return Tensor::zeros(x.shape(), DType::f32, x.device());
   int64_t outer = 1;
   for (int i = 0; i < (axis < 0 ? axis + x.rank() : axis); i++) outer *= x.shape()[i];
-  const Shape lines{outer, 2, x.numel() / (2 * outer)}, one{outer, 1, lines[2]};
-  const Tensor halves = x.reshape(lines), second = Tensor::zeros({1, 2, 1}, DType::f32, x.device());
-  second.slice(1, 1, 2).fill_(1.0);  // by a kernel, as graphs need it
-  const std::array inputs{dy.reshape(one), halves.slice(1, 0, 1), halves.slice(1, 1, 2), second};
-  return forms::Broadcast::call(kernels::glu_slope, {.inputs = inputs})[0].reshape(x.shape());
+  const Shape lines{outer, 2, x.numel() / (2 * outer)};
+  const std::array inputs{x.contiguous().reshape(lines), dy.contiguous().reshape({outer, lines[2]})};
+  const Tensor dx = Tensor::empty(lines, DType::f32, x.device());
+  launch(kernels::glu_slope, KernelKey{.elements = {DType::f32}}, inputs, {}, std::span(&dx, 1));
+  return dx.reshape(x.shape());
 }
 
 Tensor glu(const Tensor& x, int64_t axis) try {

@@ -53,7 +53,7 @@ void row_reduction(Cpu, const RowStages& stages);
 /// 16-byte vectors that fit into 32 KB are loaded once, into local memory.
 void row_reduction(OpenCL, const RowStages& stages);
 /// The same, but short rows by a warp for several, with trees over its lanes and no barrier and whole vectors in
-/// registers, unless the output has no columns. Rows of up to 64 KB are loaded once into shared memory, longer ones of
+/// registers. Rows of up to 64 KB are loaded once into shared memory, longer ones of
 /// up to 65536 columns into what a block, or a cluster of them, has of that and of registers.
 void row_reduction(Cuda, const RowStages& stages);
 

@@ -401,14 +401,16 @@ void row_reduction(Cuda, const RowStages& stages) {
   const bool fits_lanes = std::all_of(reductions.begin(), reductions.end(),
                                       [](const ReductionStage& stage) { return stage.type().bits() == 32; });
   const bool is_staged = !inputs_to_stage(stages).empty();
-  if (!stages.out_has_columns() || !fits_lanes) {
-    if (is_staged)
-      add_staged_block_rows(branches, kMostSharedOfCuda,
-                            {{.threads = 32, .steps = 2, .rows = 4},
-                             {.threads = 128, .steps = 2},
-                             {.threads = 256, .steps = 4},
-                             {.threads = 512, .steps = 4},
-                             {.threads = 1024, .steps = 4}});
+  const bool has_columns = stages.out_has_columns();
+  const BlockShapes of_results{{.threads = 128, .steps = 2},
+                               {.threads = 256, .steps = 4},
+                               {.threads = 512, .steps = 4},
+                               {.threads = 1024, .steps = 4}};
+  if (!fits_lanes || (!has_columns && !is_staged)) {
+    if (is_staged) {
+      add_staged_block_rows(branches, kMostSharedOfCuda, {{.threads = 32, .steps = 2, .rows = 4}});
+      add_staged_block_rows(branches, kMostSharedOfCuda, of_results);
+    }
     shared_rows(branches, 1024);
     vector_accesses();
     return index_arithmetic();
@@ -420,8 +422,8 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, block_shapes(stages.tunables));
-    add_long_rows(branches);
+    add_staged_block_rows(branches, kMostSharedOfCuda, has_columns ? block_shapes(stages.tunables) : of_results);
+    if (has_columns) add_long_rows(branches);
     // Of any length and alignment, element by element: several rows for a lane where they are so many that all would
     // wait for memory in turns.
     constexpr int kManyRows = 1 << 14;

@@ -38,14 +38,15 @@ inline std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrit
 
 // After the five steps t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result:
 // shuffles, no barrier, and no value computed by one lane for the others (which deadlocks in Halide 21).
-// With fewer `lanes` each group of so many neighbours holds its own.
+// With fewer `lanes` each group of so many neighbours holds its own, or of so many that lie `apart` from each other.
 inline std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Var& lane,
-                                       const std::vector<Var>& rest, int lanes = kWarp) {
+                                       const std::vector<Var>& rest, int lanes = kWarp, int apart = 1) {
   std::vector<Func> tree;
+  const bool wraps_in_warp = lanes * apart == kWarp;
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     Func next(stage.name() + "_rotated" + std::to_string(distance));
-    std::vector<Expr> here{lane},
-        there{lanes == kWarp ? (lane + distance) % kWarp : lane / lanes * lanes + (lane + distance) % lanes};
+    std::vector<Expr> here{lane}, there{wraps_in_warp ? (lane + distance * apart) % kWarp
+                                                      : lane / lanes * lanes + (lane + distance) % lanes};
     for (const Var& v : rest) here.emplace_back(v), there.emplace_back(v);
     next(with({lane}, rest)) = stage.combine(func(here), func(there));
     tree.push_back(next);
@@ -91,16 +92,19 @@ class StagedReader {
 };
 
 // In registers: layout.threads lanes for each row, 32 / layout.threads rows side by side in a warp and `members` one
-// after the other, so that enough loads are under way; `warps` warps in a block. Rows beyond the last repeat it.
+// after the other, so that enough loads are under way; `warps` warps in a block. Rows beyond the last repeat it. Where
+// the output has no columns, the lanes of a row lie apart: the first of them then have a row each, and store its result
+// without a shuffle, which all lanes of a warp would have to take part in.
 class StagedWarpRows {
  public:
   StagedWarpRows(const RowStages& stages, const std::vector<ReductionStage>& reductions, const RowLayout& layout,
                  int warps, int members)
       : layout_(layout), warps_(warps), members_(members), side_(kWarp / layout.threads), reader_(stages) {
     const Expr rows = rows_of(stages);
-    const Expr thread = side_ == 1 ? Expr(lane_) : lane_ % layout.threads;
-    const Expr number =
-        side_ == 1 ? group_ * members + member_ : (group_ * members + member_) * side_ + lane_ / layout.threads;
+    const bool are_apart = !stages.out_has_columns();
+    const Expr thread = side_ == 1 ? Expr(lane_) : are_apart ? lane_ / side_ : lane_ % layout.threads;
+    const Expr beside = are_apart ? lane_ % side_ : lane_ / layout.threads;
+    const Expr number = side_ == 1 ? group_ * members + member_ : (group_ * members + member_) * side_ + beside;
     const Expr row = Halide::min(number, rows - 1);
     const std::vector<Var> index{lane_, member_, group_};
     for (const Func& input : reader_.inputs) {
@@ -121,7 +125,8 @@ class StagedWarpRows {
         return rewrite;
       };
       shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, {{0, layout.steps}}, reading));
-      trees_.push_back(make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads));
+      trees_.push_back(make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads,
+                                     are_apart ? side_ : 1));
       reader_.results.emplace_back(stage.name(), trees_.back().back());
     }
   }
@@ -129,9 +134,13 @@ class StagedWarpRows {
   std::vector<Expr> values(const std::vector<Expr>& plain, const RowStages& stages) const {
     const auto [vector, side, members] = std::tuple{layout_.vector, side_, members_};
     const Expr column = stages.column, row = stages.row;
+    const Expr member = row / side % members, group = row / (side * members);
+    if (!stages.out_has_columns()) {
+      return rewritten(plain, reader_.rewrite(
+                                  column, [=](const Func& f) { return f(row % side, member, group); }, {}));
+    }
     const Expr thread = column / vector % layout_.threads;
     const Expr lane = side == 1 ? thread : row % side * layout_.threads + thread;
-    const Expr member = row / side % members, group = row / (side * members);
     const Expr element = column % vector, step = column / (vector * layout_.threads) % layout_.steps;
     return rewritten(plain, reader_.rewrite(
                                 column, [=](const Func& f) { return f(lane, member, group); },
@@ -143,19 +152,22 @@ class StagedWarpRows {
     const int vector = layout_.vector;
     out.split(stages.row, block_, warp_, warps_ * members_ * side_, TailStrategy::GuardWithIf)
         .split(warp_, warp_, row_, members_ * side_)
-        .split(row_, row_, beside_, side_)
-        .split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
-        .split(thread_, step_, thread_, layout_.threads * vector)
-        .split(thread_, thread_, element_, vector)
-        .reorder({element_, step_, row_, whole_, thread_, beside_, warp_, block_})
-        .fuse(thread_, beside_, thread_)
-        .vectorize(element_)
-        .unroll(step_)
-        .unroll(row_)
-        .gpu_blocks(block_)
-        .gpu_threads(warp_)
-        .gpu_lanes(thread_);
-    for (const Var& v : {whole_, thread_, warp_, block_}) out.partition(v, Partition::Never);
+        .split(row_, row_, beside_, side_);
+    if (stages.out_has_columns()) {
+      out.split(stages.column, whole_, thread_, layout_.columns(), TailStrategy::GuardWithIf)
+          .split(thread_, step_, thread_, layout_.threads * vector)
+          .split(thread_, thread_, element_, vector)
+          .reorder({element_, step_, row_, whole_, thread_, beside_, warp_, block_})
+          .fuse(thread_, beside_, thread_)
+          .vectorize(element_)
+          .unroll(step_)
+          .gpu_lanes(thread_);
+      for (const Var& v : {whole_, thread_}) out.partition(v, Partition::Never);
+    } else {
+      out.reorder(row_, beside_, warp_, block_).gpu_lanes(beside_).partition(beside_, Partition::Never);
+    }
+    out.unroll(row_).gpu_blocks(block_).gpu_threads(warp_);
+    for (const Var& v : {warp_, block_}) out.partition(v, Partition::Never);
     const LoopLevel level(func, warp_);
     for (Func f : staged_) {
       f.compute_at(level).store_in(MemoryType::Register);

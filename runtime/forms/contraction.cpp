@@ -145,8 +145,7 @@ struct Product {
     };
     if (whole > 0) add_parts(0, whole, length);
     if (rest > 0) add_parts(whole, 1, rest);
-    launch(*kernel.last, key, std::array{sums.reshape({sums.size(0), m * n}), bias}, {},
-           std::array{y.reshape({m * n})});
+    launch(*kernel.last, key, std::array{sums, bias}, {}, std::array{y.reshape({m, n})});
   }
 
   void run() const {

@@ -1,8 +1,11 @@
 #include "runtime/opencl/halide_entries.h"
 
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -165,27 +168,76 @@ cl_program build_part(cl_context context, cl_device_id device, const char* sourc
   return nullptr;
 }
 
-cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) noexcept {
-  if (SplitProgram* split = SplitProgram::of(program)) {
-    program = split->program_of(name, build_part, status);
-    if (program == nullptr) return nullptr;
+/// Halide's runtime makes and releases a cl_kernel for each launch, which takes NVIDIA's driver a microsecond: those that
+/// were released are taken again, with all arguments set anew. Kept to the process's end, as programs are.
+class IdleKernels {
+ public:
+  static IdleKernels& instance() noexcept {
+    static union Kept {  // never destroyed, and without memory that could be refused
+      Kept() : kernels() {}
+      ~Kept() {}
+      IdleKernels kernels;
+    } kept;
+    return kept.kernels;
   }
+  /// Null where there's none.
+  cl_kernel take(cl_program program, std::string_view name) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto of_program = idle_.find(program);
+    if (of_program == idle_.end()) return nullptr;
+    const auto found = of_program->second.find(name);
+    if (found == of_program->second.end() || found->second.empty()) return nullptr;
+    const cl_kernel kernel = found->second.back();
+    found->second.pop_back();
+    return kernel;
+  }
+  /// False where there's no memory to note it.
+  bool give(cl_program program, std::string_view name, cl_kernel kernel) noexcept try {
+    const std::lock_guard lock(mutex_);
+    auto& of_program = idle_[program];
+    auto found = of_program.find(name);
+    if (found == of_program.end()) found = of_program.try_emplace(std::string(name)).first;
+    found->second.push_back(kernel);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<cl_program, std::map<std::string, std::vector<cl_kernel>, std::less<>>> idle_;
+};
+
+/// The kernel of the launch that this thread is about.
+thread_local struct {
+  cl_program program = nullptr;
+  const char* name = nullptr;
   cl_kernel kernel = nullptr;
+} taken;
+
+cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) noexcept {
+  cl_kernel kernel = nullptr;
+  *status = CL_SUCCESS;
   if (fault::strikes(FaultSite::driver_call)) {
     *status = CL_OUT_OF_RESOURCES;
-  } else {
-    kernel = api()->create_kernel(program, name, status);
+  } else if (kernel = IdleKernels::instance().take(program, name); kernel == nullptr) {
+    cl_program of_kernel = program;
+    if (SplitProgram* split = SplitProgram::of(program)) of_kernel = split->program_of(name, build_part, status);
+    if (of_kernel == nullptr) return nullptr;
+    kernel = api()->create_kernel(of_kernel, name, status);
   }
   note("clCreateKernel", *status);
+  if (kernel != nullptr) taken = {program, name, kernel};
   if (active_launch != nullptr) {
     active_launch->unreleased_kernel = kernel;
-    active_launch->tell_observer(name);  // Halide's runtime makes a cl_kernel for each launch
+    active_launch->tell_observer(name);
   }
   return kernel;
 }
 
 cl_int release_kernel(cl_kernel kernel) noexcept {
   if (active_launch != nullptr) active_launch->unreleased_kernel = nullptr;
+  if (kernel == taken.kernel && IdleKernels::instance().give(taken.program, taken.name, kernel)) return CL_SUCCESS;
   return api()->release_kernel(kernel);
 }
 

@@ -288,6 +288,17 @@ int lanes_of_access(const Func& func) {
   return widest > 4 ? 1 : std::min(kMostLanes, kAccessBytes / widest);
 }
 
+Expr lines_are_aligned(const Func& out, int lanes) {
+  const Halide::OutputImageParam buffer = Func(out).output_buffers()[0];
+  Expr aligned = buffer.dim(0).extent() % lanes == 0;
+  for (int d = 1; d < buffer.dimensions(); d++) aligned = aligned && buffer.dim(d).stride() % lanes == 0;
+  for (const Parameter& input : inputs_of(out)) {
+    aligned = aligned && hidden_min(input) % lanes == 0;
+    for (int d = 1; d + 1 < input.dimensions(); d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+  }
+  return Halide::Internal::simplify(aligned);
+}
+
 Expr hidden_min(const Parameter& input) { return buffer_field(input, "min", input.dimensions() - 1); }
 Expr extent_of(const Parameter& input, int dimension) { return buffer_field(input, "extent", dimension); }
 Expr stride_of(const Parameter& input, int dimension) { return buffer_field(input, "stride", dimension); }

@@ -7,6 +7,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "runtime/vendor/vendor.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -27,6 +28,13 @@ struct Fused {
 
 Case any_product(const Case& like, Random& random);
 
+// A vendor's library rounds sums of 16 bits before a kernel of ours adds the bias and activates them.
+void allow_for_rounded_sums(Expected& y, DType dtype) {
+  const bool is_short = dtype == DType::f16 || dtype == DType::bf16;
+  if (!is_short || vendor_policy() != VendorPolicy::always) return;
+  for (double& magnitude : y.magnitudes) magnitude *= 1 + ulp(1, dtype) / terms().bound;
+}
+
 Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_values = {}) {
   std::vector<Input> inputs{std::move(a), std::move(b)};
   if (fused.bias) {
@@ -45,8 +53,10 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
               },
           .reference =
               [fused](HostTensors x) {
-                return std::vector{contracted(x[0], x[1], fused.transpose_a, fused.transpose_b,
-                                              fused.bias ? &x[2] : nullptr, fused.activation)};
+                Expected y = contracted(x[0], x[1], fused.transpose_a, fused.transpose_b, fused.bias ? &x[2] : nullptr,
+                                        fused.activation);
+                if (fused.bias) allow_for_rounded_sums(y, x[0].dtype);
+                return std::vector{std::move(y)};
               },
           .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms(),
           .vary = any_product};
@@ -392,8 +402,7 @@ void add_benchmarks() {
   add_case(layer);
 }
 
-// y[i] = activation(sums[0,i] + bias[i mod n]) as it follows a vendor's product, into f32 also in place of the sums;
-// and of several parts.
+// y[m,n] = activation(Σ_p parts[p,m,n] + bias[n]), as it follows a vendor's product also in place of one part.
 Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place, int64_t parts = 1) {
   const std::string_view name = epilogue;
   const auto exact = [name](double sum, double bias) {
@@ -406,22 +415,21 @@ Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_pl
   return {.kernel = "matmul_parts_sum",
           .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue +
                   (in_place ? "_in_place" : "") + (parts > 1 ? "_of_" + std::to_string(parts) : ""),
-          .inputs = {{.shape = {parts, rows * columns}, .values = {.low = -5, .high = 5}, .dtype = DType::f32},
-                     {.shape = {columns}}},
-          .dtypes = in_place ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16},
+          .inputs = {{.shape = {parts, rows, columns}, .values = {.low = -5, .high = 5}}, {.shape = {columns}}},
           .call =
               [=](Tensors x) {
-                const DType dtype = x[1].dtype();
-                const Tensor y =
-                    in_place ? x[0].reshape({x[0].numel()}) : Tensor::empty({x[0].size(1)}, dtype, x[0].device());
+                const DType dtype = x[0].dtype();
+                const Shape shape{x[0].size(1), x[0].size(2)};
+                const Tensor y = in_place ? x[0].reshape(shape) : Tensor::empty(shape, dtype, x[0].device());
                 launch(kernels::matmul_parts_sum, {.elements = {dtype}, .variant = variant}, std::array{x[0], x[1]}, {},
                        std::array{y});
                 return std::vector{in_place ? x[0] : y};
               },
           .reference =
               [=](HostTensors x) {
-                Expected y{in_place ? x[0].shape : Shape{x[0].shape[1]}, {}, {}, x[1].dtype};
-                const auto results = static_cast<size_t>(x[0].shape[1]);
+                const Shape shape{x[0].shape[1], x[0].shape[2]};
+                Expected y{in_place ? x[0].shape : shape, {}, {}, x[0].dtype};
+                const auto results = static_cast<size_t>(shape.numel());
                 for (size_t i = 0; i < results; ++i) {
                   const double bias = x[1].values[i % x[1].values.size()];
                   double sum = 0, size = std::abs(bias);
@@ -447,9 +455,9 @@ void add_matmul_cases() {
     for (const auto& [rows, columns] : {std::pair{1, 1}, {10, 33}, {64, 256}, {3, 8}, {300, 1031}, {3, 4104}}) {
       for (const bool in_place : {false, true}) add_case(finish_case(rows, columns, epilogue, in_place));
     }
-    Case parts = finish_case(10, 33, epilogue, false, 70);
-    parts.dtypes = {DType::f16, DType::bf16};
-    add_case(parts);
+    for (const auto& [rows, columns] : {std::pair{10, 33}, {5, 264}}) {
+      add_case(finish_case(rows, columns, epilogue, false, 70));
+    }
   }
   add_shapes();
   add_layouts();

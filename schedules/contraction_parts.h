@@ -1,0 +1,14 @@
+// What is left of a product whose sums lie in memory: out[row,column] = f(Σ_p parts[p,row,column], column).
+#pragma once
+
+#include "schedules/generic.h"
+
+namespace ashlar::dsl {
+
+/// `total` is the sum over the parts, the only reduction that `out` reads.
+void sum_of_parts(Cpu, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
+/// A vector for each thread where rows are whole aligned ones.
+void sum_of_parts(OpenCL, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
+void sum_of_parts(Cuda, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
+
+}  // namespace ashlar::dsl

@@ -22,6 +22,74 @@ class Copy : public Kernel<Copy<T>> {
   Var a{"a"}, b{"b"}, c{"c"}, d{"d"};
 };
 
-const bool registered = register_kernel<Copy, raw<1>, raw<2>, raw<4>, raw<8>>("copy");
+// y[offset_k + i] = x_k[i], k < count: tensors that shall lie in one piece of memory;  by byte width
+template <ElementType T>
+class CopyParts : public Kernel<CopyParts<T>> {
+ public:
+  In<T, 1> x0{"x0"}, x1{"x1"}, x2{"x2"}, x3{"x3"}, x4{"x4"}, x5{"x5"}, x6{"x6"}, x7{"x7"};
+  Scalar<int32_t> offset0{"offset0"}, offset1{"offset1"}, offset2{"offset2"}, offset3{"offset3"}, offset4{"offset4"},
+      offset5{"offset5"}, offset6{"offset6"}, offset7{"offset7"}, count{"count"};
+  Out<T, 1> y{"y", {any_size}};
+
+  CopyParts() {
+    this->formula("y[offset_k + i] = x_k[i], k < count").form(Form::movement).internal();
+    this->widest_on_cpu(CodeTarget::cpu);
+  }
+  void algorithm() {
+    const auto inside = [](const Expr& at, const Expr& size) {
+      return Halide::unsafe_promise_clamped(at, 0, size - 1);
+    };
+    const std::array parts{&x0, &x1, &x2, &x3, &x4, &x5, &x6, &x7};
+    const std::array offsets{Value(offset0), Value(offset1), Value(offset2), Value(offset3),
+                             Value(offset4), Value(offset5), Value(offset6), Value(offset7)};
+    Expr longest = 0;
+    for (const In<T, 1>* x : parts) longest = Halide::max(longest, x->extent(0));
+    element = Halide::RDom(0, longest, 0, Value(count).expr(), "element");
+    const Expr i = element.x, part = element.y;
+    Expr value, size, offset;
+    for (size_t k = parts.size(); k-- > 0;) {
+      const Expr of_part = (*parts[k])(Value(inside(i, parts[k]->extent(0)))).expr();
+      if (!value.defined()) {
+        value = of_part, size = parts[k]->extent(0), offset = offsets[k].expr();
+        continue;
+      }
+      const Expr is_this = part == static_cast<int>(k);
+      // By branches where Halide has them as values: then only the part's own element is loaded.
+      value = Descriptor::target.has_feature(Halide::Target::OpenCL)
+                  ? Halide::select(is_this, of_part, value)
+                  : Halide::Internal::Call::make(value.type(), Halide::Internal::Call::if_then_else,
+                                                 {is_this, of_part, value}, Halide::Internal::Call::PureIntrinsic);
+      size = Halide::select(is_this, parts[k]->extent(0), size);
+      offset = Halide::select(is_this, offsets[k].expr(), offset);
+    }
+    element.where(i < size);
+    Halide::Func out = y.func();
+    out(whole) = Halide::undef(value.type());
+    out(inside(offset + i, y.dim(0).extent())) = value;
+  }
+  void schedule(Cpu) {
+    Halide::Stage(y.func()).unscheduled();  // nothing is stored there
+    y.func().update().allow_race_conditions().parallel(element.y);
+  }
+  void schedule(auto) {
+    constexpr int kThreads = 256;
+    Var thread("thread");
+    Halide::RVar block("block"), member("member");
+    y.func().gpu_tile(whole, thread, 32, Halide::TailStrategy::GuardWithIf);
+    y.func()
+        .update()
+        .allow_race_conditions()  // there are none: parts don't overlap
+        .split(element.x, block, member, kThreads, Halide::TailStrategy::GuardWithIf)
+        .gpu_blocks(block, element.y)
+        .gpu_threads(member);
+  }
+
+ private:
+  Halide::RDom element;
+  Var whole{"whole"};
+};
+
+const bool registered = register_kernel<Copy, raw<1>, raw<2>, raw<4>, raw<8>>("copy") &&
+                        register_kernel<CopyParts, raw<2>, raw<4>>("copy_parts");
 
 }  // namespace ashlar::dsl

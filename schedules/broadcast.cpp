@@ -383,6 +383,9 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .reorder(step, thread, block)
         .unroll(step);
   };
+  Halide::Stage one_run = out.specialize(shape.is_flat());
+  some_each(one_run, i);
+  one_run.gpu_blocks(block).gpu_threads(thread);
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);

@@ -165,33 +165,48 @@ Branch gpu_thread_columns(const ReductionStages& s, const ReductionStage& stage)
           }};
 }
 
-// Short contiguous reductions, one part each: 256 threads in a block, `threads` of them for each.
-Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, const Expr& condition) {
+// Short reductions, one part each: 256 threads in a block, `threads` of them for each. Of contiguous ones, or of some
+// that lie beside each other: a block has several of one inner index.
+Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int threads, bool is_contiguous,
+                      const Expr& condition) {
+  constexpr int kFewInner = 6, kMostBlocks = 65535;  // of a grid's second dimension
   const int rows = 256 / threads;
   Func out = s.out;
   const Shape3 shape(out);
-  const Var member("member"), row("row");
+  const Var member("member"), column("column"), row("row");
   const GroupShape group;
   const std::vector<Var> index = stage.index();
-  const Rewrite first_part{
-      {{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), group.read_row(row, shape.outer)}}, {}};
-  Share share = make_share(stage, "_short" + std::to_string(threads), {member, row}, member, threads, 4, first_part);
-  const std::vector<Func> tree = make_tree(stage, share.kept, threads, {row});
-  return {
-      shape.inner == 1 && shape.parts == 1 && condition,
-      reading(out, stage, [f = tree.back()](const std::vector<Expr>& at, int i) { return value_at(f, {at[2]}, i); }),
-      [=](Halide::Stage branch) mutable {
-        Var block("block_of" + std::to_string(threads)), in_block("row_in_block");
-        branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf)
-            .reorder(s.inner, s.part, in_block, block)
-            .gpu_blocks(block)
-            .gpu_threads(in_block);
-        const LoopLevel level(out, block);
-        share.kept.bound(member, 0, threads);
-        group.bound_rows(share.kept, row, rows);
-        share_in_block(group, share, level, member, row);
-        for (const Func& f : tree) tree_in_block(group, f, level, row, rows);
-      }};
+  const std::string name = std::to_string(threads) + (is_contiguous ? "" : "_beside");
+  const Rewrite first_part{{{index[0].name(), is_contiguous ? Expr(0) : Expr(column)},
+                            {index[1].name(), 0},
+                            {index[2].name(), group.read_row(row, shape.outer)}},
+                           {}};
+  const std::vector<Var> of_result = is_contiguous ? std::vector{row} : std::vector{column, row};
+  std::vector<Var> of_share{member};
+  of_share.insert(of_share.end(), of_result.begin(), of_result.end());
+  Share share = make_share(stage, "_short" + name, of_share, member, threads, 4, first_part);
+  const std::vector<Func> tree = make_tree(stage, share.kept, threads, of_result);
+  const Expr lies_so = is_contiguous ? shape.inner == 1
+                                     : shape.inner <= kFewInner && shape.outer <= kMostBlocks * rows;
+  return {lies_so && shape.parts == 1 && condition,
+          reading(out, stage,
+                  [=, f = tree.back()](const std::vector<Expr>& at, int i) {
+                    return value_at(f, is_contiguous ? std::vector{at[2]} : std::vector{at[0], at[2]}, i);
+                  }),
+          [=](Halide::Stage branch) mutable {
+            Var block("block_of" + name), in_block("row_in_block");
+            branch.split(s.outer, block, in_block, rows, TailStrategy::GuardWithIf).gpu_threads(in_block);
+            if (is_contiguous) {
+              branch.reorder(s.inner, s.part, in_block, block).gpu_blocks(block);
+            } else {
+              branch.reorder(s.part, in_block, s.inner, block).gpu_blocks(s.inner, block);
+            }
+            const LoopLevel level(out, is_contiguous ? block : s.inner);
+            share.kept.bound(member, 0, threads);
+            group.bound_rows(share.kept, row, rows);
+            share_in_block(group, share, level, member, row);
+            for (const Func& f : tree) tree_in_block(group, f, level, row, rows);
+          }};
 }
 
 // Loads that a thread of a long contiguous reduction has under way. Measured on an H200: a ranked one of f32 is
@@ -201,22 +216,20 @@ int loads_under_way(const ReductionStage& stage, const Halide::Type& input) {
   return stage.is_idempotent() ? 8 : 4;
 }
 
-// A contiguous reduction by a block of its own.
-Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
-  const auto chosen = [](int tunable, int otherwise) { return tunable != 0 ? tunable : otherwise; };
-  const int threads = chosen(s.tunables.row_threads, stage.is_ranked() ? 128 : 256);
-  const int unroll = chosen(s.tunables.row_unroll, loads_under_way(stage, inputs_of(s.out)[0].type()));
+// A contiguous reduction by a block of its own, whose threads have `unroll` loads under way each.
+Branch gpu_block_rows(const ReductionStages& s, const ReductionStage& stage, const std::string& name, int threads,
+                      int unroll, const Expr& condition) {
   Func out = s.out;
   const Var member("member"), part_index("part_index"), row("row");
   const std::vector<Var> index = stage.index();
   const Rewrite rewrite{{{index[0].name(), 0}, {index[1].name(), part_index}, {index[2].name(), row}}, {}};
-  Share share = make_share(stage, "_long", {member, part_index, row}, member, threads, unroll, rewrite);
+  Share share = make_share(stage, "_" + name, {member, part_index, row}, member, threads, unroll, rewrite);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, {part_index, row});
   const CallRule read = [f = tree.back()](const std::vector<Expr>& at, int i) {
     return value_at(f, {at[1], at[2]}, i);
   };
-  return {Shape3(out).inner == 1, reading(out, stage, read), [=](Halide::Stage branch) mutable {
-            Var block("long_block"), thread("thread");
+  return {Shape3(out).inner == 1 && condition, reading(out, stage, read), [=](Halide::Stage branch) mutable {
+            Var block(name + "_block"), thread("thread");
             branch.fuse(s.part, s.outer, block)
                 .split(s.inner, s.inner, thread, 1)
                 .reorder(s.inner, thread, block)
@@ -230,6 +243,23 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
               if (f.dimensions() == 3) f.gpu_threads(f.args()[0]);
             }
           }};
+}
+
+Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
+  const auto chosen = [](int tunable, int otherwise) { return tunable != 0 ? tunable : otherwise; };
+  const int threads = chosen(s.tunables.row_threads, stage.is_ranked() ? 128 : 256);
+  const int unroll = chosen(s.tunables.row_unroll, loads_under_way(stage, inputs_of(s.out)[0].type()));
+  return gpu_block_rows(s, stage, "long", threads, unroll, Halide::Internal::const_true());
+}
+
+// Few rows that a second pass would cost more than it saves: as much under way as a block can have, whose threads have
+// 64 registers each.
+Branch gpu_few_rows(const ReductionStages& s, const ReductionStage& stage) {
+  constexpr int kThreads = 1024, kFewRows = 64, kLeast = 2048, kFewOperations = 8;
+  const int unroll = operations_of(stage.state(0, {}).at(0)) <= kFewOperations ? 16 : 4;
+  const Shape3 shape(s.out);
+  return gpu_block_rows(s, stage, "few", kThreads, unroll,
+                        shape.parts == 1 && shape.outer <= kFewRows && stage.extent() >= kLeast);
 }
 
 // How neighbouring results lie on a block: `across` threads along them, with `each` results to a thread, and `along`
@@ -316,15 +346,23 @@ void reduction_gpu(const ReductionStages& s) {
   if (!s.has_parts) {
     // Few threads to a row load more each and add up less, where rows enough are there to keep the device busy. States
     // of several values need too many registers for it.
-    constexpr int kManyRows = 32768, kSomeRows = 1024;
+    constexpr int kManyRows = 32768, kSomeRows = 4096;
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
-    const bool is_one_value = !stage.has_merge();
+    const bool is_one_value = !stage.has_merge(), is_short = inputs_of(s.out)[0].type().bytes() < 4;
+    const Expr are_some = length <= 256 || (length <= 2048 && rows >= kSomeRows);
     branches = {gpu_thread_rows(s, stage)};
     if (is_one_value) {
-      branches.push_back(gpu_short_rows(s, stage, 8, length <= 64 || (length <= 256 && rows >= kManyRows)));
+      // Eight elements of 16 bits are half a sector, which long rows of many would wait for.
+      const Expr are_many = length <= 256 && rows >= kManyRows;
+      branches.push_back(gpu_short_rows(s, stage, 8, true, is_short ? length <= 64 : length <= 64 || are_many));
     }
-    branches.push_back(gpu_short_rows(s, stage, 32, length <= 256 || (length <= 2048 && rows >= kSomeRows)));
-    if (is_one_value) branches.push_back(gpu_thread_columns(s, stage));
+    branches.push_back(gpu_short_rows(s, stage, 32, true, are_some));
+    if (is_one_value) {
+      branches.push_back(gpu_thread_columns(s, stage));
+      branches.push_back(gpu_short_rows(s, stage, 32, false, are_some));
+    }
+    const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+    if (is_one_value && stage.type().bits() == 32 && is_cuda) branches.push_back(gpu_few_rows(s, stage));
   }
   branches.push_back(gpu_long_rows(s, stage));
   branches.push_back(

@@ -54,7 +54,7 @@ void row_reduction(Cpu, const RowStages& stages);
 void row_reduction(OpenCL, const RowStages& stages);
 /// The same, but short rows by a warp for several, with trees over its lanes and no barrier and whole vectors in
 /// registers. Rows of up to 64 KB are loaded once into shared memory, longer ones of
-/// up to 65536 columns into what a block, or a cluster of them, has of that and of registers.
+/// up to 131072 columns into what a block, or a cluster of them, has of that and of registers.
 void row_reduction(Cuda, const RowStages& stages);
 
 }  // namespace ashlar::dsl

@@ -352,15 +352,17 @@ void add_long_rows(RowBranches& branches) {
   };
   // The rest is measured on an H200. Vectors of a row in each thread of a cluster:
   const int steps = is_crowded || (inputs == 1 && branches.reductions().size() == 1) ? 4 : 8;
-  for (int columns = 8192; columns <= 65536; columns *= 2) {
+  for (int columns = 8192; columns <= 131072; columns *= 2) {
     if (columns * bytes_of_column <= kMostSharedOfCuda) continue;
     const RowLayout alone = layout_of(columns, 1);
     const bool is_kept = kept_of(alone).shared + kept_of(alone).registers == alone.steps;
     // Two reductions of 16 bits are arithmetic, which a cluster's meetings hold up.
     const bool is_better_alone = vector == 8 && !is_crowded && branches.reductions().size() > 1 && is_kept;
     const int wanted = stages.tunables.long_row_cluster;
-    const int cluster = wanted != 0 ? wanted : is_better_alone ? 1 : columns / (kLongThreads * steps * vector);
+    const int cluster =
+        wanted != 0 ? wanted : is_better_alone ? 1 : std::min(8, columns / (kLongThreads * steps * vector));
     if (cluster > 1) add(columns, cluster, has_clusters());
+    if (columns > 65536) continue;  // by so many steps a block alone is slower than one that stages nothing
     // Rows of 16 bits even where a part has to be read again.
     const bool has_registers = !is_crowded || alone.steps <= steps;
     if ((is_kept || vector == 8) && has_registers) add(columns, 1, Halide::Internal::const_true());
@@ -424,22 +426,28 @@ void row_reduction(Cuda, const RowStages& stages) {
     }
     add_staged_block_rows(branches, kMostSharedOfCuda, has_columns ? block_shapes(stages.tunables) : of_results);
     if (has_columns) add_long_rows(branches);
-    // Of any length and alignment, element by element: several rows for a lane where they are so many that all would
-    // wait for memory in turns.
+    // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
+    // one: as many as make loads of whole sectors, a few rows of short ones under way. Of few rows a warp has one each.
     constexpr int kManyRows = 1 << 14;
     const int warps = stages.tunables.warps;
-    const std::vector<WarpShape> of_elements{{.threads = 4, .steps = 1, .warps = warps, .members = 8},
-                                             {.threads = 4, .steps = 4, .warps = warps, .members = 2},
-                                             {.threads = 4, .steps = 4, .warps = warps, .members = 1},
-                                             {.threads = 16, .steps = 4, .warps = warps, .members = 1},
-                                             {.threads = 32, .steps = 4, .warps = warps, .members = 1},
-                                             {.threads = 32, .steps = 8, .warps = warps, .members = 1},
-                                             {.threads = 32, .steps = 16, .warps = warps, .members = 1}};
-    for (const WarpShape& shape : of_elements) {
-      const RowLayout layout{shape.threads, shape.steps, 1};
-      branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members),
-                   shape.members > 1 ? rows_of(stages) >= kManyRows : Halide::Internal::const_true());
-    }
+    const auto add_shapes = [&](const Expr& condition, const std::vector<WarpShape>& shapes) {
+      for (const WarpShape& shape : shapes) {
+        const RowLayout layout{shape.threads, shape.steps, 1};
+        branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members), condition);
+      }
+    };
+    add_shapes(rows_of(stages) >= kManyRows, {{.threads = 4, .steps = 1, .warps = warps, .members = 4},
+                                              {.threads = 4, .steps = 2, .warps = warps, .members = 2},
+                                              {.threads = 8, .steps = 2, .warps = warps, .members = 2},
+                                              {.threads = 8, .steps = 4, .warps = warps, .members = 2},
+                                              {.threads = 16, .steps = 4, .warps = warps, .members = 1}});
+    add_shapes(Halide::Internal::const_true(), {{.threads = 8, .steps = 1, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 1, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 2, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 4, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 8, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 16, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 32, .warps = warps, .members = 1}});
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/device/stream_state.h"
 #include "runtime/forms/carrier.h"
 #include "runtime/forms/cast_path.h"
 #include "runtime/forms/check.h"
@@ -199,6 +200,77 @@ void copy(const Tensor& source, const Tensor& destination) {
     const std::array<Tensor, 1> inputs{piece_of(from, piece, 1, offsets[1], most)};
     launch(kernels::copy, key, inputs, {}, outputs);
   });
+}
+
+namespace {
+
+constexpr size_t kMostParts = 8;  // of kernels::copy_parts
+
+/// One launch for up to kMostParts sources, whose destinations lie in one storage from `first` elements on.
+void copy_parts(std::span<const Tensor> sources, std::span<const Tensor> destinations, int64_t first, int64_t end) {
+  std::vector<Tensor> inputs;
+  std::vector<Scalar> scalars;
+  for (size_t k = 0; k < kMostParts; k++) {  // what is missing is never read
+    const size_t at = std::min(k, sources.size() - 1);
+    inputs.push_back(as_carrier(sources[at]).reshape({sources[at].numel()}));
+    scalars.emplace_back(static_cast<int32_t>(destinations[at].offset() - first));
+  }
+  scalars.emplace_back(static_cast<int32_t>(sources.size()));
+  const Tensor& one = destinations[0];
+  const std::array outputs{Tensor(one.storage(), {end - first}, {1}, first, carrier(one.dtype()))};
+  launch(kernels::copy_parts, {.elements = {outputs[0].dtype()}}, inputs, scalars, outputs);
+}
+
+/// Whether copy_parts() suits the pair: of large tensors the driver's copy is quicker.
+bool is_small_part(const Tensor& source, const Tensor& destination) {
+  constexpr int64_t kMostElements = 1 << 14;
+  const int64_t width = size_of(destination.dtype()), begin = destination.offset() * width;
+  return destination.device().kind == DeviceKind::cuda && (width == 2 || width == 4) && source.numel() > 0 &&
+         source.numel() <= kMostElements && source.is_contiguous() && destination.is_contiguous() &&
+         source.storage() != destination.storage() &&
+         // An output that begins at an odd address would be written by way of a copy of all that lies there.
+         begin % destination.storage()->home().owner().output_alignment() == 0;
+}
+
+/// Destinations of one piece of memory, waiting for a launch.
+struct Parts {
+  std::vector<Tensor> sources, destinations;
+  int64_t first = std::numeric_limits<int64_t>::max(), end = 0;
+
+  /// False where the group has no place for it.
+  bool take(const Tensor& source, const Tensor& destination) {
+    const int64_t low = std::min(first, destination.offset());
+    const int64_t high = std::max(end, destination.offset() + destination.numel());
+    if (sources.size() == kMostParts || high - low > kMaxElements) return false;
+    if (!sources.empty() && (destination.storage() != destinations[0].storage() ||
+                             destination.dtype() != destinations[0].dtype())) {
+      return false;
+    }
+    sources.push_back(source);
+    destinations.push_back(destination);
+    first = low, end = high;
+    return true;
+  }
+  void copy_all() {
+    if (sources.size() == 1) copy(sources[0], destinations[0]);
+    if (sources.size() > 1) copy_parts(sources, destinations, first, end);
+    *this = {};
+  }
+};
+
+}  // namespace
+
+void copy_each(std::span<const Tensor> sources, std::span<const Tensor> destinations) {
+  Parts parts;
+  for (size_t i = 0; i < sources.size(); i++) {
+    if (!is_small_part(sources[i], destinations[i])) {
+      copy(sources[i], destinations[i]);
+    } else if (!parts.take(sources[i], destinations[i])) {
+      parts.copy_all();
+      parts.take(sources[i], destinations[i]);
+    }
+  }
+  parts.copy_all();
 }
 
 Tensor cast(const Tensor& source, DType dtype) {

@@ -6,7 +6,7 @@
 namespace ashlar {
 
 namespace kernels {
-extern const KernelInfo fill, copy, cast;
+extern const KernelInfo fill, copy, copy_parts, cast;
 }
 
 namespace forms {
@@ -27,6 +27,10 @@ void fill(const Tensor& destination, double value);
 /// destination[i] = source[i]: one shape, dtype and device; any strides, negative ones too. The two must not overlap.
 /// Throws ValueError when elements of `destination` share memory.
 void copy(const Tensor& source, const Tensor& destination);
+
+/// copy() of each source to the destination of its number, all dense: on CUDA several in a launch where they go into one
+/// piece of memory, as parameters' gradients do. Neither sources nor destinations may overlap others.
+void copy_each(std::span<const Tensor> sources, std::span<const Tensor> destinations);
 
 /// A dense tensor of `source`'s elements converted to `dtype`: floats to integers towards zero, saturated, NaN as 0;
 /// integers to narrower ones modulo 2^bits; to boolean whether they differ from 0.

@@ -161,6 +161,14 @@ struct Work {
 /// its passes may take in one axis, and another the rest.
 bool takes_axes_apart(const KernelInfo& kernel) { return kernel.parts == nullptr || kernel.parts == &kernel; }
 
+/// The chunk of one pass. Few rows are one even where parts would be quicker to read: a pass over the parts would take
+/// longer than that saves.
+int64_t chunk_of(const Work& work, const Shape& x, DeviceKind kind) {
+  constexpr int64_t kFewRows = 64, kElementsOfRow = 1 << 14;  // as schedules/reduction.cpp has a kernel for
+  const bool are_few = x[2] == 1 && x[0] <= kFewRows && x[1] <= kElementsOfRow && size_of(work.key.elements[0]) <= 4;
+  return are_few && kind == DeviceKind::cuda && takes_axes_apart(work.kernel) ? x[1] : reduction_chunk(x, kind);
+}
+
 /// canonical_of(): `few` of a kernel. A state of several values may depend on the order of its elements, and keeps it;
 /// the largest and the smallest of a vector's lanes, NaN among them, take longer to find than their sum.
 int64_t few_elements(const KernelInfo& kernel, Device device) {
@@ -189,7 +197,7 @@ KernelKey key_of_last_pass(const Work& work, const KernelInfo& kernel, const Ten
 Tensor reduce_canonical(const Work& work, const Tensor& x) {
   const int64_t count = x.size(1);
   const bool is_in_one = work.kernel.parts != nullptr && !has_instance(*work.kernel.parts, work.key, x.device().kind);
-  const int64_t chunk = is_in_one ? count : reduction_chunk(x.shape(), x.device().kind);
+  const int64_t chunk = is_in_one ? count : chunk_of(work, x.shape(), x.device().kind);
   const bool has_parts = chunk < count;
   const KernelInfo& first = has_parts && work.kernel.parts ? *work.kernel.parts : work.kernel;
   const KernelKey key = has_parts ? work.key : key_of_last_pass(work, first, x);
@@ -264,7 +272,7 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);
       const KernelInfo& kernel = work.kernel;
-      const int64_t chunk = reduction_chunk(x.shape(), x.device().kind);
+      const int64_t chunk = chunk_of(work, x.shape(), x.device().kind);
       const Tensor y =
           run_pass(kernel, work.key, std::span(&x, 1), chunk, scalars_of(kernel, chunk, 1.0, work.scalars))[0];
       // [outer …, parts, inner …] with its loops in their order again, the reduced ones and the parts last.

@@ -9,6 +9,8 @@ using Halide::Internal::make_zero;
 
 namespace {
 
+constexpr const char* kMember = "member";  // the first coordinate of a tree's stages but the last
+
 std::vector<Expr> expressions(const std::vector<Var>& vars) { return {vars.begin(), vars.end()}; }
 
 // Of a ranked stage: a thread keeps the largest rank and its k, and makes the key of them in the end. Three operations
@@ -86,7 +88,7 @@ std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members,
   while (members > 1) {
     const int left = members > kArity ? members / kArity : 1;
     Func next(stage.name() + "_of" + std::to_string(members));
-    Var member("member");
+    Var member(kMember);
     std::vector<Var> vars = index;
     if (left > 1) vars.insert(vars.begin(), member);
     std::vector<std::vector<Expr>> parts;
@@ -111,7 +113,7 @@ void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLev
 void tree_in_block(const GroupShape& group, Func stage, const Halide::LoopLevel& level, const Var& row, int rows) {
   stage.compute_at(level).store_in(Halide::MemoryType::GPUShared);
   group.bound_rows(stage, row, rows);
-  if (stage.dimensions() == 2)
+  if (stage.args()[0].name() == kMember)
     group.over_threads(stage, stage.args()[0], row);
   else
     stage.gpu_threads(row);

@@ -55,7 +55,7 @@ Case example(std::string name, Input a, Input b, Fused fused = {}, Values bias_v
               [fused](HostTensors x) {
                 Expected y = contracted(x[0], x[1], fused.transpose_a, fused.transpose_b, fused.bias ? &x[2] : nullptr,
                                         fused.activation);
-                if (fused.bias) allow_for_rounded_sums(y, x[0].dtype);
+                if (fused.bias || fused.activation != Activation::none) allow_for_rounded_sums(y, x[0].dtype);
                 return std::vector{std::move(y)};
               },
           .tolerance = fused.allow_tf32 ? terms(kTf32Bound) : terms(),

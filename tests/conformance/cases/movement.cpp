@@ -1,7 +1,11 @@
 // fill, copy and cast: what the runtime itself calls. Bit-exact in every element type.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "runtime/forms/carrier.h"
+#include "runtime/forms/movement.h"
+#include "runtime/launch/launch.h"
 #include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
@@ -233,6 +237,54 @@ void add_copies() {
   add_case(permute);
 }
 
+// ---- copy_parts -----------------------------------------------------------------------------------------------------
+
+// Up to eight tensors into one, `gap` elements apart, which keep what they held.
+Case parts_case(Shape sizes, int64_t gap) {
+  constexpr size_t kParts = 8;
+  const auto length = [sizes, gap] {
+    int64_t total = gap;
+    for (const int64_t size : sizes) total += size + gap;
+    return total;
+  };
+  Case item{.kernel = "copy_parts",
+            .name = sizes.str() + "_gap_" + std::to_string(gap),
+            .dtypes = {DType::f32, DType::f16, DType::bf16, DType::i32, DType::u16}};
+  for (const int64_t size : sizes) item.inputs.push_back({.shape = {size}, .values = {Pattern::wide}});
+  item.call = [=](Tensors x) {
+    const Tensor y = Tensor::full({length()}, 3, x[0].dtype(), x[0].device());
+    std::vector<Tensor> inputs;
+    std::vector<Scalar> scalars;
+    int64_t at = gap;
+    for (size_t k = 0; k < kParts; k++) {
+      inputs.push_back(forms::as_carrier(x[std::min(k, x.size() - 1)]));
+      scalars.emplace_back(static_cast<int32_t>(at));
+      if (k + 1 < x.size()) at += x[k].numel() + gap;
+    }
+    scalars.emplace_back(static_cast<int32_t>(x.size()));
+    launch(kernels::copy_parts, {.elements = {inputs[0].dtype()}}, inputs, scalars, std::array{forms::as_carrier(y)});
+    return std::vector{y};
+  };
+  item.reference = [=](HostTensors x) {
+    Expected y{{length()}, std::vector<double>(static_cast<size_t>(length()), 3)};
+    size_t at = static_cast<size_t>(gap);
+    for (const HostTensor& part : x) {
+      std::ranges::copy(part.values, y.values.begin() + static_cast<std::ptrdiff_t>(at));
+      at += part.values.size() + static_cast<size_t>(gap);
+    }
+    return std::vector{std::move(y)};
+  };
+  item.fixed_shapes = true;
+  item.is_drawn = false;
+  return item;
+}
+
+void add_parts_copied() {
+  for (const Shape& sizes : {Shape{1}, {5, 1, 1300}, {2000, 3, 1, 64, 1025, 7, 1, 512}, {40000, 2}}) {
+    for (const int64_t gap : {0, 13}) add_case(parts_case(sizes, gap));
+  }
+}
+
 // ---- fill -----------------------------------------------------------------------------------------------------------
 
 // The input only says how large, of which type and where.
@@ -387,6 +439,7 @@ void add_casts() {
 
 void add_movement_cases() {
   add_copies();
+  add_parts_copied();
   add_fills();
   add_casts();
 }

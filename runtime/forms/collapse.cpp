@@ -61,7 +61,15 @@ void sort_for_few_pieces(Loops& loops, int rank) {
   const auto calls = [=](int i) {
     return steps[i] % kAligned == 0 ? sizes[i] : i == 0 ? 2 * sizes[i] : sizes[i] + rows;
   };
-  sort_loops(loops, loops.sizes.rank() - 2, [&](int a, int b) { return calls(a) < calls(b); });
+  std::vector<int> fewest_first(static_cast<size_t>(sizes.rank() - 2));
+  std::iota(fewest_first.begin(), fewest_first.end(), 0);
+  std::ranges::stable_sort(fewest_first, [&](int a, int b) { return calls(a) < calls(b); });
+  // The others stay in their order, in which a piece of a dense tensor is dense.
+  const auto pieces = static_cast<size_t>(sizes.rank() - rank);
+  std::vector<int> place(fewest_first.size());
+  std::iota(place.begin(), place.end(), static_cast<int>(pieces));
+  for (size_t i = 0; i < pieces; i++) place[static_cast<size_t>(fewest_first[i])] = static_cast<int>(i) - sizes.rank();
+  sort_loops(loops, sizes.rank() - 2, [&](int a, int b) { return place[static_cast<size_t>(a)] < place[static_cast<size_t>(b)]; });
 }
 
 namespace {

@@ -89,7 +89,7 @@ void add_cross_entropy_cases() {
   for (const int64_t rows : {0, 1, 16, 17, 257, 4099}) {
     add_case(example(std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}, 0, 9));
   }
-  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
     add_case(example("16400_rows_of_" + std::to_string(n), {{16400, n}, {.low = -8, .high = 8}}, 0,
                      static_cast<double>(n - 1)));
   }

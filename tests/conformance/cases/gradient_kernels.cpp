@@ -205,7 +205,7 @@ void add_softmax_gradients() {
                             50257, 65528, 65535, 65536, 65544, 13,   33,   101,  203,   301,   1001}) {
       add_case(softmax_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
-    for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+    for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
       add_case(softmax_example(is_log, "16400_rows_of_" + std::to_string(n), {16400, n}));
     }
     for (const int64_t n : {3, 130, 1030, 8200, 40000}) {
@@ -263,7 +263,7 @@ void add_cross_entropy_gradients() {
                                static_cast<double>(classes - 1));
   }
   add_cross_entropy_gradient("4099_rows_of_10", {4099, 10}, {.low = -8, .high = 8}, {}, 0, 9);
-  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
     add_cross_entropy_gradient("16400_rows_of_" + std::to_string(n), {16400, n}, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(n - 1));
   }

@@ -199,7 +199,7 @@ void add_norm(bool is_rms) {
   for (const int64_t rows : {0, 1, 2, 15, 17, 255, 257, 4099}) {
     add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
   }
-  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
     add_case(example(whole, "16400_rows_of_" + std::to_string(n), {.shape = {16400, n}}));
   }
   add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
@@ -266,7 +266,7 @@ void add_residual_norm(bool is_rms) {
   for (const int64_t rows : {0, 17, 4099}) {
     add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
   }
-  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
     add_case(example(whole, "16400_rows_of_" + std::to_string(n), {.shape = {16400, n}}));
   }
   add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
@@ -352,7 +352,7 @@ void add_gradient_kernels(bool is_rms, bool has_residual) {
     add("rows_of_" + std::to_string(n), {2, n});
   }
   add("4099_rows_of_40", {4099, 40});
-  for (const int64_t n : {3, 13}) add("16400_rows_of_" + std::to_string(n), {16400, n});  // each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) add("16400_rows_of_" + std::to_string(n), {16400, n});  // each lane has several
   add("no_rows", {0, 40});
   for (const int64_t n : {3, 130, 1032, 8200, 40000}) {
     const Shape shape{n < 1000 ? 70 : 3, n};

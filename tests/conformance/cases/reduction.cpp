@@ -311,6 +311,11 @@ void add_composed(const Function& f, const std::string& prefix) {
   }
   // The sums of norms, by whole vectors of columns.
   if (!prefix.empty()) add_case(example(f, prefix + "columns_of_33x128", {.shape = {33, 128}}, {0}));
+  // More rows than a GPU takes as few, and some that lie beside each other, short and long.
+  add_case(example(f, prefix + "rows_of_70x301", {.shape = {70, 301}}, {1}));
+  for (const Shape& shape : {Shape{3, 40, 2}, {5, 300, 9}, {70, 301, 3}}) {
+    add_case(example(f, prefix + "beside_" + shape.str(), {.shape = shape}, {1}, true));
+  }
   add_case(example(f, prefix + "all_of_rank0", {.shape = {}}));
   add_case(example(f, prefix + "all_of_100003", {.shape = {100003}}));
   add_case(example(f, prefix + "special", {{70, 33}, {Pattern::special}}, {1}));
@@ -413,6 +418,11 @@ void add_function(const Function& f) {
   }
   add_case(example(f, "middle_of_3x70x264", {.shape = {3, 70, 264}}, {1}));
   add_case(example(f, "columns_of_70x256_offset", {.shape = {70, 256}, .layout = Layout::offset}, {0}));
+  // More rows than a GPU takes as few, and some that lie beside each other, short and long.
+  add_case(example(f, "rows_of_70x301", {.shape = {70, 301}}, {1}));
+  for (const Shape& shape : {Shape{3, 40, 2}, {5, 300, 9}, {70, 301, 3}}) {
+    add_case(example(f, "beside_" + shape.str(), {.shape = shape}, {1}));
+  }
   // Many equal largest elements: the first counts for argmax, whichever thread sees it.
   const auto add_ties = [&](std::string name, const Shape& shape, int64_t axis) {
     Case item = example(f, std::move(name), {shape, {Pattern::integers, -2, 2}}, {axis});

@@ -91,7 +91,7 @@ void add_function(const Function& f) {
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
     add_case(example(f, std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}));
   }
-  for (const int64_t n : {3, 13}) {  // so many short rows that each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
     add_case(example(f, "16400_rows_of_" + std::to_string(n), {{16400, n}, {.low = -8, .high = 8}}));
   }
   // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of

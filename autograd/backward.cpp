@@ -20,8 +20,8 @@ Tensor owned(const Tensor& gradient) {
   return gradient.storage().use_count() == 1 && gradient.is_contiguous() ? gradient : gradient.clone();
 }
 
-/// Every gradient there is goes to its leaf: leaf.grad += gradient. Those of leaves with a slot are brought there in the
-/// end, together.
+/// Every gradient there is goes to its leaf: leaf.grad += gradient. Those of leaves with a slot are brought there in
+/// the end, together.
 class ToLeaves {
  public:
   static bool runs(const Node&) { return true; }

@@ -61,8 +61,8 @@ class MatMul : public Kernel<MatMul<T>> {
   Var batch{"batch"}, m{"m"}, n{"n"};
 };
 
-// y[m,n] = activation(Σ_p parts[p,m,n] + bias[n]): a product whose k was dealt over matrices of a batch; or of one part,
-// what a vendor's product leaves to do where its library can't fuse it
+// y[m,n] = activation(Σ_p parts[p,m,n] + bias[n]): a product whose k was dealt over matrices of a batch; or of one
+// part, what a vendor's product leaves to do where its library can't fuse it
 template <ElementType T>
 class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
  public:

@@ -18,9 +18,9 @@ constexpr int kThreads = 256, kUnroll = 4;
 Branch with_share(const Func& out, const ReductionStage& stage, const Share& share, const Expr& condition,
                   const std::function<void(Halide::Stage, Func)>& schedule) {
   const Rewrite rewrite{{}, {{stage.name(), [f = share.kept](const std::vector<Expr>& at) { return f(at); }}}};
-  return {condition,
-          {rewrite(values_of(out)[0])},
-          [=, f = share.func](Halide::Stage branch) { schedule(std::move(branch), f); }};
+  return {condition, {rewrite(values_of(out)[0])}, [=, f = share.func](Halide::Stage branch) {
+            schedule(std::move(branch), f);
+          }};
 }
 
 void sum_of_parts_gpu(const Func& out, const Stage& total, const Var& row, const Var& column) {
@@ -34,29 +34,28 @@ void sum_of_parts_gpu(const Func& out, const Stage& total, const Var& row, const
   const Share of_vector = make_share(stage, "_of_vector", stage.index(), 0, 1, together, {}),
               of_element = make_share(stage, "_of_element", stage.index(), 0, 1, together, {});
   const Var vector("vector"), lane("lane"), place("place"), block("block"), thread("thread"), step("step");
-  choose(out,
-         {with_share(out, stage, of_vector, lines_are_aligned(out, lanes),
-                     [=](Halide::Stage branch, Func share) {
-                       branch.split(column, vector, lane, lanes)
-                           .fuse(vector, row, place)
-                           .split(place, block, thread, kThreads, TailStrategy::GuardWithIf)
-                           .vectorize(lane)
-                           .gpu_blocks(block)
-                           .gpu_threads(thread);
-                       const Var along = share.args()[0];
-                       share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
-                       for (int update = 0; update < 2; update++) share.update(update).vectorize(along, lanes);
-                     }),
-          with_share(out, stage, of_element, Expr(), [=](Halide::Stage branch, Func share) {
-            branch.fuse(column, row, place)
-                .split(place, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
-                .split(step, step, thread, kThreads)
-                .reorder(step, thread, block)
-                .unroll(step)
-                .gpu_blocks(block)
-                .gpu_threads(thread);
-            share.compute_at(out, step);
-          })});
+  choose(out, {with_share(out, stage, of_vector, lines_are_aligned(out, lanes),
+                          [=](Halide::Stage branch, Func share) {
+                            branch.split(column, vector, lane, lanes)
+                                .fuse(vector, row, place)
+                                .split(place, block, thread, kThreads, TailStrategy::GuardWithIf)
+                                .vectorize(lane)
+                                .gpu_blocks(block)
+                                .gpu_threads(thread);
+                            const Var along = share.args()[0];
+                            share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
+                            for (int update = 0; update < 2; update++) share.update(update).vectorize(along, lanes);
+                          }),
+               with_share(out, stage, of_element, Expr(), [=](Halide::Stage branch, Func share) {
+                 branch.fuse(column, row, place)
+                     .split(place, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
+                     .split(step, step, thread, kThreads)
+                     .reorder(step, thread, block)
+                     .unroll(step)
+                     .gpu_blocks(block)
+                     .gpu_threads(thread);
+                 share.compute_at(out, step);
+               })});
 }
 
 }  // namespace

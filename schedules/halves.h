@@ -1,6 +1,8 @@
 // Family: an output [outer, 2, inner] whose halves are worked out together, from values of which they share some.
 #pragma once
 
+#include <array>
+
 #include "dsl/kernel.h"
 
 namespace ashlar::dsl {

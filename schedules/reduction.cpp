@@ -186,8 +186,7 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
   of_share.insert(of_share.end(), of_result.begin(), of_result.end());
   Share share = make_share(stage, "_short" + name, of_share, member, threads, 4, first_part);
   const std::vector<Func> tree = make_tree(stage, share.kept, threads, of_result);
-  const Expr lies_so = is_contiguous ? shape.inner == 1
-                                     : shape.inner <= kFewInner && shape.outer <= kMostBlocks * rows;
+  const Expr lies_so = is_contiguous ? shape.inner == 1 : shape.inner <= kFewInner && shape.outer <= kMostBlocks * rows;
   return {lies_so && shape.parts == 1 && condition,
           reading(out, stage,
                   [=, f = tree.back()](const std::vector<Expr>& at, int i) {

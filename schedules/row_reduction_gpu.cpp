@@ -359,8 +359,9 @@ void add_long_rows(RowBranches& branches) {
     // Two reductions of 16 bits are arithmetic, which a cluster's meetings hold up.
     const bool is_better_alone = vector == 8 && !is_crowded && branches.reductions().size() > 1 && is_kept;
     const int wanted = stages.tunables.long_row_cluster;
-    const int cluster =
-        wanted != 0 ? wanted : is_better_alone ? 1 : std::min(8, columns / (kLongThreads * steps * vector));
+    const int cluster = wanted != 0       ? wanted
+                        : is_better_alone ? 1
+                                          : std::min(8, columns / (kLongThreads * steps * vector));
     if (cluster > 1) add(columns, cluster, has_clusters());
     if (columns > 65536) continue;  // by so many steps a block alone is slower than one that stages nothing
     // Rows of 16 bits even where a part has to be read again.
@@ -433,7 +434,8 @@ void row_reduction(Cuda, const RowStages& stages) {
     const auto add_shapes = [&](const Expr& condition, const std::vector<WarpShape>& shapes) {
       for (const WarpShape& shape : shapes) {
         const RowLayout layout{shape.threads, shape.steps, 1};
-        branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members), condition);
+        branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, shape.warps, shape.members),
+                     condition);
       }
     };
     add_shapes(rows_of(stages) >= kManyRows, {{.threads = 4, .steps = 1, .warps = warps, .members = 4},

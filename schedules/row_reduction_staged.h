@@ -45,8 +45,8 @@ inline std::vector<Func> make_rotation(const ReductionStage& stage, Func func, c
   const bool wraps_in_warp = lanes * apart == kWarp;
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     Func next(stage.name() + "_rotated" + std::to_string(distance));
-    std::vector<Expr> here{lane}, there{wraps_in_warp ? (lane + distance * apart) % kWarp
-                                                      : lane / lanes * lanes + (lane + distance) % lanes};
+    std::vector<Expr> here{lane},
+        there{wraps_in_warp ? (lane + distance * apart) % kWarp : lane / lanes * lanes + (lane + distance) % lanes};
     for (const Var& v : rest) here.emplace_back(v), there.emplace_back(v);
     next(with({lane}, rest)) = stage.combine(func(here), func(there));
     tree.push_back(next);
@@ -125,8 +125,8 @@ class StagedWarpRows {
         return rewrite;
       };
       shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, {{0, layout.steps}}, reading));
-      trees_.push_back(make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads,
-                                     are_apart ? side_ : 1));
+      trees_.push_back(
+          make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads, are_apart ? side_ : 1));
       reader_.results.emplace_back(stage.name(), trees_.back().back());
     }
   }
@@ -136,8 +136,7 @@ class StagedWarpRows {
     const Expr column = stages.column, row = stages.row;
     const Expr member = row / side % members, group = row / (side * members);
     if (!stages.out_has_columns()) {
-      return rewritten(plain, reader_.rewrite(
-                                  column, [=](const Func& f) { return f(row % side, member, group); }, {}));
+      return rewritten(plain, reader_.rewrite(column, [=](const Func& f) { return f(row % side, member, group); }, {}));
     }
     const Expr thread = column / vector % layout_.threads;
     const Expr lane = side == 1 ? thread : row % side * layout_.threads + thread;

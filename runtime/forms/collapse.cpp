@@ -69,7 +69,8 @@ void sort_for_few_pieces(Loops& loops, int rank) {
   std::vector<int> place(fewest_first.size());
   std::iota(place.begin(), place.end(), static_cast<int>(pieces));
   for (size_t i = 0; i < pieces; i++) place[static_cast<size_t>(fewest_first[i])] = static_cast<int>(i) - sizes.rank();
-  sort_loops(loops, sizes.rank() - 2, [&](int a, int b) { return place[static_cast<size_t>(a)] < place[static_cast<size_t>(b)]; });
+  sort_loops(loops, sizes.rank() - 2,
+             [&](int a, int b) { return place[static_cast<size_t>(a)] < place[static_cast<size_t>(b)]; });
 }
 
 namespace {

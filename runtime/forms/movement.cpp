@@ -242,8 +242,8 @@ struct Parts {
     const int64_t low = std::min(first, destination.offset());
     const int64_t high = std::max(end, destination.offset() + destination.numel());
     if (sources.size() == kMostParts || high - low > kMaxElements) return false;
-    if (!sources.empty() && (destination.storage() != destinations[0].storage() ||
-                             destination.dtype() != destinations[0].dtype())) {
+    if (!sources.empty() &&
+        (destination.storage() != destinations[0].storage() || destination.dtype() != destinations[0].dtype())) {
       return false;
     }
     sources.push_back(source);

@@ -28,8 +28,8 @@ void fill(const Tensor& destination, double value);
 /// Throws ValueError when elements of `destination` share memory.
 void copy(const Tensor& source, const Tensor& destination);
 
-/// copy() of each source to the destination of its number, all dense: on CUDA several in a launch where they go into one
-/// piece of memory, as parameters' gradients do. Neither sources nor destinations may overlap others.
+/// copy() of each source to the destination of its number, all dense: on CUDA several in a launch where they go into
+/// one piece of memory, as parameters' gradients do. Neither sources nor destinations may overlap others.
 void copy_each(std::span<const Tensor> sources, std::span<const Tensor> destinations);
 
 /// A dense tensor of `source`'s elements converted to `dtype`: floats to integers towards zero, saturated, NaN as 0;

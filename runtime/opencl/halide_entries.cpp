@@ -168,8 +168,8 @@ cl_program build_part(cl_context context, cl_device_id device, const char* sourc
   return nullptr;
 }
 
-/// Halide's runtime makes and releases a cl_kernel for each launch, which takes NVIDIA's driver a microsecond: those that
-/// were released are taken again, with all arguments set anew. Kept to the process's end, as programs are.
+/// Halide's runtime makes and releases a cl_kernel for each launch, which takes NVIDIA's driver a microsecond: those
+/// that were released are taken again, with all arguments set anew. Kept to the process's end, as programs are.
 class IdleKernels {
  public:
   static IdleKernels& instance() noexcept {

@@ -193,8 +193,8 @@ bool fuses_exactly(const VendorCall& call) {
 }
 
 /// What follows the sums: by cuBLASLt, or by a kernel of ours where that has no exact twin of it (its GELU is the tanh
-/// approximation). Ours reads sums as they are stored: in 16 bits they are rounded once more than by our own product, as
-/// by torch.nn.functional.linear and an activation after it.
+/// approximation). Ours reads sums as they are stored: in 16 bits they are rounded once more than by our own product,
+/// as by torch.nn.functional.linear and an activation after it.
 struct Epilogue {
   EpilogueKind fused = kNoEpilogue;
   bool is_ours = false;

@@ -275,9 +275,9 @@ bool run(const VendorCall& call) {
   return true;
 }
 
-/// By 2309 that were drawn at random and timed both ways on an H200: the geometric mean of what is chosen is 1.03 of the
-/// quicker one's time. Groups are ours, depthwise ones by kernels of their own; so are gradients for which cuDNN has
-/// nothing deterministic that is quick.
+/// By 2309 that were drawn at random and timed both ways on an H200: the geometric mean of what is chosen is 1.03 of
+/// the quicker one's time. Groups are ours, depthwise ones by kernels of their own; so are gradients for which cuDNN
+/// has nothing deterministic that is quick.
 template <Kind kind>
 bool preferred(const VendorCall& call) {
   if (call.scalars[8].integer != 1 || api() == nullptr) return false;

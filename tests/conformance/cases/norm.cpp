@@ -352,7 +352,8 @@ void add_gradient_kernels(bool is_rms, bool has_residual) {
     add("rows_of_" + std::to_string(n), {2, n});
   }
   add("4099_rows_of_40", {4099, 40});
-  for (const int64_t n : {3, 6, 13, 18, 34}) add("16400_rows_of_" + std::to_string(n), {16400, n});  // each lane has several
+  for (const int64_t n : {3, 6, 13, 18, 34})
+    add("16400_rows_of_" + std::to_string(n), {16400, n});  // each lane has several
   add("no_rows", {0, 40});
   for (const int64_t n : {3, 130, 1032, 8200, 40000}) {
     const Shape shape{n < 1000 ? 70 : 3, n};

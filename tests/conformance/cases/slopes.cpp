@@ -114,8 +114,8 @@ const Slope kSlopes[] = {
 };
 // clang-format on
 
-// The gamma functions' series above are for numbers above 0; and what the product in atanh's slope is at infinity, -∞ or
-// NaN, is the compiler's choice.
+// The gamma functions' series above are for numbers above 0; and what the product in atanh's slope is at infinity, -∞
+// or NaN, is the compiler's choice.
 constexpr std::string_view kWithinTheirDomain[] = {"lgamma_grad", "digamma_grad", "atanh_grad"};
 // Flat somewhere, where NaN · 0 is NaN or 0, by the device's compiler.
 constexpr std::string_view kFlat[] = {"clamp_grad",    "hardsigmoid_grad", "relu6_grad",

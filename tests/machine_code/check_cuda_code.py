@@ -4,7 +4,7 @@
     check_cuda_code.py --arch 80 --arch 90 --report build/ptx.md --code build/libkernels.a FOLDER...
 
 FOLDERs hold a .ptx and a .ptxas (the report of `ptxas -v`) for each compiled instance. Fails when a kernel spills registers
-to memory, when an instance wasn't assembled for one of the architectures, when there is no instance at all (then the check
+to memory, when the largest blocks have more of them than a multiprocessor, when an instance wasn't assembled for one of the architectures, when there is no instance at all (then the check
 would say nothing), and when the archives or objects of --code don't carry, for each instance, machine code for every
 architecture and PTX for later ones. The report is a Markdown table, one line per GPU function and architecture.
 """
@@ -20,6 +20,10 @@ COMPILING = re.compile(r"Compiling entry function '([^']+)' for 'sm_(\w+)'")
 SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
 SHARED = re.compile(r"(\d+) bytes smem")
+
+# Functions of the largest blocks, by their names, and the threads that these have (schedules/reduction.cpp).
+LARGEST_BLOCKS = {"_few_block_": 1024}
+REGISTERS_OF_BLOCK = 65536
 
 # A container ("fatbin"): a head, then entries of one kind each.
 MAGIC = struct.pack("<IH", 0xBA55ED50, 1)
@@ -78,6 +82,8 @@ def main():
                    if arch not in {row[2] for row in found}]
     errors += [f"{row[0]}, {row[1]}, {row[2]}: {row[5]} bytes of register spills" for row in rows
                if row[5] > allowed.get(row[0], allowed.get("", 0))]
+    errors += [f"{row[0]}, {row[1]}, {row[2]}: {row[3]} registers in each of {threads} threads" for row in rows
+               for name, threads in LARGEST_BLOCKS.items() if name in row[1] and row[3] * threads > REGISTERS_OF_BLOCK]
     if not instances:
         errors.append("no PTX in these folders")
     wanted = {("machine code", arch) for arch in arguments.arch}

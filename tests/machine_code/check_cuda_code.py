@@ -4,9 +4,9 @@
     check_cuda_code.py --arch 80 --arch 90 --report build/ptx.md --code build/libkernels.a FOLDER...
 
 FOLDERs hold a .ptx and a .ptxas (the report of `ptxas -v`) for each compiled instance. Fails when a kernel spills registers
-to memory, when the largest blocks have more of them than a multiprocessor, when an instance wasn't assembled for one of the architectures, when there is no instance at all (then the check
-would say nothing), and when the archives or objects of --code don't carry, for each instance, machine code for every
-architecture and PTX for later ones. The report is a Markdown table, one line per GPU function and architecture.
+to memory, when the largest blocks have more of them than a multiprocessor, when an instance wasn't assembled for one of the
+architectures, when there is no instance at all (then the check would say nothing), and when the archives or objects of --code
+don't carry, for each instance, machine code for every architecture and PTX for later ones. The report is a Markdown table, one line per GPU function and architecture.
 """
 import argparse
 import re

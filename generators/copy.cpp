@@ -2,24 +2,43 @@
 
 namespace ashlar::dsl {
 
-// y[a,b,c,d] = x[a,b,c,d] between any strides: permutes, gathers and scatters views;  by byte width
-template <ElementType T>
-class Copy : public Kernel<Copy<T>> {
+// Between any strides, by byte width: permutes, gathers and scatters views.
+template <class Self, ElementType T, int rank>
+class CopyOfAxes : public Kernel<Self> {
  public:
-  In<T, 4> x{"x", strided};
-  Out<T, 4> y{"y", shape_of(x)};
+  In<T, rank> x{"x", strided};
+  Out<T, rank> y{"y", shape_of(x)};
   BroadcastTunables tunables;
 
-  Copy() {
-    this->formula("y[a,b,c,d] = x[a,b,c,d]").form(Form::movement).internal();
+  explicit CopyOfAxes(const std::string& formula) {
+    this->formula(formula).form(Form::movement).internal();
     // Memory limits it; 128-bit vectors hold a row of a transposed tile of bytes, and 64-bit elements are few.
     if (std::is_same_v<T, raw<1>> || std::is_same_v<T, raw<8>>) this->widest_on_cpu(CodeTarget::cpu);
   }
-  void algorithm() { y(a, b, c, d) = x(a, b, c, d); }
-  void schedule(auto target) { broadcast(target, y.func(), {a, b, c, d}, &tunables); }
+};
+
+// y[a,b,c,d] = x[a,b,c,d]
+template <ElementType T>
+class Copy : public CopyOfAxes<Copy<T>, T, 4> {
+ public:
+  Copy() : CopyOfAxes<Copy<T>, T, 4>("y[a,b,c,d] = x[a,b,c,d]") {}
+  void algorithm() { this->y(a, b, c, d) = this->x(a, b, c, d); }
+  void schedule(auto target) { broadcast(target, this->y.func(), {a, b, c, d}, &this->tunables); }
 
  private:
   Var a{"a"}, b{"b"}, c{"c"}, d{"d"};
+};
+
+// y[a,b,c,d,e] = x[a,b,c,d,e]
+template <ElementType T>
+class CopyOfFive : public CopyOfAxes<CopyOfFive<T>, T, 5> {
+ public:
+  CopyOfFive() : CopyOfAxes<CopyOfFive<T>, T, 5>("y[a,b,c,d,e] = x[a,b,c,d,e]") {}
+  void algorithm() { this->y(a, b, c, d, e) = this->x(a, b, c, d, e); }
+  void schedule(auto target) { broadcast(target, this->y.func(), {a, b, c, d, e}, &this->tunables); }
+
+ private:
+  Var a{"a"}, b{"b"}, c{"c"}, d{"d"}, e{"e"};
 };
 
 // y[offset_k + i] = x_k[i], k < count: tensors that shall lie in one piece of memory;  by byte width
@@ -90,6 +109,7 @@ class CopyParts : public Kernel<CopyParts<T>> {
 };
 
 const bool registered = register_kernel<Copy, raw<1>, raw<2>, raw<4>, raw<8>>("copy") &&
+                        register_kernel<CopyOfFive, raw<1>, raw<2>, raw<4>, raw<8>>("copy_of_five") &&
                         register_kernel<CopyParts, raw<2>, raw<4>>("copy_parts");
 
 }  // namespace ashlar::dsl

@@ -8,6 +8,8 @@
 
 namespace ashlar::dsl {
 
+inline Expr scalar_of(const Scalar<int32_t>& scalar) { return Value(scalar).expr(); }
+
 /// floor(a / n) for |a| < 2²¹ and n ≥ 1, by a product with 1/n: (a + ½) / n is at least ½/n from every integer, and
 /// the error of the product is less. Vectors of integers have no division on any target.
 inline Expr small_quotient(const Expr& a, const Expr& n) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ashlar/ops/binary.h"
+#include "ashlar/ops/convolution_frame.h"
 #include "ashlar/ops/depthwise_convolution.h"
 #include "ashlar/ops/matmul.h"
 #include "ashlar/ops/pointwise_convolution.h"

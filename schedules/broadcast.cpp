@@ -196,39 +196,44 @@ std::vector<T> with_outer(std::vector<T> indices, const std::vector<Var>& outer)
   return indices;
 }
 
+// Of a transposing copy's output: so many elements along its second dimension, which is the input's innermost, and along
+// its innermost.
+struct Tile {
+  int x, y;
+};
+
 // One input whose steps of one element run along the output's second dimension: tiles of both go through shared memory,
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
-Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input) {
-  constexpr int kTile = 64, kShortest = 8, kBankBytes = 4,
-                kMostBlocks = 65535;  // of a grid's second and third dimension
-  const int bytes = input.type().bytes(), tile = bytes > 4 ? kTile / 2 : kTile;
-  const int padding = std::max(1, kBankBytes / bytes);  // a column of a tile then lies in different banks
+Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input, const Tile& tile,
+                        const Expr& condition) {
+  constexpr int kBankBytes = 4, kMostBlocks = 65535;  // of a grid's second and third dimension
+  const int padding = std::max(1, kBankBytes / input.type().bytes());  // a column of a tile lies in different banks
   const OutputShape shape(out);
   const std::vector<Var> outer = outer_loops(index);
   const Var &c = index[index.size() - 2], &d = index[index.size() - 1];
   Var x("x"), y("y"), tile_x("tile_x"), tile_y("tile_y");
-  const Rewrite in_tile{{{c.name(), Halide::min(tile_x * tile + x, shape.extent[1] - 1)},
-                         {d.name(), Halide::min(tile_y * tile + y, shape.extent[0] - 1)}},
+  const Rewrite in_tile{{{c.name(), Halide::min(tile_x * tile.x + x, shape.extent[1] - 1)},
+                         {d.name(), Halide::min(tile_y * tile.y + y, shape.extent[0] - 1)}},
                         {}};
-  Func staged("staged");
+  const std::string name = std::to_string(tile.x) + "x" + std::to_string(tile.y);
+  Func staged("staged" + name);
   staged(with_outer({x, y, tile_y, tile_x}, outer)) = in_tile(values_of(out)[0]);
-  return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
-              shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * tile &&
-              shape.elements_from(2) <= kMostBlocks,
-          {staged(with_outer<Expr>({c % tile, d % tile, d / tile, c / tile}, outer))},
+  return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[1] <= kMostBlocks * tile.x &&
+              shape.elements_from(2) <= kMostBlocks && condition,
+          {staged(with_outer<Expr>({c % tile.x, d % tile.y, d / tile.y, c / tile.x}, outer))},
           [=](Halide::Stage branch) mutable {
-            Var block("tile"), thread("thread"), row("row"), step("step"), block_y("block_y"), batch("batch");
-            const int rows = kThreads / tile;
-            branch.split(d, block, thread, tile, TailStrategy::GuardWithIf)
-                .split(c, block_y, row, tile, TailStrategy::GuardWithIf)
-                .split(row, step, row, rows)
+            Var block("tile" + name), thread("thread"), row("row"), step("step"), block_y("block_y"), batch("batch");
+            branch.split(d, block, thread, tile.y, TailStrategy::GuardWithIf)
+                .split(c, block_y, row, tile.x, TailStrategy::GuardWithIf)
+                .split(row, step, row, kThreads / tile.y)
                 .reorder(with_outer<Halide::VarOrRVar>({step, thread, row, block, block_y}, outer))
-                .unroll(step);
+                .unroll(step)
+                .fuse(thread, row, thread);
             fuse_outermost(branch, index, static_cast<int>(outer.size()), batch);
-            branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
+            branch.gpu_blocks(block, block_y, batch).gpu_threads(thread);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
-            staged.bound(x, 0, tile).bound(y, 0, tile).align_storage(x, tile + padding);
-            staged.split(y, step, y, rows).reorder(step, x, y).unroll(step).gpu_threads(x, y);
+            staged.bound(x, 0, tile.x).bound(y, 0, tile.y).align_storage(x, tile.x + padding);
+            staged.split(y, step, y, kThreads / tile.x).reorder(step, x, y).unroll(step).fuse(x, y, x).gpu_threads(x);
           }};
 }
 
@@ -296,8 +301,17 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   index_arithmetic();
   const std::vector<Parameter> inputs = inputs_of(out);
   if (inputs.size() == 1) {
-    std::vector<Branch> branches{transposed_tiles(out, index, inputs[0])};
-    if (inputs[0].type().bytes() == 2) branches.insert(branches.begin(), transposed_pairs(out, index, inputs[0]));
+    // Tiles as narrow as the tensor is; small ones where large ones would leave the device half empty.
+    constexpr int kShortest = 8, kNarrow = 16, kLarge = 1 << 20;
+    const int bytes = inputs[0].type().bytes(), side = bytes > 4 ? 32 : 64, wide = bytes > 4 ? 128 : 256;
+    const Expr &columns = shape.extent[0], &rows = shape.extent[1];
+    const Expr has_tiles = columns >= kShortest && rows >= kShortest;
+    std::vector<Branch> branches{
+        transposed_tiles(out, index, inputs[0], {.x = 32, .y = 32}, has_tiles && shape.elements() < kLarge),
+        transposed_tiles(out, index, inputs[0], {.x = wide, .y = kNarrow}, has_tiles && columns <= kNarrow),
+        transposed_tiles(out, index, inputs[0], {.x = kNarrow, .y = wide}, has_tiles && rows <= kNarrow)};
+    if (bytes == 2) branches.push_back(transposed_pairs(out, index, inputs[0]));
+    branches.push_back(transposed_tiles(out, index, inputs[0], {.x = side, .y = side}, has_tiles));
     choose(out, branches);
   }
   // A thread for each of few elements of 16 bits, since it would fetch the code of eight one after the other.
@@ -310,19 +324,16 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_threads(thread)
         .partition(block, Halide::Partition::Never);
   };
-  const auto few_of_one_run = [&] { one_each(out.specialize(shape.is_flat() && are_few), i); };
-  if (is_short) few_of_one_run();
+  if (is_short) one_each(out.specialize(shape.is_flat() && are_few), i);
   for (const auto& [pattern, has_elements] : innermost_patterns(inputs, /*is_on_cpu=*/false)) {
-    Expr offsets_aligned = Halide::Internal::const_true(), aligned = shape.extent[0] % lanes == 0;
+    Expr offsets_aligned = Halide::Internal::const_true();
+    Expr aligned = shape.extent[0] % lanes == 0 && lines_are_aligned(out.output_buffer(), lanes);
     // Every row starts at a multiple of the vector, but of an operand that is one element for all of a row.
     for (size_t operand = 0; operand < inputs.size(); operand++) {
       if (!has_elements[operand]) continue;
-      const Parameter& input = inputs[operand];
-      offsets_aligned = offsets_aligned && hidden_min(input) % lanes == 0;
-      for (int d = 1; d < rank; d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+      offsets_aligned = offsets_aligned && hidden_min(inputs[operand]) % lanes == 0;
+      aligned = aligned && lines_are_aligned(inputs[operand], lanes);
     }
-    for (int d = 1; d < rank; d++) aligned = aligned && shape.stride[static_cast<size_t>(d)] % lanes == 0;
-    aligned = aligned && offsets_aligned;
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
     out.specialize(pattern && shape.is_flat() && offsets_aligned)
         .split(i, block, thread, kThreads * lanes * flat_vectors, TailStrategy::GuardWithIf)
@@ -375,7 +386,16 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_blocks(block)
         .gpu_threads(thread);
   }
-  if (!is_short) few_of_one_run();
+  // Of one run that begins anywhere: a thread for each of some elements, else vectors that are stored whole.
+  constexpr int kSome = 1 << 18;
+  if (!is_short) one_each(out.specialize(shape.is_flat() && shape.elements() < kSome), i);
+  const InnermostPattern all_run(inputs, std::vector<bool>(inputs.size(), true));
+  out.specialize(all_run.holds && shape.is_flat())
+      .split(i, thread, lane, lanes, TailStrategy::GuardWithIf)
+      .split(thread, block, thread, kThreads, TailStrategy::GuardWithIf)
+      .vectorize(lane)
+      .gpu_blocks(block)
+      .gpu_threads(thread);
   // Several for each thread, a block apart. None is worked out twice: the output may be an input as well.
   const auto some_each = [&](auto&& branch, const Var& run) {
     branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
@@ -383,9 +403,6 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .reorder(step, thread, block)
         .unroll(step);
   };
-  Halide::Stage one_run = out.specialize(shape.is_flat());
-  some_each(one_run, i);
-  one_run.gpu_blocks(block).gpu_threads(thread);
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);

@@ -1,5 +1,6 @@
 #include "schedules/reduction.h"
 
+#include "runtime/forms/reduction.h"
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/branches.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -254,7 +255,7 @@ Branch gpu_long_rows(const ReductionStages& s, const ReductionStage& stage) {
 // Few rows that a second pass would cost more than it saves: as much under way as a block can have, whose threads have
 // 64 registers each.
 Branch gpu_few_rows(const ReductionStages& s, const ReductionStage& stage) {
-  constexpr int kThreads = 1024, kFewRows = 64, kLeast = 2048, kFewOperations = 8;
+  constexpr int kThreads = 1024, kFewRows = forms::kFewRows, kLeast = 2048, kFewOperations = 8;
   const int unroll = operations_of(stage.state(0, {}).at(0)) <= kFewOperations ? 16 : 4;
   const Shape3 shape(s.out);
   return gpu_block_rows(s, stage, "few", kThreads, unroll,
@@ -328,10 +329,8 @@ Branch gpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 Expr columns_are_aligned(const Func& out, int each) {
   Expr aligned = Shape3(out).inner % each == 0 && Shape3(out).inner >= 32 * each;
   for (const Halide::Parameter& input : inputs_of(out)) {
-    const int rank = input.dimensions() - 1;
-    if (rank < 2) continue;  // a value for each reduced element
-    aligned = aligned && stride_of(input, 0) == 1 && hidden_min(input) % each == 0;
-    for (int d = 1; d < rank; d++) aligned = aligned && stride_of(input, d) % each == 0;
+    if (input.dimensions() < 3) continue;  // a value for each reduced element
+    aligned = aligned && stride_of(input, 0) == 1 && lines_are_aligned(input, each);
   }
   return Halide::Internal::simplify(aligned);
 }

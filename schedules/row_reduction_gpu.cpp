@@ -429,7 +429,7 @@ void row_reduction(Cuda, const RowStages& stages) {
     if (has_columns) add_long_rows(branches);
     // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
     // one: as many as make loads of whole sectors, a few rows of short ones under way. Of few rows a warp has one each.
-    constexpr int kManyRows = 1 << 14;
+    constexpr int kManyRows = 1 << 12;
     const int warps = stages.tunables.warps;
     const auto add_shapes = [&](const Expr& condition, const std::vector<WarpShape>& shapes) {
       for (const WarpShape& shape : shapes) {

@@ -16,6 +16,7 @@
 #include "dsl/build/opencl_source.h"
 #include "dsl/build/pack_text.h"
 #include "dsl/build/ptx_clusters.h"
+#include "dsl/build/ptx_overlap.h"
 #include "dsl/build/ptx_rewriter.h"
 #include "dsl/device_facts.h"
 
@@ -127,13 +128,12 @@ std::string pack(const DeviceTools& tools, const std::vector<std::string>& sourc
   return container;
 }
 
-/// PTX for later GPUs: what was written for `original`'s architecture, and for sm_90 where that has clusters. The first
-/// is left out where machine code serves every GPU before sm_90, since that of 8.0, say, runs on all of 8.x.
+/// PTX for later GPUs: `plain` for its architecture and `full` for sm_90. The first is left out where machine code
+/// serves every GPU before sm_90, since that of 8.0, say, runs on all of 8.x.
 std::vector<std::string> sources_for_later(const DeviceTools& tools, const std::string& full,
                                            const std::string& plain) {
-  if (full == plain) return {full};
   const auto& all = tools.architectures;
-  for (int major = std::stoi(ptx::architecture_of(plain)) / 10; major < clusters::kArchitecture / 10; major++) {
+  for (int major = std::stoi(ptx::architecture_of(plain)) / 10; major < kOverlapArchitecture / 10; major++) {
     if (std::find(all.begin(), all.end(), std::to_string(10 * major)) == all.end()) return {plain, full};
   }
   return {full};
@@ -229,13 +229,14 @@ Halide::Module with_machine_code(const Halide::Module& module, const DeviceTools
   const Halide::Buffer<> source = module.get_device_code_buffer();
   if (!source.defined()) return module;
   const std::string original = static_cast<const char*>(source.data());
-  const std::string full = rewrite_ptx(original), plain = without_clusters(full, original);
+  const std::string rewritten = rewrite_ptx(original), plain = without_clusters(rewritten, original);
+  const std::string full = overlapping(rewritten);
   write_file(stem.string() + ".ptx", full);
   if (tools.ptxas.empty()) return with_code(module, source.name(), plain + '\0');
   std::vector<std::string> cubins;
   for (const std::string& architecture : tools.architectures) {
-    const bool has_clusters = std::stoi(architecture) >= clusters::kArchitecture;
-    cubins.push_back(assemble(tools, cache, architecture, has_clusters ? full : plain, stem));
+    const bool is_late = std::stoi(architecture) >= kOverlapArchitecture;
+    cubins.push_back(assemble(tools, cache, architecture, is_late ? full : plain, stem));
   }
   SharedAtLaunch shared;
   for (const Halide::Internal::LoweredFunc& function : module.functions()) function.body.accept(&shared);

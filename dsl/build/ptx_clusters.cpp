@@ -45,11 +45,7 @@ std::string move_shared_memory(ptx::Lines& lines, size_t begin, size_t end) {
 
 std::string for_their_gpus(std::string text) {
   if (text.find(kExplicit) == std::string::npos) return text;
-  if (std::stoi(ptx::architecture_of(text)) < kArchitecture) {
-    static const std::regex kVersion(R"(\.version \S+)"), kTarget(R"(\.target sm_\d+)");
-    text = std::regex_replace(text, kVersion, ".version 8.0");
-    text = std::regex_replace(text, kTarget, ".target sm_" + std::to_string(kArchitecture));
-  }
+  text = ptx::for_architecture(text, kArchitecture);
   return text.insert(text.find('\n', head_of(text)) + 1, kShared + "\n");
 }
 

@@ -1,6 +1,7 @@
 #include "dsl/build/ptx_text.h"
 
 #include <cctype>
+#include <regex>
 #include <stdexcept>
 
 namespace ashlar::dsl::ptx {
@@ -29,6 +30,13 @@ std::string architecture_of(const std::string& text) {
   if (at == std::string::npos) throw std::runtime_error("PTX without a .target");
   const size_t begin = at + word.size();
   return text.substr(begin, text.find_first_not_of("0123456789", begin) - begin);
+}
+
+std::string for_architecture(const std::string& text, int architecture) {
+  if (std::stoi(architecture_of(text)) >= architecture) return text;
+  static const std::regex kVersion(R"(\.version \S+)"), kTarget(R"(\.target sm_\d+)");
+  const std::string changed = std::regex_replace(text, kVersion, ".version 8.0");
+  return std::regex_replace(changed, kTarget, ".target sm_" + std::to_string(architecture));
 }
 
 }  // namespace ashlar::dsl::ptx

@@ -16,6 +16,8 @@ std::vector<std::string> registers_of(const std::string& code);
 
 /// The architecture that PTX was written for, as its head says: ".target sm_80" gives "80".
 std::string architecture_of(const std::string& text);
+/// The same text for that architecture, unless it was written for it or a later one.
+std::string for_architecture(const std::string& text, int architecture);
 
 /// The call of an ashlar_marker_… function.
 struct Marker {

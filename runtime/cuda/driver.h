@@ -50,6 +50,22 @@ struct Copy2D {
   size_t width_bytes = 0, height = 0;
 };
 
+/// CUlaunchAttribute with an integer as its value, and CUlaunchConfig.
+struct alignas(8) LaunchAttribute {
+  int id;
+  int padding = 0;
+  int value;
+  int unused[15] = {};
+};
+struct LaunchConfiguration {
+  unsigned int grid[3];
+  unsigned int block[3];
+  unsigned int shared_bytes;
+  Queue stream;
+  const LaunchAttribute* attributes;
+  unsigned int attribute_count;
+};
+
 /// The entry points that the library itself uses or stands in front of.
 struct Api {
   Result (*init)(unsigned int flags);
@@ -82,6 +98,9 @@ struct Api {
   Result (*launch_kernel)(Function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                           unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                           Queue stream, void** parameters, void** extra);
+  /// Null in drivers before 11.8; the next comes with it.
+  Result (*launch_with)(const LaunchConfiguration* configuration, Function function, void** parameters, void** extra);
+  Result (*function_get_attribute)(int* value, int attribute, Function function);
   Result (*begin_capture)(Queue stream, int mode);
   Result (*end_capture)(Queue stream, DriverGraphHandle* graph);
   Result (*graph_instantiate)(ExecutableGraph* executable, DriverGraphHandle graph, unsigned long long flags);

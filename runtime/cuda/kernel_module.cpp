@@ -10,6 +10,10 @@ namespace ashlar::detail::cuda {
 namespace {
 
 constexpr int kDynamicSharedBytesAttribute = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kArchitectureAttribute = 5;        // CU_FUNC_ATTRIBUTE_PTX_VERSION: what its PTX was written for
+constexpr int kOverlapArchitecture = 90;         // as dsl/build/ptx_overlap.h has it
+constexpr int kOverlapInGraphs = 12030;          // the first driver that captures such launches
+constexpr int kOverlapAttribute = 6;             // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int kSharedBytesForAll = 48 << 10;     // more has to be asked for
 constexpr int kMostParameters = 128;
 
@@ -31,15 +35,29 @@ class LaunchScope {
   bool good_;
 };
 
+/// Whether launches of the function may begin before what is ahead of them in their stream has ended, since its code
+/// waits for that itself. Code for earlier GPUs, whatever runs it, doesn't.
+bool may_overlap(Function function) noexcept {
+  static const bool is_possible = [] {
+    int version = 0;
+    return environment().overlap && api()->launch_with != nullptr &&
+           api()->driver_get_version(&version) == kSuccess && version >= kOverlapInGraphs;
+  }();
+  int architecture = 0;
+  return is_possible && api()->function_get_attribute(&architecture, kArchitectureAttribute, function) == kSuccess &&
+         architecture >= kOverlapArchitecture;
+}
+
 }  // namespace
 
 struct KernelModule::Entry {
   const char* name;
   Function function;
+  bool overlaps;
   std::atomic<int> shared_limit{kSharedBytesForAll};
   Entry* next;
 
-  Entry(const char* n, Function f, Entry* rest) : name(n), function(f), next(rest) {}
+  Entry(const char* n, Function f, Entry* rest) : name(n), function(f), overlaps(may_overlap(f)), next(rest) {}
 };
 
 KernelModule* module_of(void** slot, const void* image) noexcept {
@@ -128,11 +146,27 @@ int launch_function(KernelModule& module, const char* name, const LaunchSize& si
   }
   launch.tell_observer(name);
   const auto u = [](int value) { return static_cast<unsigned int>(value); };
-  const Result status =
-      call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2]),
-           u(size.threads[0]), u(size.threads[1]), u(size.threads[2]), u(size.shared_bytes),
-           static_cast<Queue>(launch.stream->native_queue()), parameters, static_cast<void**>(nullptr));
-  if (note(launch, "cuLaunchKernel", status) != kSuccess) return halide_error_code_gpu_device_error;
+  const auto queue = static_cast<Queue>(launch.stream->native_queue());
+  Result status = kSuccess;
+  if (entry->overlaps) {
+    static constexpr LaunchAttribute kOverlaps{.id = kOverlapAttribute, .value = 1};
+    const LaunchConfiguration configuration{
+        .grid = {u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2])},
+        .block = {u(size.threads[0]), u(size.threads[1]), u(size.threads[2])},
+        .shared_bytes = u(size.shared_bytes),
+        .stream = queue,
+        .attributes = &kOverlaps,
+        .attribute_count = 1,
+    };
+    status = call(api()->launch_with, &configuration, entry->function, static_cast<void**>(parameters),
+                  static_cast<void**>(nullptr));
+  } else {
+    status = call(api()->launch_kernel, entry->function, u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2]),
+                  u(size.threads[0]), u(size.threads[1]), u(size.threads[2]), u(size.shared_bytes), queue,
+                  static_cast<void**>(parameters), static_cast<void**>(nullptr));
+  }
+  if (note(launch, entry->overlaps ? "cuLaunchKernelEx" : "cuLaunchKernel", status) != kSuccess)
+    return halide_error_code_gpu_device_error;
   ++launch.driver_launches;
   launch.stream->count_launch();
   return halide_error_code_success;

@@ -189,7 +189,9 @@ void copy(const Tensor& source, const Tensor& destination) {
   // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.
   const Shape& strides = plan.loops.strides[0];
   const bool needs_unit = strides.empty() || strides.back() != 1;
-  const int most = kernels::copy.arguments[0].rank, rank = needs_unit ? most - 1 : most;
+  const int loops = strides.rank() + needs_unit;
+  const KernelInfo& kernel = loops > kernels::copy.arguments[0].rank ? kernels::copy_of_five : kernels::copy;
+  const int most = kernel.arguments[0].rank, rank = needs_unit ? most - 1 : most;
   sort_for_few_pieces(plan.loops, rank);
   for_each_piece(plan.loops, rank, [&](Loops piece, const std::vector<int64_t>& offsets) {
     if (needs_unit) {
@@ -198,7 +200,7 @@ void copy(const Tensor& source, const Tensor& destination) {
     }
     const std::array<Tensor, 1> outputs{piece_of(to, piece, 0, offsets[0], most)};
     const std::array<Tensor, 1> inputs{piece_of(from, piece, 1, offsets[1], most)};
-    launch(kernels::copy, key, inputs, {}, outputs);
+    launch(kernel, key, inputs, {}, outputs);
   });
 }
 

@@ -6,7 +6,7 @@
 namespace ashlar {
 
 namespace kernels {
-extern const KernelInfo fill, copy, copy_parts, cast;
+extern const KernelInfo fill, copy, copy_of_five, copy_parts, cast;
 }
 
 namespace forms {

@@ -161,11 +161,10 @@ struct Work {
 /// its passes may take in one axis, and another the rest.
 bool takes_axes_apart(const KernelInfo& kernel) { return kernel.parts == nullptr || kernel.parts == &kernel; }
 
-/// The chunk of one pass. Few rows are one even where parts would be quicker to read: a pass over the parts would take
-/// longer than that saves.
+/// The chunk of one pass.
 int64_t chunk_of(const Work& work, const Shape& x, DeviceKind kind) {
-  constexpr int64_t kFewRows = 64, kElementsOfRow = 1 << 14;  // as schedules/reduction.cpp has a kernel for
-  const bool are_few = x[2] == 1 && x[0] <= kFewRows && x[1] <= kElementsOfRow && size_of(work.key.elements[0]) <= 4;
+  const bool are_few =
+      x[2] == 1 && x[0] <= kFewRows && x[1] <= kElementsOfFewRows && size_of(work.key.elements[0]) <= 4;
   return are_few && kind == DeviceKind::cuda && takes_axes_apart(work.kernel) ? x[1] : reduction_chunk(x, kind);
 }
 

@@ -5,6 +5,10 @@
 
 namespace ashlar::forms {
 
+/// Contiguous reductions of up to so many rows and elements are one pass, by a GPU function of their own
+/// (schedules/reduction.cpp): a pass over parts would take longer than it saves.
+inline constexpr int64_t kFewRows = 64, kElementsOfFewRows = 1 << 14;
+
 struct Reduction : FormDefaults {
   static constexpr FormOption options[] = {{"axes", FormOption::Kind::integers},
                                            {"keepdim", FormOption::Kind::boolean, false}};

@@ -12,6 +12,7 @@
 //   ASHLAR_LOG=1                  one line on stderr per module built, driver opened, pool trimmed
 //   ASHLAR_LOG=dispatch           the same, and which setting of a kernel's tunables was chosen, and why
 //   ASHLAR_PLAN=name,…            the plans that every call runs where it can (set_forced_plan())
+//   ASHLAR_OVERLAP=0              CUDA kernels begin after those ahead of them have ended, also where they needn't
 //   ASHLAR_PLAN_MODEL=0           their order, not models, decides among plans (set_plan_choice())
 //   ASHLAR_TRACE=file             a timeline of calls, launches and copies in Chrome's trace format (trace.h)
 #pragma once
@@ -29,6 +30,7 @@ struct Environment {
   bool log_dispatch;
   std::string plan;  ///< names, separated by commas; empty: none is forced
   bool plan_model;
+  bool overlap;
   std::string cuda_library;
   std::string opencl_library;
   std::string cublaslt_library;  ///< empty: whichever version is there

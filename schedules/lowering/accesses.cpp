@@ -61,9 +61,38 @@ class WideAccesses : public IRMutator {
     return is_const(shift->args[1], 16) ? shift->args[0] : Expr();
   }
 
+  // A run of eight of a tensor's elements that begins anywhere: of the five words that they lie in, of which the last is
+  // the fourth again where they begin with a word, two and two are shifted together.
+  Expr from_words_around(const Load* load) {
+    const auto* ramp = load->index.as<Ramp>();
+    const std::string name = unique_name('i');
+    const Expr first = Variable::make(Halide::Int(32), name), odd = first & 1;
+    std::vector<Expr> names, words, pairs;
+    for (int k = 0; k <= kWords; k++) {
+      words.push_back(Load::make(Halide::UInt(32), load->name, (first >> 1) + (k < kWords ? Expr(k) : odd + (k - 1)),
+                                 load->image, load->param, const_true(), ModulusRemainder()));
+      names.push_back(Variable::make(Halide::UInt(32), unique_name('w')));
+    }
+    for (int k = 0; k < kWords; k++) {
+      const auto at = static_cast<size_t>(k);
+      const Expr both = (Halide::cast<uint64_t>(names[at + 1]) << 32) | Halide::cast<uint64_t>(names[at]);
+      pairs.push_back(Halide::cast<uint32_t>(both >> Halide::cast<uint64_t>(16 * odd)));
+    }
+    Expr elements = Halide::reinterpret(load->type, Shuffle::make_concat(pairs));
+    for (size_t k = words.size(); k-- > 0;) {
+      elements = Let::make(names[k].as<Variable>()->name, words[k], elements);
+    }
+    return Let::make(name, mutate(ramp->base), elements);
+  }
+  static bool is_run_of_tensor(const Load* load) {
+    const auto* ramp = load->index.as<Ramp>();
+    return load->param.defined() && load->type.bits() == 16 && ramp != nullptr && is_const_one(ramp->stride) &&
+           ramp->lanes == kElements && is_const_one(load->predicate);
+  }
+
   Expr visit(const Load* load) override {
     const Expr index = word_index(load->type, load->index, load->predicate, load->alignment);
-    if (!index.defined()) return IRMutator::visit(load);
+    if (!index.defined()) return is_run_of_tensor(load) ? from_words_around(load) : IRMutator::visit(load);
     const Expr words = Load::make(Halide::UInt(32, kWords), load->name, mutate(index), load->image, load->param,
                                   const_true(kWords), in_words(load->alignment));
     return Halide::reinterpret(load->type, words);

@@ -25,7 +25,8 @@ void whole_vectors();
 std::unique_ptr<Halide::Internal::IRMutator> whole_vectors_pass();
 
 /// Eight neighbouring 16-bit elements, known to begin at a multiple of eight, are loaded and stored as four 32-bit
-/// words: those the PTX back end turns into one access of 16 bytes. Vectors of bf16 are widened and narrowed in pairs.
+/// words: those the PTX back end turns into one access of 16 bytes. Those of a tensor that begin anywhere are put
+/// together from the words around them. Vectors of bf16 are widened and narrowed in pairs.
 std::unique_ptr<Halide::Internal::IRMutator> wide_accesses_pass();
 
 /// What the OpenCL back end can't write: a vector of which a guard lets only some lanes through, at a tensor's end, is

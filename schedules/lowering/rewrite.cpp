@@ -288,14 +288,22 @@ int lanes_of_access(const Func& func) {
   return widest > 4 ? 1 : std::min(kMostLanes, kAccessBytes / widest);
 }
 
+Expr lines_are_aligned(const Parameter& input, int lanes) {
+  Expr aligned = hidden_min(input) % lanes == 0;
+  for (int d = 1; d + 1 < input.dimensions(); d++) aligned = aligned && stride_of(input, d) % lanes == 0;
+  return aligned;
+}
+
+Expr lines_are_aligned(const Halide::OutputImageParam& output, int lanes) {
+  Expr aligned = Halide::Internal::const_true();
+  for (int d = 1; d < output.dimensions(); d++) aligned = aligned && output.dim(d).stride() % lanes == 0;
+  return aligned;
+}
+
 Expr lines_are_aligned(const Func& out, int lanes) {
-  const Halide::OutputImageParam buffer = Func(out).output_buffers()[0];
-  Expr aligned = buffer.dim(0).extent() % lanes == 0;
-  for (int d = 1; d < buffer.dimensions(); d++) aligned = aligned && buffer.dim(d).stride() % lanes == 0;
-  for (const Parameter& input : inputs_of(out)) {
-    aligned = aligned && hidden_min(input) % lanes == 0;
-    for (int d = 1; d + 1 < input.dimensions(); d++) aligned = aligned && stride_of(input, d) % lanes == 0;
-  }
+  const Halide::OutputImageParam output = Func(out).output_buffers()[0];
+  Expr aligned = output.dim(0).extent() % lanes == 0 && lines_are_aligned(output, lanes);
+  for (const Parameter& input : inputs_of(out)) aligned = aligned && lines_are_aligned(input, lanes);
   return Halide::Internal::simplify(aligned);
 }
 

@@ -123,8 +123,10 @@ int lanes_of_access(const Halide::Func& func);
 
 /// An input's hidden outermost dimension starts at minus its view's offset: this is that start.
 Halide::Expr hidden_min(const Halide::Parameter& input);
-/// True where every line along the innermost dimension, of dense inputs that `out` reads and of `out` itself, is a
-/// whole number of aligned runs of `lanes`.
+/// True where every line along the innermost dimension begins at a multiple of `lanes`: of an input, of an output, or
+/// of dense inputs that `out` reads and of `out` itself, whose lines are whole numbers of such runs as well.
+Halide::Expr lines_are_aligned(const Halide::Parameter& input, int lanes);
+Halide::Expr lines_are_aligned(const Halide::OutputImageParam& output, int lanes);
 Halide::Expr lines_are_aligned(const Halide::Func& out, int lanes);
 /// Symbolic extent and stride of an input's dimension, innermost first.
 Halide::Expr extent_of(const Halide::Parameter& input, int dimension);

@@ -97,8 +97,7 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
   Expr aligned = const_true();
   for (const Parameter& input : inputs_of(stages.out)) {
     if (input.dimensions() != 3) continue;
-    aligned = aligned && extent_of(input, 0) % vector == 0 && stride_of(input, 1) % vector == 0 &&
-              hidden_min(input) % vector == 0;
+    aligned = aligned && extent_of(input, 0) % vector == 0 && lines_are_aligned(input, vector);
   }
   for (const Func& input : column_inputs(stages)) {
     aligned = aligned && hidden_min(values_of(input)[0].as<Call>()->param) % vector == 0;
@@ -108,7 +107,7 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
   for (const Func& output : outputs) {
     const Halide::OutputImageParam out = Func(output).output_buffers()[0];
     if (output.dimensions() != 2) continue;
-    aligned = aligned && out.dim(0).extent() % vector == 0 && out.dim(1).stride() % vector == 0;
+    aligned = aligned && out.dim(0).extent() % vector == 0 && lines_are_aligned(out, vector);
   }
   return simplify(aligned);
 }

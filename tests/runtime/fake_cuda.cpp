@@ -25,7 +25,7 @@ FakeCudaLog state{};
 std::mutex mutex;
 std::map<Pointer, size_t> blocks;
 thread_local int depth = 0;
-char context, device_module, scale_function, host_function;
+char context, device_module, scale_function, early_scale_function, host_function;
 
 void (*watch)(int change) = nullptr;
 /// Around whatever here takes memory of the host.
@@ -71,6 +71,17 @@ struct Copy2D {
   void* destination_array;
   size_t destination_pitch;
   size_t width_bytes, height;
+};
+
+// CUlaunchAttribute, of an integer, and CUlaunchConfig
+struct alignas(8) LaunchAttribute {
+  int id, padding, value, unused[15];
+};
+struct LaunchConfiguration {
+  unsigned int grid[3], block[3], shared_bytes;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned int attribute_count;
 };
 
 // ASHLAR_FAKE_CUDA_CAPABILITY=90: a GPU of that compute capability that takes every module and every launch and does
@@ -322,12 +333,18 @@ Result cuModuleUnload(void*) { return kInvalidContext; }
 Result cuModuleGetFunction(void** function, void* module, const char* name) {
   if (module != &device_module) return kNotFound;
   *function = std::strcmp(name, "scale") == 0           ? &scale_function
+              : std::strcmp(name, "early_scale") == 0   ? &early_scale_function
               : std::strcmp(name, "host_function") == 0 ? &host_function
               : is_dry()                                ? &scale_function
                                                         : nullptr;
   return *function ? kSuccess : kNotFound;
 }
 Result cuFuncSetAttribute(void*, int, int) { return ++state.raised_shared, kSuccess; }
+Result cuFuncGetAttribute(int* value, int attribute, void* function) {
+  constexpr int kPtxVersion = 5;
+  if (attribute != kPtxVersion) return kInvalidValue;
+  return *value = function == &scale_function ? 90 : 80, kSuccess;
+}
 
 /// scale: x, scale, n, y;  y[i] = scale · x[i]
 Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
@@ -342,7 +359,7 @@ Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, 
     const auto call = std::make_shared<HostCall>(**static_cast<const FakeCudaCall**>(parameters[0]));
     return submit(stream, [call] { return call->run(); });
   }
-  if (function != &scale_function) return kInvalidValue;
+  if (function != &scale_function && function != &early_scale_function) return kInvalidValue;
   if (is_dry()) return kSuccess;
   const auto* x = static_cast<const float*>(at(*static_cast<Pointer*>(parameters[0])));
   const float scale = *static_cast<float*>(parameters[1]);
@@ -358,6 +375,17 @@ Result cuLaunchKernel(void* function, unsigned int, unsigned int, unsigned int, 
     ++state.launches;
     return kSuccess;
   });
+}
+
+Result cuLaunchKernelEx(const LaunchConfiguration* how, void* function, void** parameters, void** extra) {
+  constexpr int kOverlaps = 6;
+  if (how->attribute_count != 1 || how->attributes->id != kOverlaps || how->attributes->value != 1) return kInvalidValue;
+  {
+    std::lock_guard lock(mutex);
+    ++state.overlapping;
+  }
+  return cuLaunchKernel(function, how->grid[0], how->grid[1], how->grid[2], how->block[0], how->block[1], how->block[2],
+                        how->shared_bytes, how->stream, parameters, extra);
 }
 
 // Halide's runtime looks these up too; with our hooks it has no reason to call them.

@@ -1,5 +1,6 @@
-// A stand-in for libcuda.so.1: one device whose memory is the host's. Its one module has two functions: "scale", and
-// "host_function", which runs any compiled CPU kernel on the device's memory. For tests on machines without a GPU: they
+// A stand-in for libcuda.so.1: one device whose memory is the host's. Its one module has three functions: "scale", the
+// same as "early_scale" in code for GPUs before sm_90, and "host_function", which runs any compiled CPU kernel on the
+// device's memory. For tests on machines without a GPU: they
 // open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver. With
 // ASHLAR_FAKE_CUDA_CAPABILITY=90, say, it takes every module and every launch and does nothing.
 #pragma once
@@ -20,6 +21,7 @@ struct FakeCudaLog {
   int64_t modules;
   int64_t register_caps;  // modules loaded with CU_JIT_MAX_REGISTERS
   int64_t launches;
+  int64_t overlapping;  // launches that needn't wait for what is ahead of them
   int64_t raised_shared;  // cuFuncSetAttribute calls
   int64_t waits;          // of a stream for an event
   void* last_stream;

@@ -32,6 +32,8 @@ namespace ashlar::testing {
 namespace {
 
 int shared_bytes = 0;
+const char* const kScale = "scale";
+const char* scale_function = kScale;
 
 /// y[i] = scale · x[i] for an x without offset.
 int scale_on_cuda(void** arguments) {
@@ -50,7 +52,7 @@ int scale_on_cuda(void** arguments) {
   int8_t is_buffer[] = {1, 0, 0, 1, 0};
   int code = halide_copy_to_device(context, &x, halide_cuda_device_interface());  // as compiled kernels do: no copy
   if (code == 0) {
-    code = halide_cuda_run(context, state, "scale", 1, 1, 1, 1, 1, 1, shared_bytes, sizes, values, is_buffer);
+    code = halide_cuda_run(context, state, scale_function, 1, 1, 1, 1, 1, 1, shared_bytes, sizes, values, is_buffer);
   }
   halide_cuda_finalize_kernels(context, state);
   return code;
@@ -123,6 +125,18 @@ TEST_F(Cuda, LaunchesOnTheCurrentStreamWithoutARegisterCap) {
   EXPECT_EQ(log_->register_caps, 0);
   EXPECT_EQ(download(y)[999], 2997);
   EXPECT_EQ(Device::cuda().driver(), "CUDA driver 12.9");
+}
+
+TEST_F(Cuda, OnlyCodeThatWaitsForItsPredecessorOverlapsIt) {
+  const Tensor x = upload(ramp(10), Device::cuda());
+  const int64_t before = log_->overlapping;
+  run(&scale_on_cuda, x, 2, x);
+  EXPECT_EQ(log_->overlapping, before + 1);
+  scale_function = "early_scale";
+  run(&scale_on_cuda, x, 3, x);
+  scale_function = kScale;
+  EXPECT_EQ(log_->overlapping, before + 1);
+  EXPECT_EQ(download(x)[9], 54);
 }
 
 TEST_F(Cuda, AsksForMoreSharedMemoryThanTheDefault) {

@@ -5,6 +5,7 @@
 
 #include "runtime/forms/carrier.h"
 #include "runtime/forms/movement.h"
+#include "runtime/graph/graph.h"
 #include "runtime/launch/launch.h"
 #include "tests/conformance/cases/broadcasts.h"
 #include "tests/conformance/cases/cases.h"
@@ -56,6 +57,50 @@ Case permute_case(std::string name, Shape shape, Shape axes) {
     const Shape order = random.permutation(rank);
     return permute_case(order.str(), symbols(rank, random), order);
   };
+  return item;
+}
+
+// By the kernel of five axes: none of them may merge with the next.
+Case permute_five_case(std::string name, Shape shape, Shape axes) {
+  Case item = permute_case(std::move(name), shape, axes);
+  item.kernel = "copy_of_five";
+  item.vary = [](const Case&, Random& random) {
+    const Shape order = random.permutation(5);
+    return permute_five_case("of_five_" + order.str(), symbols(5, random), order);
+  };
+  return item;
+}
+
+// Launch upon launch, each of which reads what blocks elsewhere have just written where it has read before: a GPU may
+// begin one before the last has ended (dsl/build/ptx_overlap.h). A step transposes a matrix and moves its rows round.
+Case chain_case(int64_t side, bool is_replayed) {
+  constexpr int kSteps = 24;
+  Case item = copy_case("chain_of_" + std::to_string(side) + (is_replayed ? "_replayed" : ""), {.shape = {side, side}});
+  item.dtypes = {DType::f32, DType::u8};
+  item.call = [=](Tensors x) {
+    const Tensor a = x[0].clone(), b = x[0].clone();
+    const auto step = [&] {
+      b.copy_(a.transpose(0, 1));
+      a.slice(0, 1).copy_(b.slice(0, 0, -1));
+      a.select(0, 0).copy_(b.select(0, -1));
+    };
+    const Graph graph = is_replayed ? capture(a.device(), step) : Graph();
+    for (int i = 0; i < kSteps; i++) is_replayed ? graph.replay() : step();
+    return std::vector{a};
+  };
+  item.reference = [=](HostTensors x) {
+    Expected y = same_as(x[0]);
+    for (int i = 0; i < kSteps; i++) {
+      const std::vector<double> before = y.values;
+      const auto n = static_cast<size_t>(side);
+      for (size_t r = 0; r < n; r++) {
+        for (size_t c = 0; c < n; c++) y.values[(r + 1) % n * n + c] = before[c * n + r];
+      }
+    }
+    return std::vector{y};
+  };
+  item.fixed_shapes = true;
+  item.vary = {};
   return item;
 }
 
@@ -155,6 +200,10 @@ void add_copies() {
   add_case(permute_case("10_whole_pairs", {128, 64}, {1, 0}));
   add_case(permute_case("10_pairs", {194, 130}, {1, 0}));
   add_case(permute_case("10_odd_inner", {66, 131}, {1, 0}));
+  add_case(permute_case("10_large_tiles", {1030, 1031}, {1, 0}));
+  add_case(permute_case("10_large_pairs", {1030, 1032}, {1, 0}));
+  add_case(permute_case("10_narrow", {13, 90000}, {1, 0}));
+  add_case(permute_case("10_wide", {90000, 13}, {1, 0}));
   add_case(permute_case("0231_pairs", {2, 34, 18, 20}, {0, 2, 3, 1}));
   add_case(permute_case("3210_pairs", {36, 6, 10, 70}, {3, 2, 1, 0}));
   Case odd_start = copy_case("permute_10_odd_start", {.shape = {66, 68}, .layout = Layout::offset});
@@ -179,6 +228,17 @@ void add_copies() {
   };
   add_case(columns);
   add_case(permute_case("rank8", {2, 3, 2, 1, 2, 3, 2, 2}, {7, 5, 3, 1, 0, 2, 4, 6}));
+  for (const int64_t side : {5, 67, 300}) {
+    for (const bool is_replayed : {false, true}) add_case(chain_case(side, is_replayed));
+  }
+  add_case(permute_five_case("of_five", {7, 3, 19, 4, 5}, {0, 3, 1, 4, 2}));
+  add_case(permute_five_case("of_five_tiles", {2, 3, 70, 5, 129}, {3, 0, 1, 4, 2}));
+  // Of 2^20 elements and more.
+  add_case(permute_five_case("of_five_large_tiles", {5, 3, 140, 4, 129}, {3, 0, 1, 4, 2}));
+  add_case(permute_five_case("of_five_large_pairs", {5, 3, 140, 4, 130}, {3, 0, 1, 4, 2}));
+  add_case(permute_five_case("of_five_narrow", {3, 2, 13, 4, 3400}, {3, 0, 1, 4, 2}));
+  add_case(permute_five_case("of_five_wide", {3, 2, 3400, 4, 13}, {3, 0, 1, 4, 2}));
+  add_case(permute_five_case("of_five_rows", {2, 3, 4, 5, 128}, {2, 0, 3, 1, 4}));
 
   add_case(scatter_case("rows", {9, 7}, {4, 7}, [](const Tensor& x) { return x.slice(0, 3, 7); }));
   add_case(scatter_case("columns", {9, 7}, {9, 3}, [](const Tensor& x) { return x.slice(1, 2, 5); }));
@@ -231,6 +291,10 @@ void add_copies() {
   bench.dtypes = {DType::f32, DType::f16};
   bench.benchmark = true;
   add_case(bench);
+  Case permute_five = permute_five_case("40x3x153x4x5", {40, 3, 153, 4, 5}, {0, 3, 1, 4, 2});
+  permute_five.benchmark = true;
+  permute_five.dtypes = {DType::f32, DType::f16};
+  add_case(permute_five);
   Case permute = permute_case("4096x4096", {4096, 4096}, {1, 0});
   permute.dtypes = {DType::f32, DType::f16};
   permute.benchmark = true;

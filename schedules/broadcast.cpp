@@ -386,16 +386,19 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_blocks(block)
         .gpu_threads(thread);
   }
-  // Of one run that begins anywhere: a thread for each of some elements, else vectors that are stored whole.
+  // Of one run that begins anywhere: a thread for each of some elements; of 16 bits words (lowering/accesses.h).
   constexpr int kSome = 1 << 18;
-  if (!is_short) one_each(out.specialize(shape.is_flat() && shape.elements() < kSome), i);
-  const InnermostPattern all_run(inputs, std::vector<bool>(inputs.size(), true));
-  out.specialize(all_run.holds && shape.is_flat())
-      .split(i, thread, lane, lanes, TailStrategy::GuardWithIf)
-      .split(thread, block, thread, kThreads, TailStrategy::GuardWithIf)
-      .vectorize(lane)
-      .gpu_blocks(block)
-      .gpu_threads(thread);
+  if (is_short) {
+    const InnermostPattern runs(inputs, std::vector<bool>(inputs.size(), true));
+    out.specialize(runs.holds && shape.is_flat())
+        .split(i, thread, lane, lanes, TailStrategy::GuardWithIf)
+        .split(thread, block, thread, kThreads, TailStrategy::GuardWithIf)
+        .vectorize(lane)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+  } else {
+    one_each(out.specialize(shape.is_flat() && shape.elements() < kSome), i);
+  }
   // Several for each thread, a block apart. None is worked out twice: the output may be an input as well.
   const auto some_each = [&](auto&& branch, const Var& run) {
     branch.split(run, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
@@ -403,6 +406,9 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .reorder(step, thread, block)
         .unroll(step);
   };
+  Halide::Stage one_run = out.specialize(shape.is_flat());
+  some_each(one_run, i);
+  one_run.gpu_blocks(block).gpu_threads(thread);
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);

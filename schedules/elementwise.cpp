@@ -80,15 +80,20 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
          }});
   }
   branches.push_back({dense && aligned, values, vectors});
-  // None is worked out twice: the output may be the input as well.
-  branches.push_back({Expr(), values, [=](Halide::Stage branch) {
-                        branch.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
-                            .split(step, step, thread, threads)
-                            .reorder(step, thread, block)
-                            .unroll(step)
-                            .gpu_blocks(block)
-                            .gpu_threads(thread);
-                      }});
+  // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element. None is worked out
+  // twice: the output may be the input as well.
+  const auto elements = [=](Halide::Stage branch) {
+    branch.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
+        .split(step, step, thread, threads)
+        .reorder(step, thread, block)
+        .unroll(step)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+  };
+  if (is_short)
+    branches.push_back({Expr(), values, vectors});
+  else
+    branches.push_back({Expr(), values, elements});
   for (Branch& branch : branches) {
     if (branch.condition.defined()) branch.condition = Halide::Internal::simplify(branch.condition);
   }

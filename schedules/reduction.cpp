@@ -209,6 +209,51 @@ Branch gpu_short_rows(const ReductionStages& s, const ReductionStage& stage, int
           }};
 }
 
+// The same of contiguous ones in a warp's lanes, on CUDA: `threads` of them for each, 32 / threads side by side and
+// `members` one after the other, so that enough loads are under way. Those beyond the last repeat it. The lanes of a
+// reduction lie apart: the first of them then have a result each, and store it without a shuffle.
+Branch gpu_lane_rows(const ReductionStages& s, const ReductionStage& stage, int threads, int members,
+                     const Expr& condition) {
+  constexpr int kWarps = 8, kUnroll = 4;
+  const int side = kWarp / threads;
+  Func out = s.out;
+  const Shape3 shape(out);
+  const Var lane("lane"), member("member"), group("group");
+  const std::vector<Var> index = stage.index();
+  const Expr row = side == 1 ? group * members + member : (group * members + member) * side + lane % side;
+  const Rewrite rewrite{
+      {{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), Halide::min(row, shape.outer - 1)}}, {}};
+  const std::string name = std::to_string(threads) + "_by_" + std::to_string(members);
+  Share share = make_share(stage, "_lanes" + name, {lane, member, group}, lane / side, threads, kUnroll, rewrite);
+  const std::vector<Func> rotation = make_rotation(stage, share.func, lane, {member, group}, threads, side);
+  return {shape.inner == 1 && shape.parts == 1 && condition,
+          reading(out, stage,
+                  [=, f = rotation.back()](const std::vector<Expr>& at, int i) {
+                    return value_at(f, {at[2] % side, at[2] / side % members, at[2] / (side * members)}, i);
+                  }),
+          [=](Halide::Stage branch) mutable {
+            Var block("block_of_lanes" + name), warp("warp" + name), row("row_in_warp"), beside("beside");
+            branch.split(s.outer, block, warp, kWarps * members * side, TailStrategy::GuardWithIf)
+                .split(warp, warp, row, members * side)
+                .split(row, row, beside, side)
+                .reorder(s.inner, s.part, row, beside, warp, block)
+                .unroll(row)
+                .gpu_blocks(block)
+                .gpu_threads(warp)
+                .gpu_lanes(beside);
+            for (const Var& v : {beside, warp, block}) branch.partition(v, Halide::Partition::Never);
+            const LoopLevel level(out, warp);
+            const auto each_member = [&](Func f) {
+              f.bound(member, 0, members).bound_extent(group, 1).reorder(member, lane).unroll(member);
+              in_lanes(f, level, lane);
+            };
+            each_member(share.func);
+            share.func.update(0).reorder(member, share.steps.x, lane).unroll(member).gpu_lanes(lane);
+            share.func.update(1).reorder(share.rest.x, member, lane).unroll(member).gpu_lanes(lane);
+            for (const Func& f : rotation) each_member(f);
+          }};
+}
+
 // Loads that a thread of a long contiguous reduction has under way. Measured on an H200: a ranked one of f32 is
 // quickest with 2, of shorter types with 8.
 int loads_under_way(const ReductionStage& stage, const Halide::Type& input) {
@@ -348,19 +393,25 @@ void reduction_gpu(const ReductionStages& s) {
     const Expr length = stage.extent(), rows = Shape3(s.out).outer;
     const bool is_one_value = !stage.has_merge(), is_short = inputs_of(s.out)[0].type().bytes() < 4;
     const Expr are_some = length <= 256 || (length <= 2048 && rows >= kSomeRows);
+    const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
+    const bool fits_lanes = is_one_value && stage.type().bits() == 32 && is_cuda;
     branches = {gpu_thread_rows(s, stage)};
-    if (is_one_value) {
+    if (fits_lanes) {
+      branches.push_back(gpu_lane_rows(s, stage, 8, 4, length <= 64 && rows >= kManyRows));
+      branches.push_back(gpu_lane_rows(s, stage, 32, 4, length <= 2048 && rows >= kSomeRows));
+      branches.push_back(gpu_lane_rows(s, stage, 32, 1, length <= 256));
+    } else {
       // Eight elements of 16 bits are half a sector, which long rows of many would wait for.
       const Expr are_many = length <= 256 && rows >= kManyRows;
-      branches.push_back(gpu_short_rows(s, stage, 8, true, is_short ? length <= 64 : length <= 64 || are_many));
+      if (is_one_value)
+        branches.push_back(gpu_short_rows(s, stage, 8, true, is_short ? length <= 64 : length <= 64 || are_many));
+      branches.push_back(gpu_short_rows(s, stage, 32, true, are_some));
     }
-    branches.push_back(gpu_short_rows(s, stage, 32, true, are_some));
     if (is_one_value) {
       branches.push_back(gpu_thread_columns(s, stage));
       branches.push_back(gpu_short_rows(s, stage, 32, false, are_some));
     }
-    const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
-    if (is_one_value && stage.type().bits() == 32 && is_cuda) branches.push_back(gpu_few_rows(s, stage));
+    if (fits_lanes) branches.push_back(gpu_few_rows(s, stage));
   }
   branches.push_back(gpu_long_rows(s, stage));
   branches.push_back(

@@ -17,10 +17,7 @@ using Halide::Func;
 using Halide::LoopLevel;
 using Halide::MemoryType;
 using Halide::TailStrategy;
-using rows::in_lanes;
 using rows::KeptSteps;
-using rows::kWarp;
-using rows::make_rotation;
 using rows::rewritten;
 using rows::rows_of;
 using rows::StagedBlockRows;
@@ -186,7 +183,7 @@ class WarpRows {
  private:
   void in_lanes(Func f, const LoopLevel& level) {
     f.bound(member_, 0, rows_per_warp_).reorder(member_, lane_).unroll(member_);
-    rows::in_lanes(f, level, lane_);
+    ashlar::dsl::in_lanes(f, level, lane_);
   }
   // Reads a reduction's result for the same row from the copy of one lane.
   Rewrite reading_at(const Expr& lane) const {
@@ -301,7 +298,7 @@ struct WarpShape {
 std::vector<WarpShape> warp_shapes(const RowTunables& tunables, int vector) {
   std::vector<WarpShape> shapes;
   for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
-    const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), rows::kWarp);
+    const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), kWarp);
     const int steps = vectors / threads;
     shapes.push_back({threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps)});
   }
@@ -428,8 +425,9 @@ void row_reduction(Cuda, const RowStages& stages) {
     add_staged_block_rows(branches, kMostSharedOfCuda, has_columns ? block_shapes(stages.tunables) : of_results);
     if (has_columns) add_long_rows(branches);
     // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
-    // one: as many as make loads of whole sectors, a few rows of short ones under way. Of few rows a warp has one each.
-    constexpr int kManyRows = 1 << 12;
+    // one: as many as make loads of whole sectors, a few rows of short ones under way, and of most rows one for the
+    // shortest. Of few rows a warp has one each.
+    constexpr int kManyRows = 1 << 12, kMostRows = 1 << 15;
     const int warps = stages.tunables.warps;
     const auto add_shapes = [&](const Expr& condition, const std::vector<WarpShape>& shapes) {
       for (const WarpShape& shape : shapes) {
@@ -438,6 +436,8 @@ void row_reduction(Cuda, const RowStages& stages) {
                      condition);
       }
     };
+    add_shapes(rows_of(stages) >= kMostRows, {{.threads = 1, .steps = 4, .warps = warps, .members = 1},
+                                              {.threads = 1, .steps = 8, .warps = warps, .members = 1}});
     add_shapes(rows_of(stages) >= kManyRows, {{.threads = 4, .steps = 1, .warps = warps, .members = 4},
                                               {.threads = 4, .steps = 2, .warps = warps, .members = 2},
                                               {.threads = 8, .steps = 2, .warps = warps, .members = 2},

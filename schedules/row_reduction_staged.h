@@ -18,45 +18,14 @@ using Halide::MemoryType;
 using Halide::Partition;
 using Halide::TailStrategy;
 
-inline constexpr int kWarp = 32;
-
 inline Expr rows_of(const RowStages& stages) {
   return Func(stages.out).output_buffers()[0].dim(stages.out_has_columns() ? 1 : 0).extent();
-}
-
-inline std::vector<Var> with(std::initializer_list<Var> first, const std::vector<Var>& rest) {
-  std::vector<Var> all(first);
-  all.insert(all.end(), rest.begin(), rest.end());
-  return all;
 }
 
 inline std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrite& rewrite) {
   std::vector<Expr> result;
   for (const Expr& value : values) result.push_back(rewrite(value));
   return result;
-}
-
-// After the five steps t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result:
-// shuffles, no barrier, and no value computed by one lane for the others (which deadlocks in Halide 21).
-// With fewer `lanes` each group of so many neighbours holds its own, or of so many that lie `apart` from each other.
-inline std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Var& lane,
-                                       const std::vector<Var>& rest, int lanes = kWarp, int apart = 1) {
-  std::vector<Func> tree;
-  const bool wraps_in_warp = lanes * apart == kWarp;
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    Func next(stage.name() + "_rotated" + std::to_string(distance));
-    std::vector<Expr> here{lane},
-        there{wraps_in_warp ? (lane + distance * apart) % kWarp : lane / lanes * lanes + (lane + distance) % lanes};
-    for (const Var& v : rest) here.emplace_back(v), there.emplace_back(v);
-    next(with({lane}, rest)) = stage.combine(func(here), func(there));
-    tree.push_back(next);
-    func = next;
-  }
-  return tree;
-}
-
-inline void in_lanes(Func func, const LoopLevel& level, const Var& lane) {
-  func.compute_at(level).store_in(MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
 }
 
 // What both kinds below share: the reductions' results so far and the staged inputs, read at (element, thread, step,
@@ -127,7 +96,7 @@ class StagedWarpRows {
       shares_.push_back(make_staged_share(stage, "_lane", index, layout, thread, {{0, layout.steps}}, reading));
       trees_.push_back(
           make_rotation(stage, shares_.back().func, lane_, {member_, group_}, layout.threads, are_apart ? side_ : 1));
-      reader_.results.emplace_back(stage.name(), trees_.back().back());
+      reader_.results.emplace_back(stage.name(), layout.threads > 1 ? trees_.back().back() : shares_.back().func);
     }
   }
 
@@ -196,7 +165,7 @@ class StagedWarpRows {
  private:
   void in_lanes(Func f, const LoopLevel& level) {
     f.bound(member_, 0, members_).bound_extent(group_, 1).reorder(member_, lane_).unroll(member_);
-    rows::in_lanes(f, level, lane_);
+    ashlar::dsl::in_lanes(f, level, lane_);
   }
 
   RowLayout layout_;

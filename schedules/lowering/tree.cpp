@@ -105,6 +105,27 @@ std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members,
   return tree;
 }
 
+std::vector<Func> make_rotation(const ReductionStage& stage, Func func, const Var& lane, const std::vector<Var>& rest,
+                                int lanes, int apart) {
+  std::vector<Func> tree;
+  const bool wraps_in_warp = lanes * apart == kWarp;
+  std::vector<Var> index{lane};
+  index.insert(index.end(), rest.begin(), rest.end());
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+    Func next(stage.name() + "_rotated" + std::to_string(distance));
+    std::vector<Expr> here = expressions(index), there = here;
+    there[0] = wraps_in_warp ? (lane + distance * apart) % kWarp : lane / lanes * lanes + (lane + distance) % lanes;
+    next(index) = stage.combine(func(here), func(there));
+    tree.push_back(next);
+    func = next;
+  }
+  return tree;
+}
+
+void in_lanes(Func func, const Halide::LoopLevel& level, const Var& lane) {
+  func.compute_at(level).store_in(Halide::MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
+}
+
 void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) {
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared);
   share.func.compute_at(share.kept, group.over_threads(share.kept, x, y));

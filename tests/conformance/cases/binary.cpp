@@ -124,7 +124,7 @@ void add_function(const Function& f) {
     add_case(example(f, std::string("6x35_right_") + name, {.shape = {6, 35}}, view));
   }
   // So many elements of one run that a thread has several.
-  add_case(example(f, "66003_left_offset", {.shape = {66003}, .layout = Layout::offset}, {.shape = {66003}}));
+  add_case(example(f, "263003_left_offset", {.shape = {263003}, .layout = Layout::offset}, {.shape = {263003}}));
   // Broadcasting: rows, columns, scalars, both ways, and more axes than a kernel has.
   struct Pair {
     const char* name;

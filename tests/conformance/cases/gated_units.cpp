@@ -72,8 +72,8 @@ void add_gated_unit_cases() {
     for (const int64_t n : {0, 1, 33, 1024, 4099}) {
       add_case(example(unit, std::to_string(n), {{n}, {.low = -4, .high = 4}}, {{n}}));
     }
-    for (const auto& [name, layout] : {std::pair{"66003", Layout::dense}, {"66003_offset", Layout::offset}}) {
-      Case large = example(unit, name, {{66003}, {.low = -4, .high = 4}, layout}, {{66003}});
+    for (const auto& [name, layout] : {std::pair{"263003", Layout::dense}, {"263003_offset", Layout::offset}}) {
+      Case large = example(unit, name, {{263003}, {.low = -4, .high = 4}, layout}, {{263003}});
       large.differentiable = {};
       add_case(std::move(large));
     }
@@ -86,7 +86,7 @@ void add_gated_unit_cases() {
                                   {1, Layout::dense},
                                   {33, Layout::dense},
                                   {2050, Layout::dense},
-                                  {66003, Layout::dense},
+                                  {263003, Layout::dense},
                                   {66004, Layout::offset}}) {
     add_gradient_case(gradient_example(kUnits[0], n, layout, [](Tensors in) {
       const auto d = swiglu_grad(in[0], in[1], in[2]);

@@ -7,6 +7,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/cases/short_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -131,7 +132,7 @@ void add_function(const Function& f) {
     add_case(example(f, std::string("5x33_") + name, {.shape = {5, 33}}, {{5, 33}, f.domain, layout}));
     add_case(example(f, std::string("5x33_dy_") + name, {.shape = {5, 33}, .layout = layout}, {{5, 33}, f.domain}));
   }
-  add_case(example(f, "66003_offset", {.shape = {66003}}, {{66003}, f.domain, Layout::offset}));
+  add_case(example(f, "263003_offset", {.shape = {263003}}, {{263003}, f.domain, Layout::offset}));
   const Values special{Pattern::special, f.domain.low, f.domain.high};
   add_case(example(f, "special", {.shape = {4099}}, {{4099}, special}));
   add_case(example(f, "special_dy", {{4099}, {Pattern::special}}, {{4099}, f.domain}));
@@ -205,9 +206,7 @@ void add_softmax_gradients() {
                             50257, 65528, 65535, 65536, 65544, 13,   33,   101,  203,   301,   1001}) {
       add_case(softmax_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
-    for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
-      add_case(softmax_example(is_log, "16400_rows_of_" + std::to_string(n), {16400, n}));
-    }
+    for (const Shape& shape : kManyShortRows) add_case(softmax_example(is_log, name_of_rows(shape), shape));
     for (const int64_t n : {3, 130, 1030, 8200, 40000}) {
       const Shape shape{n < 1000 ? 70 : 3, n};
       const std::string rows = "_rows_of_" + std::to_string(n);
@@ -263,9 +262,9 @@ void add_cross_entropy_gradients() {
                                static_cast<double>(classes - 1));
   }
   add_cross_entropy_gradient("4099_rows_of_10", {4099, 10}, {.low = -8, .high = 8}, {}, 0, 9);
-  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
-    add_cross_entropy_gradient("16400_rows_of_" + std::to_string(n), {16400, n}, {.low = -8, .high = 8}, {}, 0,
-                               static_cast<double>(n - 1));
+  for (const Shape& shape : kManyShortRows) {
+    add_cross_entropy_gradient(name_of_rows(shape), shape, {.low = -8, .high = 8}, {}, 0,
+                               static_cast<double>(shape[1] - 1));
   }
   add_cross_entropy_gradient("labels_out_of_range", {129, 10}, {}, {}, -4, 13);
   add_cross_entropy_gradient("far", {9, 130}, {.low = -200, .high = 200}, {}, 0, 129);

@@ -441,8 +441,8 @@ void add_casts() {
     for (const int64_t n : {0, 1, 17, 257, 4099}) add_case(cast_case(std::to_string(n), {{n}, small}, to));
     add_case(cast_case("5x33_stepped", {{5, 33}, small, Layout::stepped}, to));
     add_case(cast_case("5x33_offset", {{5, 33}, small, Layout::offset}, to));
-    for (const auto& [name, layout] : {std::pair{"66003", Layout::dense}, {"66003_offset", Layout::offset}}) {
-      Case large = cast_case(name, {{66003}, small, layout}, to);
+    for (const auto& [name, layout] : {std::pair{"263003", Layout::dense}, {"263003_offset", Layout::offset}}) {
+      Case large = cast_case(name, {{263003}, small, layout}, to);
       large.dtypes = {DType::u8, DType::f16, DType::f32};
       add_case(std::move(large));
     }

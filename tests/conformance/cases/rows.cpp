@@ -7,6 +7,7 @@
 #include "ashlar/ops.h"
 #include "runtime/forms/forms.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/cases/short_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -91,8 +92,8 @@ void add_function(const Function& f) {
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
     add_case(example(f, std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}));
   }
-  for (const int64_t n : {3, 6, 13, 18, 34}) {  // so many short rows that each lane has several
-    add_case(example(f, "16400_rows_of_" + std::to_string(n), {{16400, n}, {.low = -8, .high = 8}}));
+  for (const Shape& shape : kManyShortRows) {
+    add_case(example(f, name_of_rows(shape), {shape, {.low = -8, .high = 8}}));
   }
   // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of
   // rows.
@@ -191,7 +192,7 @@ void add_row_cases() {
   for (const int64_t n : {1, 3, 8, 16, 17, 32, 64, 93, 128, 256, 1024, 1030, 8192, 40000}) {
     add_case(row_dots_example("rows_of_" + std::to_string(n), {9, n}));
   }
-  add_case(row_dots_example("many_short_rows", {16400, 13}));
+  for (const Shape& shape : {Shape{16400, 13}, {33000, 3}}) add_case(row_dots_example(name_of_rows(shape), shape));
   add_case(row_dots_example("of_heads", {2, 3, 5, 64}));
   add_case(row_dots_example("transposed", {33, 70}, Layout::transposed));
   add_case(row_dots_example("offset", {33, 70}, Layout::offset));

@@ -85,7 +85,7 @@ void add_function(const Function& f) {
   add_case(with_gradient(f, example(f, "37", {.shape = {37}, .values = f.domain})));
   add_case(with_gradient(f, example(f, "3x5x7_transposed", {{3, 5, 7}, f.domain, Layout::transposed})));
   add_case(example(f, "5x33_offset", {{5, 33}, f.domain, Layout::offset}));
-  add_case(example(f, "66003_offset", {{66003}, f.domain, Layout::offset}));
+  add_case(example(f, "263003_offset", {{263003}, f.domain, Layout::offset}));
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
   add_case(example(f, "5x33_flipped", {{5, 33}, f.domain, Layout::flipped}));
   add_case(example(f, "5x33_broadcast_first", {{5, 33}, f.domain, Layout::broadcast_first}));
@@ -146,7 +146,7 @@ void add_unary_cases() {
   add_case(affine_example("5x33_stepped", {.shape = {5, 33}, .layout = Layout::stepped}));
   add_case(affine_example("5x33_offset", {.shape = {5, 33}, .layout = Layout::offset}));
   add_case(affine_example("66003", {.shape = {66003}}));
-  add_case(affine_example("66003_offset", {.shape = {66003}, .layout = Layout::offset}));
+  add_case(affine_example("263003_offset", {.shape = {263003}, .layout = Layout::offset}));
   Case special = affine_example("special", {{515}, {Pattern::special}});
   special.differentiable = {};
   add_case(special);

@@ -2,8 +2,8 @@
 // shared memory; operators/linear_algebra.cpp puts larger ones together of these and of products.
 //
 // What goes along the columns one by one is a loop around the threads of a work-group, who read what others of them
-// have written in the turn before: one Func with an update of two phases, or of two turns, written out one after the
-// other, so that Halide puts a barrier behind each.
+// have written in the turn before: one Func with an update of two phases, written out one after the other, so that
+// Halide puts a barrier behind each.
 #include "generators/linear_algebra.h"
 
 #include <array>
@@ -56,19 +56,22 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
   }
   void algorithm() {
     const Expr n = columns.extent();
-    // Row 0 holds what each pivot is measured against, the matrix lies below.
+    // Row 0 holds what each pivot is measured against, the matrix lies below, and under it s[j,k] / d[k] of a turn: one
+    // quotient for each column.
     const Value at_most = Value(Halide::cast<typename Element<T>::Storage>(Value(least).expr()));
     const Expr of_column = Halide::clamp(j, 0, n - 1);
     s(j, i, b) = Halide::select(i == 0, (at_most * whole(b, of_column)).expr(),
                                 x(b, Halide::clamp(i - 1, 0, n - 1), of_column).expr());
-    turn = Halide::RDom(0, kMost, 0, n + 1, 0, n, "turn");
-    const Expr column = turn.x, row = turn.y, k = turn.z;
-    turn.where(column > k && column < n && row > 0 && (row > column || row <= k + 1));
+    turn = Halide::RDom({{0, kMost}, {0, n + 1}, {0, 2}, {0, n}}, "turn");
+    const Expr column = turn[0], row = turn[1], is_quotient = turn[2] == 0, k = turn[3];
+    const Expr is_changed = row > 0 && (row > column || row <= k + 1);
+    turn.where(column > k && column < n && Halide::select(is_quotient, row == 0, is_changed));
     // Turn k reads column k alone, which it doesn't write.
-    const Expr scaled = kept(k, s(k, column + 1, b) / s(k, k + 1, b));
-    const Expr is_unit = row == k + 1, none = Halide::Internal::make_zero(scaled.type()), one = none + 1;
-    s(column, row, b) =
-        Halide::select(is_unit, none, s(column, row, b)) - scaled * Halide::select(is_unit, one, s(k, row, b));
+    const Expr quotient = kept(k, s(k, column + 1, b) / s(k, k + 1, b));
+    const Expr is_unit = row == k + 1, none = Halide::Internal::make_zero(quotient.type()), one = none + 1;
+    const Expr changed = Halide::select(is_unit, none, s(column, row, b)) -
+                         s(column, n + 1, b) * Halide::select(is_unit, one, s(k, row, b));
+    s(column, Halide::select(is_quotient, n + 1, row), b) = Halide::select(is_quotient, quotient, changed);
     const auto over_root = [&](const Expr& value, const Expr& of) {
       return kept(of, value / Halide::sqrt(s(of, of + 1, b)));
     };
@@ -86,24 +89,24 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
     s.vectorize(j, lanes, Halide::TailStrategy::GuardWithIf);
     s.update()
         .allow_race_conditions()
-        .split(turn.x, vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
-        .vectorize(lane);
+        .split(turn[0], vector, lane, lanes, Halide::TailStrategy::GuardWithIf)
+        .vectorize(lane)
+        .unroll(turn[2]);
   }
   void schedule(auto) {
     constexpr int kRows = 16;
     index_arithmetic();
-    Halide::RVar rows("rows"), one("one"), pair("pair"), of_pair("of_pair");
+    Halide::RVar rows("rows"), one("one");
     in_rows_and_columns(factors.func(), {j, i}, {kMost, kRows}).gpu_blocks(b);
     s.compute_at(factors.func(), b).store_in(Halide::MemoryType::GPUShared);
     bound();
     in_rows_and_columns(s, {j, i}, {kMost, kRows});
     s.update()
         .allow_race_conditions()
-        .split(turn.y, rows, one, kRows, Halide::TailStrategy::GuardWithIf)
-        .split(turn.z, pair, of_pair, 2, Halide::TailStrategy::GuardWithIf)
-        .reorder(turn.x, one, rows, of_pair, pair)
-        .gpu_threads(turn.x, one)
-        .unroll(of_pair);
+        .split(turn[1], rows, one, kRows, Halide::TailStrategy::GuardWithIf)
+        .reorder(turn[0], one, rows, turn[2], turn[3])
+        .gpu_threads(turn[0], one)
+        .unroll(turn[2]);
   }
 
  private:
@@ -115,7 +118,7 @@ class CholeskyBlock : public Kernel<CholeskyBlock<T>> {
     const Value filling = Value(Halide::cast(pivot.type(), Value(otherwise).expr()));
     return select(pivot <= Value(s(k, 0, b)), filling, Value(value)).expr();
   }
-  void bound() { s.bound_storage(j, kMost).bound_storage(i, kMost + 1).bound_storage(b, 1); }
+  void bound() { s.bound_storage(j, kMost).bound_storage(i, kMost + 2).bound_storage(b, 1); }
 
   Halide::RDom turn;
   Halide::Func s{"s"};

@@ -26,7 +26,7 @@ bool is_read_as_it_is(const Tensor& x, const Loops& loops) {
   }
   // Each element has a thread there, of which a copy reads several: of 16 bits two passes are no slower then.
   constexpr int64_t kMostOf16Bits = 1 << 20;
-  const int64_t most = kMaxElements;
+  const int64_t most = size_of(x.dtype()) > 2 ? kMaxElements : kMostOf16Bits;
   const bool steps_forward = std::ranges::all_of(loops.strides[0], [](int64_t stride) { return stride >= 0; });
   return x.numel() <= most && steps_forward && detail::span_of(x) <= kMaxElements;
 }

@@ -41,8 +41,10 @@ const Api* load_api() noexcept {
       load(a.begin_capture, "cuStreamBeginCapture_v2") && load(a.end_capture, "cuStreamEndCapture") &&
       load(a.graph_instantiate, "cuGraphInstantiateWithFlags") && load(a.graph_launch, "cuGraphLaunch") &&
       load(a.graph_destroy, "cuGraphDestroy") && load(a.executable_destroy, "cuGraphExecDestroy");
-  if (!load(a.function_get_attribute, "cuFuncGetAttribute") || !load(a.launch_with, "cuLaunchKernelEx"))
+  if (!load(a.function_get_attribute, "cuFuncGetAttribute") || !load(a.launch_with, "cuLaunchKernelEx") ||
+      !load(a.resident_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor")) {
     a.launch_with = nullptr;
+  }
   return complete && a.init(0) == kSuccess ? &a : nullptr;
 }
 

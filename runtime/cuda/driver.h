@@ -98,9 +98,10 @@ struct Api {
   Result (*launch_kernel)(Function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                           unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                           Queue stream, void** parameters, void** extra);
-  /// Null in drivers before 11.8; the next comes with it.
+  /// Null in drivers before 11.8; the next two come with it.
   Result (*launch_with)(const LaunchConfiguration* configuration, Function function, void** parameters, void** extra);
   Result (*function_get_attribute)(int* value, int attribute, Function function);
+  Result (*resident_blocks)(int* count, Function function, int threads, size_t shared_bytes);
   Result (*begin_capture)(Queue stream, int mode);
   Result (*end_capture)(Queue stream, DriverGraphHandle* graph);
   Result (*graph_instantiate)(ExecutableGraph* executable, DriverGraphHandle graph, unsigned long long flags);

@@ -2,6 +2,7 @@
 
 #include <HalideRuntime.h>
 
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/device/counter_cells.h"
 #include "runtime/device/stream_state.h"
 #include "runtime/support/environment.h"
@@ -53,11 +54,44 @@ bool may_overlap(Function function) noexcept {
 struct KernelModule::Entry {
   const char* name;
   Function function;
-  bool overlaps;
+  bool may_overlap;
+  int multiprocessors;
   std::atomic<int> shared_limit{kSharedBytesForAll};
   Entry* next;
 
-  Entry(const char* n, Function f, Entry* rest) : name(n), function(f), overlaps(may_overlap(f)), next(rest) {}
+  Entry(const char* n, Function f, int device, Entry* rest)
+      : name(n),
+        function(f),
+        may_overlap(cuda::may_overlap(f)),
+        multiprocessors(cuda_speed(device).multiprocessors),
+        next(rest) {}
+
+  /// Whether a launch had better begin before what is ahead of it has ended. Its blocks then find places only where that
+  /// leaves some. Of such as have so many registers or so much shared memory each that few threads fit on a
+  /// multiprocessor, some of these would get as many as they hold while others stay idle: products took twice as long
+  /// (H100). Where there are enough for all, or one fills a multiprocessor, that can't be.
+  bool overlaps(const LaunchSize& size) noexcept {
+    constexpr int kFewThreads = 768, kFewOfTiles = 1024, kBytesOfTiles = 16 << 10;
+    if (!may_overlap) return false;
+    const int few = size.shared_bytes < kBytesOfTiles ? kFewThreads : kFewOfTiles;
+    const int threads = size.threads[0] * size.threads[1] * size.threads[2], resident = resident_blocks(threads, size);
+    const int64_t blocks = int64_t{size.blocks[0]} * size.blocks[1] * size.blocks[2];
+    return resident <= 1 || resident * threads > few || blocks >= int64_t{resident} * multiprocessors;
+  }
+
+ private:
+  /// What a multiprocessor holds at a time. Asked of the driver once for launches that are alike.
+  int resident_blocks(int threads, const LaunchSize& size) noexcept {
+    constexpr int kCountBits = 8, kSharedBits = 32;
+    const uint64_t key = (uint64_t(threads) << kSharedBits | uint64_t(size.shared_bytes)) << kCountBits;
+    const uint64_t last = last_resident_.load(std::memory_order_relaxed);
+    if (last >> kCountBits == key >> kCountBits) return static_cast<int>(last & ((1u << kCountBits) - 1));
+    int count = 0;
+    if (api()->resident_blocks(&count, function, threads, static_cast<size_t>(size.shared_bytes)) != kSuccess) count = 1;
+    last_resident_.store(key | uint64_t(count), std::memory_order_relaxed);
+    return count;
+  }
+  std::atomic<uint64_t> last_resident_{0};  // threads and bytes of shared memory, and how many there are
 };
 
 KernelModule* module_of(void** slot, const void* image) noexcept {
@@ -110,7 +144,8 @@ KernelModule::Entry* KernelModule::entry(const char* name, LaunchContext& launch
       kSuccess) {
     return nullptr;
   }
-  auto* made = new (std::nothrow) Entry(name, function, loaded->entries.load(std::memory_order_relaxed));
+  auto* made = new (std::nothrow)
+      Entry(name, function, launch.device.index, loaded->entries.load(std::memory_order_relaxed));
   if (made != nullptr) {
     loaded->entries.store(made, std::memory_order_release);
   } else {
@@ -147,8 +182,9 @@ int launch_function(KernelModule& module, const char* name, const LaunchSize& si
   launch.tell_observer(name);
   const auto u = [](int value) { return static_cast<unsigned int>(value); };
   const auto queue = static_cast<Queue>(launch.stream->native_queue());
+  const bool overlaps = entry->overlaps(size);
   Result status = kSuccess;
-  if (entry->overlaps) {
+  if (overlaps) {
     static constexpr LaunchAttribute kOverlaps{.id = kOverlapAttribute, .value = 1};
     const LaunchConfiguration configuration{
         .grid = {u(size.blocks[0]), u(size.blocks[1]), u(size.blocks[2])},
@@ -165,7 +201,7 @@ int launch_function(KernelModule& module, const char* name, const LaunchSize& si
                   u(size.threads[0]), u(size.threads[1]), u(size.threads[2]), u(size.shared_bytes), queue,
                   static_cast<void**>(parameters), static_cast<void**>(nullptr));
   }
-  if (note(launch, entry->overlaps ? "cuLaunchKernelEx" : "cuLaunchKernel", status) != kSuccess)
+  if (note(launch, overlaps ? "cuLaunchKernelEx" : "cuLaunchKernel", status) != kSuccess)
     return halide_error_code_gpu_device_error;
   ++launch.driver_launches;
   launch.stream->count_launch();

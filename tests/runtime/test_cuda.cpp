@@ -136,6 +136,12 @@ TEST_F(Cuda, OnlyCodeThatWaitsForItsPredecessorOverlapsIt) {
   run(&scale_on_cuda, x, 3, x);
   scale_function = kScale;
   EXPECT_EQ(log_->overlapping, before + 1);
+  shared_bytes = 99 << 10;  // few threads on a multiprocessor, and fewer blocks than the device holds
+  run(&scale_on_cuda, x, 1, x);
+  EXPECT_EQ(log_->overlapping, before + 1);
+  shared_bytes = 0;
+  run(&scale_on_cuda, x, 1, x);
+  EXPECT_EQ(log_->overlapping, before + 2);
   EXPECT_EQ(download(x)[9], 54);
 }
 

@@ -1,8 +1,8 @@
 // Convolution of images, as a product of matrices whose right-hand one is never written down.
 //
 // The input is copied once into a frame (convolution_frame.cpp). There the elements that a tap reads for all outputs
-// follow one another, `offset[tap]` behind the first one's: y[o, f] = Σ_t w[o, t] frame[offset[t] + f]. What lies between
-// two rows' outputs is worked out and dropped (on the CPU) or skipped (on a GPU).
+// follow one another, `offset[tap]` behind the first one's: y[o, f] = Σ_t w[o, t] frame[offset[t] + f]. What lies
+// between two rows' outputs is worked out and dropped (on the CPU) or skipped (on a GPU).
 #include "generators/window.h"
 #include "schedules/broadcast.h"
 #include "schedules/contraction_plans.h"

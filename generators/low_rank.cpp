@@ -48,10 +48,9 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     const QuadLoads can = quad_loads(problem);
     const Expr along_k = can.left_along_k && problem.right.column_stride != 1 && can.right_along_k;
     // Without a guard around each element of x they are all on their way before the first is needed.
-    const Expr is_whole = problem.rows >= tile.rows() && problem.columns >= tile.columns() &&
-                          problem.inner % tile.stage_depth() == 0;
-    const PipelinedAccess whole{
-        .whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true};
+    const Expr is_whole =
+        problem.rows >= tile.rows() && problem.columns >= tile.columns() && problem.inner % tile.stage_depth() == 0;
+    const PipelinedAccess whole{.whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true};
     return {pipelined_plan(problem, tile, whole, "whole", {along_k && is_whole}),
             pipelined_plan(problem, tile, {.left_along_k = true, .right_along_k = true}, "along_k", {along_k}),
             pipelined_plan(problem, tile, {}, "any", {})};

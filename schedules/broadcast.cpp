@@ -18,6 +18,7 @@ using Halide::TailStrategy;
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kFewestAxes = 4;  // of all kernels but those for calls of more, which have no branches for fewer
 constexpr int kLongRow = 4096;  // elements; from here on a block has a run of one row
 
 /// Innermost strides that get a branch of their own: 1 of those inputs that have elements along a row, 0 of the others.
@@ -196,8 +197,8 @@ std::vector<T> with_outer(std::vector<T> indices, const std::vector<Var>& outer)
   return indices;
 }
 
-// Of a transposing copy's output: so many elements along its second dimension, which is the input's innermost, and along
-// its innermost.
+// Of a transposing copy's output: so many elements along its second dimension, which is the input's innermost, and
+// along its innermost.
 struct Tile {
   int x, y;
 };
@@ -206,7 +207,7 @@ struct Tile {
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
 Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input, const Tile& tile,
                         const Expr& condition) {
-  constexpr int kBankBytes = 4, kMostBlocks = 65535;  // of a grid's second and third dimension
+  constexpr int kBankBytes = 4, kMostBlocks = 65535;                   // of a grid's second and third dimension
   const int padding = std::max(1, kBankBytes / input.type().bytes());  // a column of a tile lies in different banks
   const OutputShape shape(out);
   const std::vector<Var> outer = outer_loops(index);
@@ -324,7 +325,8 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .gpu_threads(thread)
         .partition(block, Halide::Partition::Never);
   };
-  if (is_short) one_each(out.specialize(shape.is_flat() && are_few), i);
+  const bool may_be_flat = rank <= kFewestAxes;
+  if (may_be_flat && is_short) one_each(out.specialize(shape.is_flat() && are_few), i);
   for (const auto& [pattern, has_elements] : innermost_patterns(inputs, /*is_on_cpu=*/false)) {
     Expr offsets_aligned = Halide::Internal::const_true();
     Expr aligned = shape.extent[0] % lanes == 0 && lines_are_aligned(out.output_buffer(), lanes);
@@ -335,17 +337,19 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
       aligned = aligned && lines_are_aligned(inputs[operand], lanes);
     }
     // The outer loops have one iteration and vanish: nothing is divided, and the run's start is known to be aligned.
-    out.specialize(pattern && shape.is_flat() && offsets_aligned)
-        .split(i, block, thread, kThreads * lanes * flat_vectors, TailStrategy::GuardWithIf)
-        .split(thread, step, thread, kThreads * lanes)
-        .split(thread, thread, lane, lanes)
-        .reorder(lane, step, thread, block)
-        .unroll(step)
-        .vectorize(lane)
-        .gpu_blocks(block)
-        .gpu_threads(thread)
-        .partition(block, Halide::Partition::Never)
-        .partition(thread, Halide::Partition::Never);
+    if (may_be_flat) {
+      out.specialize(pattern && shape.is_flat() && offsets_aligned)
+          .split(i, block, thread, kThreads * lanes * flat_vectors, TailStrategy::GuardWithIf)
+          .split(thread, step, thread, kThreads * lanes)
+          .split(thread, thread, lane, lanes)
+          .reorder(lane, step, thread, block)
+          .unroll(step)
+          .vectorize(lane)
+          .gpu_blocks(block)
+          .gpu_threads(thread)
+          .partition(block, Halide::Partition::Never)
+          .partition(thread, Halide::Partition::Never);
+    }
     // Long rows: several vectors of a row for each thread, so that only a block's number is divided.
     const int row_vectors = chosen_vectors != 0 ? chosen_vectors : std::max(1, kLongRow / (kThreads * lanes));
     const int threads = std::min(kThreads, kLongRow / (row_vectors * lanes));
@@ -388,7 +392,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   }
   // Of one run that begins anywhere: a thread for each of some elements; of 16 bits words (lowering/accesses.h).
   constexpr int kSome = 1 << 18;
-  if (is_short) {
+  if (may_be_flat && is_short) {
     const InnermostPattern runs(inputs, std::vector<bool>(inputs.size(), true));
     out.specialize(runs.holds && shape.is_flat())
         .split(i, thread, lane, lanes, TailStrategy::GuardWithIf)
@@ -396,7 +400,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .vectorize(lane)
         .gpu_blocks(block)
         .gpu_threads(thread);
-  } else {
+  } else if (may_be_flat) {
     one_each(out.specialize(shape.is_flat() && shape.elements() < kSome), i);
   }
   // Several for each thread, a block apart. None is worked out twice: the output may be an input as well.
@@ -406,18 +410,22 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
         .reorder(step, thread, block)
         .unroll(step);
   };
-  Halide::Stage one_run = out.specialize(shape.is_flat());
-  some_each(one_run, i);
-  one_run.gpu_blocks(block).gpu_threads(thread);
+  if (may_be_flat) {
+    Halide::Stage one_run = out.specialize(shape.is_flat());
+    some_each(one_run, i);
+    one_run.gpu_blocks(block).gpu_threads(thread);
+  }
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);
   rows.fuse(block, outer, block).gpu_blocks(block).gpu_threads(thread);
   // Of a matrix one division for each element; the other outer loops have one iteration.
-  Halide::Stage matrix = out.specialize(shape.is_one_from(2) && !are_few);
-  matrix.fuse(i, j, outer);
-  some_each(matrix, outer);
-  matrix.gpu_blocks(block).gpu_threads(thread);
+  if (may_be_flat) {
+    Halide::Stage matrix = out.specialize(shape.is_one_from(2) && !are_few);
+    matrix.fuse(i, j, outer);
+    some_each(matrix, outer);
+    matrix.gpu_blocks(block).gpu_threads(thread);
+  }
   // Matrices of short rows: a thread has the same place of several, so that it is divided once.
   constexpr int kMostBlocks = 65535;
   const Expr of_matrix = shape.extent[0] * shape.extent[1];

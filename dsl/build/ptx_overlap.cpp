@@ -9,12 +9,15 @@
 namespace ashlar::dsl {
 namespace {
 
-// Whether nothing outside the thread's registers can be told from when the line runs, nor whether it does.
+// Whether a line says what registers there are, or works with them and parameters alone. Any other may touch memory, or
+// part threads.
 bool is_of_registers(const std::string& code) {
-  static constexpr std::array kElse{"$",   "@",  "{",   "}",    "bra",  "brx", "ret", "exit", "trap", "call", "bar",
-                                    "mem", "st", "ld.", "atom", "red.", "cp.", "fence", "mapa"};
-  if (code.starts_with("ld.param.")) return true;
-  return std::ranges::none_of(kElse, [&](const char* start) { return code.starts_with(start); });
+  static constexpr std::array kInstructions{"abs.",      "add.",  "and.", "bfe.",  "cvt.",  "cvta.", "div.", "fma.",
+                                            "ld.param.", "lop3.", "mad.", "max.",  "min.",  "mov.",  "mul.", "mul24.",
+                                            "neg.",      "not.",  "or.",  "popc.", "prmt.", "rcp.",  "rem.", "selp.",
+                                            "setp.",     "shf.",  "shl.", "shr.",  "sub.",  "xor."};
+  return code.empty() || code.starts_with(".reg ") || code.starts_with(".local ") ||
+         std::ranges::any_of(kInstructions, [&](const char* start) { return code.starts_with(start); });
 }
 
 }  // namespace

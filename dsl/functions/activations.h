@@ -23,12 +23,12 @@ inline Value logit(const Value& operand) {
 // ln sigmoid(x) = min(x, 0) - ln(1 + e^-|x|)
 inline Value logsigmoid(const Value& operand) {
   const Value x = detail::float_operand(operand, "logsigmoid");
-  return min(x, 0) - log1p_to_one(exp(-abs(x)));
+  return min(x, 0) - log1p_to_one(exp_to_one(-abs(x)));
 }
 // softplus(x) = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|)
 inline Value softplus(const Value& operand) {
   const Value x = detail::float_operand(operand, "softplus");
-  return max(x, 0) + log1p_to_one(exp(-abs(x)));
+  return max(x, 0) + log1p_to_one(exp_to_one(-abs(x)));
 }
 // softsign(x) = x / (1 + |x|)
 inline Value softsign(const Value& operand) {

@@ -47,12 +47,25 @@ Expr times_power(const Expr& value, const Expr& n) {
 
 }  // namespace parts
 
+namespace {
+
+Expr exp_by_series(const Expr& x) {
+  const auto [n, power] = exponential(held_within(x, -110.0f, 90.0f));
+  return nan_from(x, times_power(power, n));
+}
+
+}  // namespace
+
 Value exp(const Value& value) {
   const Expr x = detail::float_operand(value, "exp").expr();
   if (is_cuda_f32(x)) return exp_on_cuda(x);
   if (is_native(x)) return Halide::exp(x);
-  const auto [n, power] = exponential(held_within(x, -110.0f, 90.0f));
-  return nan_from(x, times_power(power, n));
+  return exp_by_series(x);
+}
+
+Value exp_to_one(const Value& value) {
+  const Expr x = detail::float_operand(value, "exp_to_one").expr();
+  return is_cuda_f32(x) ? Value(exp_by_series(x)) : exp(value);
 }
 
 // On the CPU without what only other arguments need; 0 where the result is no normal number, below ln 2^-126.

@@ -6,6 +6,8 @@
 namespace ashlar::dsl {
 
 Value exp(const Value& x);
+/// e^x for x <= 0 with an ULP less to lose than exp(x) has on CUDA: for what follows to stay below its own limit.
+Value exp_to_one(const Value& x);
 /// e^x for x <= 0 to 6e-6 of itself: two instructions on a GPU. For sums of exponentials below their maximum.
 Value exp_below_zero(const Value& x);
 /// 2^x

@@ -3,6 +3,7 @@
 #include <HalideRuntime.h>
 
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/overlap.h"
 #include "runtime/device/counter_cells.h"
 #include "runtime/device/stream_state.h"
 #include "runtime/support/environment.h"
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int kDynamicSharedBytesAttribute = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kArchitectureAttribute = 5;        // CU_FUNC_ATTRIBUTE_PTX_VERSION: what its PTX was written for
-constexpr int kOverlapArchitecture = 90;         // as dsl/build/ptx_overlap.h has it
 constexpr int kOverlapInGraphs = 12030;          // the first driver that captures such launches
 constexpr int kOverlapAttribute = 6;             // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr int kSharedBytesForAll = 48 << 10;     // more has to be asked for
@@ -41,8 +41,8 @@ class LaunchScope {
 bool may_overlap(Function function) noexcept {
   static const bool is_possible = [] {
     int version = 0;
-    return environment().overlap && api()->launch_with != nullptr &&
-           api()->driver_get_version(&version) == kSuccess && version >= kOverlapInGraphs;
+    return environment().overlap && api()->launch_with != nullptr && api()->driver_get_version(&version) == kSuccess &&
+           version >= kOverlapInGraphs;
   }();
   int architecture = 0;
   return is_possible && api()->function_get_attribute(&architecture, kArchitectureAttribute, function) == kSuccess &&
@@ -66,8 +66,8 @@ struct KernelModule::Entry {
         multiprocessors(cuda_speed(device).multiprocessors),
         next(rest) {}
 
-  /// Whether a launch had better begin before what is ahead of it has ended. Its blocks then find places only where that
-  /// leaves some. Of such as have so many registers or so much shared memory each that few threads fit on a
+  /// Whether a launch had better begin before what is ahead of it has ended. Its blocks then find places only where
+  /// that leaves some. Of such as have so many registers or so much shared memory each that few threads fit on a
   /// multiprocessor, some of these would get as many as they hold while others stay idle: products took twice as long
   /// (H100). Where there are enough for all, or one fills a multiprocessor, that can't be.
   bool overlaps(const LaunchSize& size) noexcept {
@@ -87,7 +87,8 @@ struct KernelModule::Entry {
     const uint64_t last = last_resident_.load(std::memory_order_relaxed);
     if (last >> kCountBits == key >> kCountBits) return static_cast<int>(last & ((1u << kCountBits) - 1));
     int count = 0;
-    if (api()->resident_blocks(&count, function, threads, static_cast<size_t>(size.shared_bytes)) != kSuccess) count = 1;
+    if (api()->resident_blocks(&count, function, threads, static_cast<size_t>(size.shared_bytes)) != kSuccess)
+      count = 1;
     last_resident_.store(key | uint64_t(count), std::memory_order_relaxed);
     return count;
   }
@@ -144,8 +145,8 @@ KernelModule::Entry* KernelModule::entry(const char* name, LaunchContext& launch
       kSuccess) {
     return nullptr;
   }
-  auto* made = new (std::nothrow)
-      Entry(name, function, launch.device.index, loaded->entries.load(std::memory_order_relaxed));
+  auto* made =
+      new (std::nothrow) Entry(name, function, launch.device.index, loaded->entries.load(std::memory_order_relaxed));
   if (made != nullptr) {
     loaded->entries.store(made, std::memory_order_release);
   } else {

@@ -61,8 +61,8 @@ class WideAccesses : public IRMutator {
     return is_const(shift->args[1], 16) ? shift->args[0] : Expr();
   }
 
-  // A run of eight of a tensor's elements that begins anywhere: of the five words that they lie in, of which the last is
-  // the fourth again where they begin with a word, two and two are shifted together.
+  // A run of eight of a tensor's elements that begins anywhere: of the five words that they lie in, of which the last
+  // is the fourth again where they begin with a word, two and two are shifted together.
   Expr from_words_around(const Load* load) {
     const auto* ramp = load->index.as<Ramp>();
     const std::string name = unique_name('i');

@@ -27,10 +27,10 @@ std::vector<Halide::Func> make_tree(const ReductionStage& stage, Halide::Func fu
 inline constexpr int kWarp = 32;
 
 /// Stages that combine members of `func`, whose first coordinate is a lane of a warp: after the five steps
-/// t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result. By shuffles, without
-/// a barrier, and with no value computed by one lane for the others (which deadlocks in Halide 21). With fewer `lanes`
-/// each group of so many neighbours holds its own, or of so many that lie `apart` from each other. The final one is
-/// last; there is none of one lane.
+/// t(u) = t'(u) ∘ t'((u + d) mod 32), d = 16, 8, 4, 2, 1, every lane holds the whole warp's result. By shuffles,
+/// without a barrier, and with no value computed by one lane for the others (which deadlocks in Halide 21). With fewer
+/// `lanes` each group of so many neighbours holds its own, or of so many that lie `apart` from each other. The final
+/// one is last; there is none of one lane.
 std::vector<Halide::Func> make_rotation(const ReductionStage& stage, Halide::Func func, const Halide::Var& lane,
                                         const std::vector<Halide::Var>& rest, int lanes = kWarp, int apart = 1);
 /// A stage of make_rotation(), or what it combines, in registers.

@@ -12,7 +12,8 @@ const std::string kNext = "\tgriddepcontrol.launch_dependents;\n", kWait = "\tgr
 std::string entry(const std::string& body) { return ".visible .entry f(\n\t.param .u64 x\n)\n{\n" + body + "}\n"; }
 
 TEST(PtxOverlap, WaitsBehindWhatNeedsParametersAlone) {
-  const std::string before = "\t.reg .b32 \t%r<3>;\n\n// %bb.0:\n\tld.param.b64 \t%rd1, [x];\n\tmov.u32 \t%r1, %tid.x;\n";
+  const std::string before =
+      "\t.reg .b32 \t%r<3>;\n\n// %bb.0:\n\tld.param.b64 \t%rd1, [x];\n\tmov.u32 \t%r1, %tid.x;\n";
   const std::string load = "\tld.global.nc.b32 \t%r2, [%rd1];\n\tret;\n";
   EXPECT_EQ(overlapping(kHead + entry(before + load)),
             ".version 8.0\n.target sm_90\n.address_size 64\n" + entry(kNext + before + kWait + load));
@@ -21,10 +22,10 @@ TEST(PtxOverlap, WaitsBehindWhatNeedsParametersAlone) {
 TEST(PtxOverlap, WaitsBeforeThreadsPart) {
   const std::string add = "\tadd.s32 \t%r1, %r1, 1;\n";
   for (const std::string first :
-       {"\t@%p1 bra \t$L__BB0_2;\n", "\tbra.uni \t$L__BB0_2;\n", "$L__BB0_1:\n", "\tret;\n", "\tst.global.b32 \t[%rd1], %r1;\n",
-        "\tld.shared.b32 \t%r1, [%rd1];\n", "\tbar.sync \t0;\n", "\tbarrier.cluster.arrive.release.aligned;\n",
-        "\tcp.async.ca.shared.global [%rd1], [%rd2], 16;\n", "\tatom.global.add.u32 \t%r1, [%rd1], 1;\n", "\ttrap;\n",
-        "\t{\n"}) {
+       {"\t@%p1 bra \t$L__BB0_2;\n", "\tbra.uni \t$L__BB0_2;\n", "$L__BB0_1:\n", "\tret;\n",
+        "\tst.global.b32 \t[%rd1], %r1;\n", "\tld.shared.b32 \t%r1, [%rd1];\n", "\tbar.sync \t0;\n",
+        "\tbarrier.cluster.arrive.release.aligned;\n", "\tcp.async.ca.shared.global [%rd1], [%rd2], 16;\n",
+        "\tatom.global.add.u32 \t%r1, [%rd1], 1;\n", "\ttrap;\n", "\t{\n"}) {
     const std::string ptx = overlapping(kHead + entry(add + first + add + "\tret;\n"));
     EXPECT_NE(ptx.find(kNext + add + kWait + first), std::string::npos) << ptx;
   }

@@ -384,7 +384,8 @@ Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* count, void*, int thread
 
 Result cuLaunchKernelEx(const LaunchConfiguration* how, void* function, void** parameters, void** extra) {
   constexpr int kOverlaps = 6;
-  if (how->attribute_count != 1 || how->attributes->id != kOverlaps || how->attributes->value != 1) return kInvalidValue;
+  if (how->attribute_count != 1 || how->attributes->id != kOverlaps || how->attributes->value != 1)
+    return kInvalidValue;
   {
     std::lock_guard lock(mutex);
     ++state.overlapping;

@@ -21,7 +21,7 @@ struct FakeCudaLog {
   int64_t modules;
   int64_t register_caps;  // modules loaded with CU_JIT_MAX_REGISTERS
   int64_t launches;
-  int64_t overlapping;  // launches that needn't wait for what is ahead of them
+  int64_t overlapping;    // launches that needn't wait for what is ahead of them
   int64_t raised_shared;  // cuFuncSetAttribute calls
   int64_t waits;          // of a stream for an event
   void* last_stream;

@@ -125,6 +125,7 @@ void add_function(const Function& f) {
   }
   // So many elements of one run that a thread has several.
   add_case(example(f, "263003_left_offset", {.shape = {263003}, .layout = Layout::offset}, {.shape = {263003}}));
+  add_case(example(f, "66003_left_stepped", {.shape = {66003}, .layout = Layout::stepped}, {.shape = {66003}}));
   // Broadcasting: rows, columns, scalars, both ways, and more axes than a kernel has.
   struct Pair {
     const char* name;

@@ -239,6 +239,12 @@ void add_copies() {
   add_case(permute_five_case("of_five_narrow", {3, 2, 13, 4, 3400}, {3, 0, 1, 4, 2}));
   add_case(permute_five_case("of_five_wide", {3, 2, 3400, 4, 13}, {3, 0, 1, 4, 2}));
   add_case(permute_five_case("of_five_rows", {2, 3, 4, 5, 128}, {2, 0, 3, 1, 4}));
+  add_case(permute_five_case("of_five_many_rows", {40, 3, 5, 7, 128}, {1, 3, 2, 0, 4}));
+  add_case(permute_five_case("of_five_vectors", {7, 5, 11, 9, 48}, {2, 0, 3, 1, 4}));
+  add_case(permute_five_case("of_five_odd", {7, 5, 11, 9, 33}, {2, 0, 3, 1, 4}));
+  add_case(permute_five_case("of_five_odd_matrices", {2, 3, 11, 9, 133}, {1, 3, 0, 2, 4}));
+  add_case(permute_five_case("of_five_long", {2, 3, 2, 3, 4096}, {2, 0, 3, 1, 4}));
+  add_case(permute_five_case("of_five_long_odd", {2, 3, 2, 3, 4099}, {2, 0, 3, 1, 4}));
 
   add_case(scatter_case("rows", {9, 7}, {4, 7}, [](const Tensor& x) { return x.slice(0, 3, 7); }));
   add_case(scatter_case("columns", {9, 7}, {9, 3}, [](const Tensor& x) { return x.slice(1, 2, 5); }));

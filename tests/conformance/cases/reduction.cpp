@@ -313,6 +313,9 @@ void add_composed(const Function& f, const std::string& prefix) {
   if (!prefix.empty()) add_case(example(f, prefix + "columns_of_33x128", {.shape = {33, 128}}, {0}));
   // More rows than a GPU takes as few, and some that lie beside each other, short and long.
   add_case(example(f, prefix + "rows_of_70x301", {.shape = {70, 301}}, {1}));
+  // So many that a warp's lanes share several.
+  add_case(example(f, prefix + "rows_of_33000x33", {.shape = {33000, 33}}, {1}));
+  add_case(example(f, prefix + "rows_of_4100x301", {.shape = {4100, 301}}, {1}));
   for (const Shape& shape : {Shape{3, 40, 2}, {5, 300, 9}, {70, 301, 3}}) {
     add_case(example(f, prefix + "beside_" + shape.str(), {.shape = shape}, {1}, true));
   }

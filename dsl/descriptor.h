@@ -141,6 +141,7 @@ struct Descriptor {
   std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   bool on_cpu_alone = false;                       ///< GPUs have no instances of it
+  bool on_gpus_alone = false;                      ///< the CPU has none
   std::string vendor;                              ///< an object of ashlar::vendor, or none
   std::string flops;                               ///< C++ expression over `shapes`, e.g. "2.0 * shapes[0].numel()"
   std::vector<std::function<void()>> constraints;  ///< applied to inputs and outputs once the algorithm is defined

@@ -49,6 +49,12 @@ concept OnCpuAlone = requires {
   requires K::on_cpu_alone;
 };
 
+/// The other way round: GPUs alone have instances of a kernel with `static constexpr bool on_gpus_alone = true;`.
+template <class K>
+concept OnGpusAlone = requires {
+  requires K::on_gpus_alone;
+};
+
 /// CRTP base of a kernel class: `Derived` has algorithm() and schedule(target) for Cpu, OpenCL and Cuda.
 template <class Derived>
 class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
@@ -125,6 +131,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     Descriptor::current = &descriptor_;
     descriptor_.kernel = NamedKernel::current();
     descriptor_.on_cpu_alone = OnCpuAlone<Derived>;
+    descriptor_.on_gpus_alone = OnGpusAlone<Derived>;
   }
 
   // A derived schedule(auto) hides Halide's schedule(), which then finds none and compiles the kernel unscheduled

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # changed-kernels.sh BUILD [RESULTS ...]: which kernels have to run again on CUDA and OpenCL since these results (default:
 # those of docs/results from GPUs). Writes BUILD/conformance/changed, a line "cuda softmax,sum" for each target, empty when
-# nothing has changed, and the source that leaves everything else out of BUILD/bin/ashlar-conformance-changed.
+# nothing has changed, and the source that leaves everything else out of BUILD/bin/ashlar-conformance-bundled.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1

@@ -5,10 +5,10 @@
 # --training it trains instead, on data that it brings along, and compares trainings (ashlar-hybrid).
 set -euo pipefail
 build=$1 out=$2 changed=${3:-} training=""
-limit=48  # MB; 64 can be carried at a time
-if [[ $changed == --training ]]; then training=1 changed="" limit=63; fi  # 26 of them are data
+limit=45  # MB; 64 MiB can be carried at a time, the sources among them
+if [[ $changed == --training ]]; then training=1 changed="" limit=66; fi  # 26 of them are data, which can go before
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-programs=(ashlar-conformance)
+programs=(ashlar-conformance-bundled)
 packages=(ocl-icd-libopencl1 libcli11-dev nlohmann-json3-dev libgtest-dev)
 if [[ -n $training ]]; then
   programs=(ashlar-train ashlar-hybrid)
@@ -23,17 +23,17 @@ stripped=$(mktemp -d)
 mkdir "$stripped/lib"
 trap 'rm -rf "$stripped"' EXIT
 for program in "${programs[@]}"; do
-  strip -o "$stripped/$program" "$build/bin/$program${changed:+-changed}"
+  strip -o "$stripped/${program%-bundled}" "$build/bin/$program"
 done
 
 # Everything but the C library, which must be the machine's own. The OpenCL loader is opened by name at run time.
 for program in "${programs[@]}"; do
-  ldd "$stripped/$program" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
+  ldd "$stripped/${program%-bundled}" | awk '$2 == "=>" && $3 ~ /^\// {print $3}'
 done | grep -Ev '/(libc|libm|libdl|librt|libpthread)\.so' | sort -u | xargs -r cp -L -t "$stripped/lib"
 loader=$(ldconfig -p | awk '/libOpenCL\.so\.1 .*x86-64/ && !found {print $NF; found = 1}')
 cp -L "$loader" "$stripped/lib/libOpenCL.so.1"
 strip --strip-unneeded "$stripped"/lib/*
-tar -c -C "$stripped" "${programs[@]}" lib | xz --lzma2=preset=6,dict=384MiB,lc=4,pb=0 > "$out/programs.tar.xz"
+tar -c -C "$stripped" "${programs[@]%-bundled}" lib | xz --lzma2=preset=6,dict=384MiB,lc=4,pb=0 > "$out/programs.tar.xz"
 
 if [[ -n $changed ]]; then
   cp "$changed" "$out/changed"

@@ -225,7 +225,7 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
       << "_flops,\n    .targets = {{";
   const Descriptor& descriptor = kernel.descriptor;
   for (const std::string target : kCodeTargetNames) {
-    out << (descriptor.on_cpu_alone && is_gpu(target) ? "nullptr" : "&" + table_of(*kernel.entry, target)) << ", ";
+    out << (is_on(descriptor, target) ? "&" + table_of(*kernel.entry, target) : "nullptr") << ", ";
   }
   out << "}},\n    .of_none = OfNone::" << text_of(descriptor.of_none) << ",\n";
   if (!descriptor.vendor.empty()) out << "    .vendor = &vendor::" << descriptor.vendor << ",\n";

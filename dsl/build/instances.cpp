@@ -121,9 +121,13 @@ KernelSummary summarize(const KernelEntry& entry) {
   return summary;
 }
 
+bool is_on(const Descriptor& descriptor, const std::string& code_target) {
+  return is_gpu(code_target) ? !descriptor.on_cpu_alone : !descriptor.on_gpus_alone;
+}
+
 KernelSummary summarize(const KernelEntry& entry, const std::string& code_target) {
   KernelSummary summary = summarize(entry);
-  if (summary.descriptor.on_cpu_alone && is_gpu(code_target)) summary.builds.clear();
+  if (!is_on(summary.descriptor, code_target)) summary.builds.clear();
   for (const CodeTarget target : {CodeTarget::cpu_avx2, CodeTarget::cpu_avx512}) {
     if (code_target != name_of(target)) continue;
     std::erase_if(summary.builds, [target](const Build& build) {

@@ -189,8 +189,9 @@ void copy(const Tensor& source, const Tensor& destination) {
   // Kernels write with innermost stride 1. Without such a dimension, one of size 1 takes its place.
   const Shape& strides = plan.loops.strides[0];
   const bool needs_unit = strides.empty() || strides.back() != 1;
-  const int loops = strides.rank() + needs_unit;
-  const KernelInfo& kernel = loops > kernels::copy.arguments[0].rank ? kernels::copy_of_five : kernels::copy;
+  const bool are_many = strides.rank() + needs_unit > kernels::copy.arguments[0].rank;
+  const bool has_five = are_many && has_instance(kernels::copy_of_five, key, destination.device().kind);
+  const KernelInfo& kernel = has_five ? kernels::copy_of_five : kernels::copy;
   const int most = kernel.arguments[0].rank, rank = needs_unit ? most - 1 : most;
   sort_for_few_pieces(plan.loops, rank);
   for_each_piece(plan.loops, rank, [&](Loops piece, const std::vector<int64_t>& offsets) {

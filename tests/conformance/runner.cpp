@@ -525,7 +525,8 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_flag("--unchecked", options.unchecked, "Compare nothing: for a driver that stands in for a GPU")
       ->excludes("--results");
   app.add_option("--changed", options.changed,
-                 "With --from: print the kernels that have to run again on these code targets, one target a line")
+                 "Print the kernels that have to run again on these code targets, one target a line: since --from, or "
+                 "all")
       ->delimiter(',');
   app.add_option("--left-out", options.left_out,
                  "With --changed: write C++ that leaves everything else out of a program");
@@ -536,7 +537,7 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
       for (const Case& item : cases()) std::printf("%s/%s\n", item.kernel.c_str(), item.name.c_str());
       return 0;
     }
-    if (!options.from.empty()) {
+    if (!options.from.empty() || !options.changed.empty()) {
       std::vector<DeviceRun> runs;
       for (const std::string& path : options.from) std::ranges::move(read_results(path), std::back_inserter(runs));
       write_changed(options, runs, kernels);

@@ -48,7 +48,8 @@ std::string tables_left_out(const std::map<std::string, std::set<std::string>>& 
   for (const KernelInfo* kernel : kernels) {
     if (is_mover(*kernel)) moving.insert(kernel->name);
   }
-  std::map<std::string, std::set<std::string>> kept{{"cpu", moving}, {"cpu_avx2", moving}, {"cpu_avx512", moving}};
+  std::map<std::string, std::set<std::string>> kept;
+  for (const char* target : kCodeTargetNames) kept[target] = moving;
   for (const auto& [target, rows] : again) {
     std::set<std::string>& names = kept[target] = moving;
     for (const std::string& row : rows) {

@@ -29,11 +29,11 @@ struct KernelSummary {
 };
 
 KernelSummary summarize(const KernelEntry& entry);
-/// Whether a code target has instances of a kernel: on_cpu_alone and on_gpus_alone.
-bool is_on(const Descriptor& descriptor, const std::string& code_target);
 /// The same with those builds alone that exist for a code target. On the CPU that is up to the kernel's
 /// widest_on_cpu(), and cpu_avx512 has f32 alone; the runtime takes what is missing from the next narrower target.
 KernelSummary summarize(const KernelEntry& entry, const std::string& code_target);
+/// Whether a code target has instances of a kernel: on_cpu_alone and on_gpus_alone.
+bool is_on(const Descriptor& descriptor, const std::string& code_target);
 
 /// What the plans of one build are, in their order; none where it has one way only.
 std::vector<PlanDescription> plans_of(const Build& build, const std::string& code_target, int cuda_capability);

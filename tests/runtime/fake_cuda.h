@@ -1,8 +1,8 @@
 // A stand-in for libcuda.so.1: one device whose memory is the host's. Its one module has three functions: "scale", the
 // same as "early_scale" in code for GPUs before sm_90, and "host_function", which runs any compiled CPU kernel on the
-// device's memory. For tests on machines without a GPU: they
-// open it by ASHLAR_CUDA_LIBRARY and see what the runtime, and Halide's runtime through it, ask of a driver. With
-// ASHLAR_FAKE_CUDA_CAPABILITY=90, say, it takes every module and every launch and does nothing.
+// device's memory. For tests on machines without a GPU: they open it by ASHLAR_CUDA_LIBRARY and see what the runtime,
+// and Halide's runtime through it, ask of a driver. With ASHLAR_FAKE_CUDA_CAPABILITY=90, say, it takes every module and
+// every launch and does nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 // Shapes that reach the branches of row kernels for many short rows.
 #pragma once
 
+#include <string>
+
 #include "runtime/tensor/shape.h"
 
 namespace ashlar::conformance {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 
 #include "nn/data/sample_forecast.h"
 #include "runtime/device/stream.h"
@@ -12,30 +13,37 @@
 namespace ashlar::tools {
 namespace {
 
-constexpr int kInGraph = 50;            // of a step's parts: the launch of the graph is shared by them
-constexpr double kLeastSeconds = 0.05;  // that are measured
-constexpr int kMeasurements = 5;        // the least counts
+constexpr int kInGraph = 50;             // of a step's parts: the launch of the graph is shared by them
+constexpr double kLeastSeconds = 0.005;  // that are measured at once
+constexpr int kMeasurements = 50;        // the least counts
 
-/// Microseconds of one `part`.
-double cost_of(Device device, const std::function<void()>& part) {
-  part();  // loads its kernels
-  const Graph graph = capture(device, [&] {
-    for (int i = 0; i < kInGraph; i++) part();
-  });
-  const Stream stream = Stream::current(device);
-  const auto seconds_of = [&](int64_t replays) {
-    stream.synchronize();
+/// Repeats a part of a step.
+class Repeated {
+ public:
+  Repeated(Device device, const std::function<void()>& part) : stream_(Stream::current(device)) {
+    part();  // loads its kernels
+    graph_ = capture(device, [&] {
+      for (int i = 0; i < kInGraph; i++) part();
+    });
+    while (seconds() < kLeastSeconds) replays_ *= 2;
+  }
+  void measure() { least_ = std::min(least_, seconds()); }
+  double microseconds() const { return least_ / static_cast<double>(replays_ * kInGraph) * 1e6; }
+
+ private:
+  double seconds() const {
+    stream_.synchronize();
     const auto start = std::chrono::steady_clock::now();
-    for (int64_t i = 0; i < replays; i++) graph.replay();
-    stream.synchronize();
+    for (int64_t i = 0; i < replays_; i++) graph_.replay();
+    stream_.synchronize();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  int64_t replays = 1;
-  while (seconds_of(replays) < kLeastSeconds) replays *= 2;
-  double least = seconds_of(replays);
-  for (int i = 1; i < kMeasurements; i++) least = std::min(least, seconds_of(replays));
-  return least / static_cast<double>(replays * kInGraph) * 1e6;
-}
+  }
+
+  Stream stream_;
+  Graph graph_;
+  int64_t replays_ = 1;
+  double least_ = std::numeric_limits<double>::infinity();
+};
 
 }  // namespace
 
@@ -47,15 +55,18 @@ SamplingCost sampling_cost(const Task& task, Device device) {
   chosen.start(0);
   Random random(1);
   const Tensor losses = Tensor::rand({batch}, random).to(device);
-  SamplingCost cost;
-  cost.shuffled = cost_of(device, [&] { shuffled.next(); });
-  cost.draw = cost_of(device, [&] { chosen.draw(); });
-  const double both = cost_of(device, [&] {
+  Repeated next(device, [&] { shuffled.next(); });
+  Repeated draw(device, [&] { chosen.draw(); });
+  Repeated both(device, [&] {
     chosen.draw();
     chosen.observe(losses);
   });
-  cost.update = both - cost.draw;
-  return cost;
+  for (int i = 0; i < kMeasurements; i++) {  // in turn: what else the machine does meets all of them
+    for (Repeated* part : {&next, &draw, &both}) part->measure();
+  }
+  return {.shuffled = next.microseconds(),
+          .draw = draw.microseconds(),
+          .update = both.microseconds() - draw.microseconds()};
 }
 
 }  // namespace ashlar::tools

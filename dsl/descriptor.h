@@ -137,6 +137,7 @@ struct Descriptor {
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
   OfNone of_none = OfNone::refused;       ///< KernelInfo::of_none
+  OfOne of_one = OfOne::computed;         ///< KernelInfo::of_one
   std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
   std::vector<std::string> calls;         ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;

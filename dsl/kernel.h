@@ -101,6 +101,11 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.of_none = result;
     return *this;
   }
+  /// What a reduction over one element is, so that there is nothing to compute.
+  Kernel& of_one(OfOne result) {
+    descriptor_.of_one = result;
+    return *this;
+  }
   /// A vendor library's routine that computes the same on some device: the name of an object in
   /// runtime/vendor/vendor.h.
   Kernel& vendor(std::string routine) {

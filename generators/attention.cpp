@@ -1,3 +1,5 @@
+#include "generators/attention.h"
+#include "generators/attention_gradient.h"
 #include "generators/attention_pairs.h"
 
 namespace ashlar::dsl {

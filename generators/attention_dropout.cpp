@@ -1,5 +1,6 @@
 // Attention with dropout of its weights: kernels of their own, since each weight takes a random number.
 #include "generators/attention.h"
+#include "generators/attention_gradient.h"
 
 namespace ashlar::dsl {
 

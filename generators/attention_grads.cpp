@@ -1,6 +1,8 @@
 // The gradients of attention by query, key and value in one kernel, for the CPU: weights and their slopes are worked
 // out once for all three.
-#include "generators/attention.h"
+#include "generators/attention_operands.h"
+#include "runtime/forms/attention.h"
+#include "schedules/attention_cpu.h"
 
 namespace ashlar::dsl {
 

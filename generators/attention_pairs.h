@@ -5,7 +5,8 @@
 // other.
 #pragma once
 
-#include "generators/attention.h"
+#include "generators/attention_operands.h"
+#include "runtime/forms/attention.h"
 #include "schedules/attention_products.h"
 #include "schedules/generic.h"
 

@@ -38,7 +38,8 @@ class Sum : public ReductionKernel<Sum<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Sum() {
-    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction).of_none(OfNone::zero);
+    this->formula("y[o,p,i] = Σ_k x[o,k,i], k in part p").form(Form::reduction);
+    this->of_none(OfNone::zero).of_one(OfOne::element);
     this->gradient("x", "sum_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -58,7 +59,7 @@ class Mean : public ReductionKernel<Mean<T, A>, T> {
 
   Mean() {
     this->formula("y[o,p,i] = scale Σ_k x[o,k,i], k in part p").form(Form::reduction);
-    this->of_none(OfNone::nan);
+    this->of_none(OfNone::nan).of_one(OfOne::element);
     this->gradient("x", "mean_grad(dy, axes, keepdim, x.shape())");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -76,7 +77,7 @@ class Max : public ReductionKernel<Max<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Max() {
-    this->formula("y[o,p,i] = max_k x[o,k,i], k in part p").form(Form::reduction);
+    this->formula("y[o,p,i] = max_k x[o,k,i], k in part p").form(Form::reduction).of_one(OfOne::element);
     this->gradient("x", "max_grad(dy, x, y, axes, keepdim)");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -100,7 +101,7 @@ class Min : public ReductionKernel<Min<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Min() {
-    this->formula("y[o,p,i] = min_k x[o,k,i], k in part p").form(Form::reduction);
+    this->formula("y[o,p,i] = min_k x[o,k,i], k in part p").form(Form::reduction).of_one(OfOne::element);
     this->gradient("x", "max_grad(dy, x, y, axes, keepdim)");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -134,7 +135,8 @@ class Product : public ReductionKernel<Product<T, A>, T> {
   Out<A, 3> y{"y", {this->x.size(0), any_size, this->x.size(2)}};
 
   Product() {
-    this->formula("y[o,p,i] = Π_k x[o,k,i], k in part p").form(Form::reduction).of_none(OfNone::one);
+    this->formula("y[o,p,i] = Π_k x[o,k,i], k in part p").form(Form::reduction);
+    this->of_none(OfNone::one).of_one(OfOne::element);
     this->gradient("x", "prod_grad(dy, x, axes, keepdim)");
     this->flops("static_cast<double>(shapes[0].numel())");
   }
@@ -159,7 +161,7 @@ class IndexOfExtremum : public ReductionKernel<IndexOfExtremum<T, Sign>, T> {
   IndexOfExtremum() {
     const std::string name = Sign > 0 ? "argmax" : "argmin";
     this->formula("y[o,0,i] = " + name + "_k x[o,k,i]").form(Form::reduction).passes(name + "_parts", "argmax_last");
-    this->flops("static_cast<double>(shapes[0].numel())");
+    this->of_one(OfOne::place).flops("static_cast<double>(shapes[0].numel())");
     if (sizeof(typename Element<T>::Storage) == 8) this->widest_on_cpu(CodeTarget::cpu);  // two to a vector, and rare
   }
   void algorithm() {

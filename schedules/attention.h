@@ -33,6 +33,8 @@ struct AttentionTile {
   int thread_rows = 16;  ///< of a block on a GPU, each of which has as many of the tile's rows
   int registers = 0;     ///< of a thread at most, where not 0
 
+  int constant_columns() const { return static_cast<int>(*Halide::Internal::as_const_int(columns)); }
+
   /// For that many columns in all.
   static AttentionTile for_columns(const Expr& all) {
     if (!on_gpu()) {

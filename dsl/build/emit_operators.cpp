@@ -25,6 +25,10 @@ const char* text_of(OfNone result) {
   return "";
 }
 
+const char* text_of(OfOne result) {
+  return result == OfOne::element ? "element" : result == OfOne::place ? "place" : "computed";
+}
+
 std::string dtype_text(DType dtype) {
   return "DType::" + (dtype == DType::boolean ? std::string("boolean") : std::string(name_of(dtype)));
 }
@@ -227,7 +231,8 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   for (const std::string target : kCodeTargetNames) {
     out << (is_on(descriptor, target) ? "&" + table_of(*kernel.entry, target) : "nullptr") << ", ";
   }
-  out << "}},\n    .of_none = OfNone::" << text_of(descriptor.of_none) << ",\n";
+  out << "}},\n    .of_none = OfNone::" << text_of(descriptor.of_none)
+      << ",\n    .of_one = OfOne::" << text_of(descriptor.of_one) << ",\n";
   if (!descriptor.vendor.empty()) out << "    .vendor = &vendor::" << descriptor.vendor << ",\n";
   if (!descriptor.parts_kernel.empty()) {
     out << "    .parts = &" << descriptor.parts_kernel << ",\n    .last = &" << descriptor.last_kernel << ",\n";

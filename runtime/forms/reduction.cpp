@@ -354,6 +354,11 @@ Tensor reduce(const KernelInfo& kernel, const Tensor& given, const Axes& axes, b
     return Tensor::full(shape, result_of_none(kernel.of_none), dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, dtype, x.device());
+  if (count == 1 && kernel.of_one == OfOne::place) return Tensor::zeros(shape, dtype, x.device());
+  if (count == 1 && kernel.of_one == OfOne::element) {
+    const DType wanted = rounds ? x.dtype() : dtype;
+    return (wanted == x.dtype() ? x.clone() : x.to(wanted)).reshape(shape);
+  }
   const Work work{kernel, key, 1.0 / static_cast<double>(count), scalars,
                   rounds && x.dtype() != accumulator ? std::optional(x.dtype()) : std::nullopt};
   return reduce_axes(work, without_negative_strides(x), reduced_axes).reshape(shape);

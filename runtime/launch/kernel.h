@@ -39,6 +39,9 @@ constexpr int size_class(int64_t size) {
 /// What a reduction over no elements is: a ShapeError, or a number.
 enum class OfNone : uint8_t { refused, zero, one, nan, minus_infinity };
 
+/// What a reduction over one element is, where that is known without its kernel: the element, or its place, 0.
+enum class OfOne : uint8_t { computed, element, place };
+
 /// One parameter of a kernel, in the order of its definition.
 struct Argument {
   enum class Role : uint8_t { input, scalar, output, scratch };
@@ -166,7 +169,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 4;
+inline constexpr uint32_t kTablesVersion = 5;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.
@@ -185,6 +188,7 @@ struct KernelInfo {
   double (*flops)(const Shape* shapes);
   std::array<const TargetTable*, kCodeTargets> targets;
   OfNone of_none = OfNone::refused;
+  OfOne of_one = OfOne::computed;
   const VendorRoutine* vendor = nullptr;  ///< or none
   /// For a reduction in two passes: what reduces to parts, and the parts to the result. Null: the kernel itself does
   /// both.

@@ -42,6 +42,7 @@ void check_not_empty(const Group& x) {
 
 Reduced maximum_of(const Group& x) {
   check_not_empty(x);
+  if (x.size() == 1) return {x[0], 0};
   double largest = -std::numeric_limits<double>::infinity();
   for (double v : x) largest = max_of(largest, v);
   return {largest + 0.0, 0};  // a largest 0 is +0, whatever the order of zeros
@@ -91,6 +92,7 @@ Reduced position_of_maximum(const Group& x) {
 
 Reduced minimum_of(const Group& x) {
   check_not_empty(x);
+  if (x.size() == 1) return {x[0], 0};
   double smallest = std::numeric_limits<double>::infinity();
   for (double v : x) smallest = min_of(smallest, v);
   return {smallest + 0.0, 0};  // a smallest 0 is +0, whatever the order of zeros
@@ -410,6 +412,11 @@ void add_function(const Function& f) {
   add_case(example(f, "all_of_100003", {.shape = {100003}}));
   add_case(example(f, "all_of_33x1025", {.shape = {33, 1025}}));
   add_case(example(f, "all_of_rank0", {.shape = {}}));
+  for (const Layout layout : {Layout::transposed, Layout::stepped, Layout::flipped}) {
+    const std::string name = "axes_of_one_" + std::to_string(static_cast<int>(layout));
+    add_case(example(f, name, {.shape = {3, 1, 5, 1}, .layout = layout}, {1, 3}));
+  }
+  add_case(example(f, "special_axis_of_one", {{1, 65}, {Pattern::special}}, {0}));
   add_case(differentiable_example(f, "rank0_over_0", {.shape = {}}, {0}, false));
   add_case(differentiable_example(f, "rank0_over_last", {.shape = {}}, {-1}, true));
   add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));

@@ -83,9 +83,15 @@ struct TileLoops {
     const Expr tiles_of_task =
         max(1, kWork / ((max(1, min(p.inner, kWork)) + terms_beside) * (tile.wide * tile.narrow)));
     // What is packed of the wide side is packed for each run along the narrow one: as few runs as give enough tasks.
-    const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * min(wide_tiles, kRuns) / kRuns);
+    constexpr int kFewTiles = 4, kFewTerms = 128;
+    const Expr beside = Halide::clamp(wide_tiles - (kFewTiles - 1), 1, kRuns);
+    const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * beside / kRuns);
+    // Short rows of results that are soon worked out are a task's as a whole, which still has the lines that two tiles
+    // share in a cache.
+    const Expr of_row = select(wide_tiles <= kFewTiles && p.inner <= kFewTerms, wide_tiles, 1);
     const Expr narrow_side = even_share(narrow_tiles, along_wide ? max(1, tiles_of_task / wide_tiles) : run);
-    const Expr wide_side = even_share(wide_tiles, along_wide ? tiles_of_task : max(1, tiles_of_task / narrow_tiles));
+    const Expr wide_side =
+        even_share(wide_tiles, along_wide ? tiles_of_task : max(of_row, max(1, tiles_of_task / narrow_tiles)));
     const Expr products =
         Halide::clamp(tiles_of_task / (min(wide_tiles, 1 << 10) * min(narrow_tiles, 1 << 10)), 1, kMostProducts);
     return {wide_side, narrow_side, Halide::clamp(p.batches / max(1, p.batches / products / 2 * 2), 1, kMostProducts)};

@@ -65,7 +65,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     part(c, i, t, u, h, b) = 0.0f;
     part(c, i, t, u, h, b) += weight(m, i, t, u, h, b) * value_tile(c, m, t, h, b);
 
-    tiles.where(tiles * tile.columns <= before((u + 1) * tile.rows + Value(diagonal).expr()));  // any key is seen
+    tiles.where(tiles * tile.columns <= before((u + 1) * tile.rows + Value(diagonal).expr()));  // some key is seen
     running.define(at, tile, tiles, {best.of_all, total.of_all, part}, query_tile(0, i, u, h, b));
     const Value all = Value(running.total(tile, {q, h, b}, c));
     y(b, h, q, c) = select(all == 0, 0, Drop::scaled(Value(running.weighted(tile, {q, h, b}, c)) / all));

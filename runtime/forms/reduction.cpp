@@ -354,8 +354,9 @@ Tensor reduce(const KernelInfo& kernel, const Tensor& given, const Axes& axes, b
     return Tensor::full(shape, result_of_none(kernel.of_none), dtype, x.device());
   }
   if (results == 0) return Tensor::empty(shape, dtype, x.device());
-  if (count == 1 && kernel.of_one == OfOne::place) return Tensor::zeros(shape, dtype, x.device());
-  if (count == 1 && kernel.of_one == OfOne::element) {
+  const bool is_known = count == 1 && has_instance(kernel, key, x.device().kind);  // else it is a typed error below
+  if (is_known && kernel.of_one == OfOne::place) return Tensor::zeros(shape, dtype, x.device());
+  if (is_known && kernel.of_one == OfOne::element) {
     const DType wanted = rounds ? x.dtype() : dtype;
     return (wanted == x.dtype() ? x.clone() : x.to(wanted)).reshape(shape);
   }

@@ -151,6 +151,21 @@ TEST_P(Reduction, EmptyAxes) {
   }
 }
 
+TEST_P(Reduction, OfOneElementIsACopyOrItsPlace) {
+  const Tensor x = Tensor::arange(3, DType::f32, device()).reshape({3, 1});
+  for (const KernelInfo* kernel : {&kernels::sum, &kernels::mean, &kernels::max}) {
+    const Tensor y = forms::reduction(*kernel, x, {1}, false);
+    EXPECT_EQ(y.shape(), Shape{3});
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{0, 1, 2})) << kernel->name;
+    EXPECT_NE(y.storage(), x.storage()) << kernel->name;
+  }
+  EXPECT_EQ(forms::reduction(kernels::argmax, x, {1}, true).to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0}));
+  for (const int64_t columns : {1, 2}) {
+    const Tensor integers = Tensor::ones({3, columns}, DType::i32, device());
+    expect_error<MissingKernel>([&] { forms::reduction(kernels::mean, integers, {1}, false); }, {"mean", "i32"});
+  }
+}
+
 TEST_P(Reduction, Errors) {
   const Tensor x = Tensor::ones({2, 3}, DType::f32, device());
   expect_error<IndexError>([&] { forms::reduction(kernels::sum, x, {2}, false); }, {"sum", "axis 2"});

@@ -26,8 +26,7 @@ class AsVectors : public IRMutator {
     if (op->name != stage_) return IRMutator::visit(op);
     values_.clear();
     at_.clear();
-    const Stmt body = mutate(op->body);
-    Stmt result = body;
+    Stmt result = mutate(op->body);
     for (auto value = values_.rbegin(); value != values_.rend(); ++value) {
       result = LetStmt::make(value->first, value->second, result);
     }
@@ -50,10 +49,11 @@ class AsVectors : public IRMutator {
       take(let->body);
     } else if (const auto* store = stmt.as<Store>(); store != nullptr && store->name == stage_) {
       const std::string name = unique_name(stage_ + ".vector");
+      const Expr vector = Variable::make(store->value.type(), name);
       const std::vector<int> places = places_of(store->index);
       if (!is_const_one(store->predicate)) fail("is stored under a condition");
       for (size_t lane = 0; lane < places.size(); lane++) {
-        at_[places[lane]] = {Variable::make(store->value.type(), name), static_cast<int>(lane)};
+        at_[places[lane]] = {vector, static_cast<int>(lane)};
       }
       values_.emplace_back(name, store->value);
     } else {
@@ -84,7 +84,7 @@ class AsVectors : public IRMutator {
       int before = 0;
       bool is_there = false;
       for (const Expr& other : vectors) {
-        is_there = other.same_as(vector) || other.as<Variable>()->name == vector.as<Variable>()->name;
+        is_there = other.same_as(vector);
         if (is_there) break;
         before += other.type().lanes();
       }

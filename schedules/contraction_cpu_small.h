@@ -83,11 +83,10 @@ struct TileLoops {
     const Expr tiles_of_task =
         max(1, kWork / ((max(1, min(p.inner, kWork)) + terms_beside) * (tile.wide * tile.narrow)));
     // What is packed of the wide side is packed for each run along the narrow one: as few runs as give enough tasks.
-    constexpr int kFewTiles = 4, kFewTerms = 128;
-    const Expr beside = Halide::clamp(wide_tiles - (kFewTiles - 1), 1, kRuns);
-    const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * beside / kRuns);
+    const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * min(wide_tiles, kRuns) / kRuns);
     // Short rows of results that are soon worked out are a task's as a whole, which still has the lines that two tiles
     // share in a cache.
+    constexpr int kFewTiles = 4, kFewTerms = 128;
     const Expr of_row = select(wide_tiles <= kFewTiles && p.inner <= kFewTerms, wide_tiles, 1);
     const Expr narrow_side = even_share(narrow_tiles, along_wide ? max(1, tiles_of_task / wide_tiles) : run);
     const Expr wide_side =

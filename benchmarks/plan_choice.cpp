@@ -39,6 +39,7 @@ constexpr const char* kSplit =
 
 struct Options {
   std::string device = "cpu", csv;
+  std::vector<std::string> products;
   uint64_t seed = 0;
   int draws = 100, most_rows = 8192, most_batches = 512;
   double seconds = 0, most_flops = 0, most_elements = 0;
@@ -59,6 +60,18 @@ struct Draw {
            std::to_string(n) + "x" + std::to_string(k) + (batch > 1 ? " times " + std::to_string(batch) : "");
   }
 };
+
+/// The product that str() writes so. Throws ValueError.
+Draw parse_draw(const std::string& text) {
+  char layouts[3] = {};
+  long long m = 0, n = 0, k = 0, batch = 1;
+  const int read = std::sscanf(text.c_str(), "%2[nt] %lldx%lldx%lld times %lld", layouts, &m, &n, &k, &batch);
+  if (read < 4 || layouts[1] == 0 || std::min({m, n, k, batch}) < 1) {
+    throw ValueError("--product", text, "layouts of a and b, then m x n x k",
+                     "Write for example \"tn 64x10x25 times 7\"");
+  }
+  return {batch, m, n, k, layouts[0] == 't', layouts[1] == 't'};
+}
 
 /// A draw depends on seed, index and limits alone.
 Draw draw_of(const Options& options, int index) {
@@ -293,9 +306,11 @@ int run(Options& options) {
   Measured measured(options, plans);
   Choices order{"by order", {}, {}}, model{"by the model", {}, {}};
   const Clock::time_point start = Clock::now();
-  for (int i = 0; i < options.draws; i++) {
+  const int count = options.products.empty() ? options.draws : static_cast<int>(options.products.size());
+  for (int i = 0; i < count; i++) {
     if (options.seconds > 0 && microseconds_since(start) > 1e6 * options.seconds) break;
-    const Draw draw = draw_of(options, i);
+    const Draw draw =
+        options.products.empty() ? draw_of(options, i) : parse_draw(options.products[static_cast<size_t>(i)]);
     const std::map<std::string, double> times = measured.times(draw);
     const std::string by_order = measured.chosen(draw, PlanChoice::order),
                       by_model = measured.chosen(draw, PlanChoice::model);
@@ -329,6 +344,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "cpu, opencl[:i] or cuda[:i]")->capture_default_str();
   app.add_option("--seed", options.seed, "Of the draws [a new one]")->check(tools::whole_number());
   app.add_option("--draws", options.draws, "How many")->capture_default_str();
+  app.add_option("--product", options.products, "Instead of drawn ones: \"tn 64x10x25 times 7\", any number of them");
   app.add_option("--rows", options.most_rows, "The largest m")->capture_default_str();
   app.add_option("--batches", options.most_batches, "At most, of a quarter of the draws")->capture_default_str();
   app.add_option("--seconds", options.seconds, "Begins no draw after so many");

@@ -122,11 +122,11 @@ class SegmentStarts : public Kernel<SegmentStarts<T>> {
     this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    constexpr int kSteps = 31;  // the largest power of two first
-    const Halide::RDom step(0, kSteps, "step");
     const Expr m = keys.extent(1);
+    const Expr steps = 32 - Halide::cast<int32_t>(Halide::count_leading_zeros(Halide::max(m, 1)));
+    const Halide::RDom step(0, steps, "step");  // the largest power of two first
     found(p, r) = Expr(0);
-    const Expr before = found(p, r), left = m - before, size = Expr(1) << (kSteps - 1 - step);
+    const Expr before = found(p, r), left = m - before, size = Expr(1) << (steps - 1 - step);
     const Expr next = before + Halide::min(size, left);
     const Expr key = keys(r, inside(Halide::max(next - 1, 0), m));
     found(p, r) = Halide::select(size <= left && key < Halide::cast<uint32_t>(p), next, before);
@@ -165,15 +165,22 @@ class SegmentSums : public Kernel<SegmentSums<T>> {
     this->widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    first(i, p, o) = starts(o, p, i).expr();
-    last(i, p, o) = starts(o, inside(p + 1, x.extent(1) + 1), i).expr();
-    // Halide makes the loop run from the one to the other.
-    const Expr m = src.extent(1);
-    Halide::RDom q(0, m, "q");
-    q.where(q >= first(i, p, o));
-    q.where(q < last(i, p, o));
+    const auto start = [&](const Expr& place) { return starts(o, inside(place, x.extent(1) + 1), i).expr(); };
+    first(i, p, o) = start(p);
+    last(i, p, o) = start(p + 1);
+    // Some terms are under way together, added one after the other. What stands in for those beyond the last changes no
+    // sum: -0, so that -0 stays.
+    constexpr int kTogether = 8;
+    const Expr m = src.extent(1), begin = first(i, p, o), end = last(i, p, o);
+    const Halide::Type type = Halide::type_of<typename Element<T>::Storage>();
+    const Expr nothing = type.is_float() ? Halide::Internal::make_const(type, -0.0) : Halide::Internal::make_zero(type);
+    const Expr at = begin + turn * kTogether + t;
+    term(t, turn, i, p, o) = Halide::select(
+        at < end, src(o, inside(order(o, inside(Halide::min(at, end - 1), m), i), m), i).expr(), nothing);
+    q = Halide::RDom(0, kTogether, 0, (m + kTogether - 1) / kTogether, "q");
+    q.where(begin + q.y * kTogether < end);
     total(i, p, o) = x(o, p, i).expr();
-    total(i, p, o) += src(o, inside(order(o, inside(q, m), i), m), i).expr();
+    total(i, p, o) += term(q.x, q.y, i, p, o);
     y(o, p, i) = Value(total(i, p, o));
   }
   void schedule(Cpu) {
@@ -184,24 +191,32 @@ class SegmentSums : public Kernel<SegmentSums<T>> {
   }
   void schedule(auto) {
     index_arithmetic();
-    Var columns("columns"), column("column"), places("places"), place("place"), block("block"), all("all");
-    const auto by_threads = [&](Halide::Stage stage, int wide, int high) {
+    Var columns("columns"), column("column"), places("places"), place("place"), step("step"), block("block"),
+        all("all");
+    // A thread has `each` places, one after the other: many, where most get nothing.
+    const auto by_threads = [&](Halide::Stage stage, int wide, int high, int each) {
       stage.split(i, columns, column, wide, Halide::TailStrategy::GuardWithIf)
-          .split(p, places, place, high, Halide::TailStrategy::GuardWithIf)
-          .reorder(column, place, places, o, columns)
+          .split(p, places, place, high * each, Halide::TailStrategy::GuardWithIf)
+          .split(place, step, place, high)
+          .reorder(step, column, place, places, o, columns)
           .fuse(places, o, block)
           .fuse(block, columns, all)
           .gpu_blocks(all)
           .gpu_threads(column, place);
     };
-    by_threads(y.func().specialize(x.extent(2) >= 16), 32, 4);
-    by_threads(y.func(), 1, 128);
-    for (Halide::Func* stage : {&first, &last, &total}) stage->compute_at(y.func(), column);
+    const Expr is_wide = x.extent(2) >= 16, are_sparse = x.extent(1) / 2 >= src.extent(1);
+    by_threads(y.func().specialize(is_wide && are_sparse), 32, 4, 8);
+    by_threads(y.func().specialize(is_wide), 32, 4, 1);
+    by_threads(y.func(), 1, 128, 1);
+    for (Halide::Func* stage : {&first, &last, &total}) stage->compute_at(y.func(), step);
+    total.update().reorder(q.x, q.y).unroll(q.x);
+    term.compute_at(total, q.y).unroll(t);
   }
 
  private:
-  Halide::Func first{"first"}, last{"last"}, total{"total"};
-  Var o{"o"}, p{"p"}, i{"i"};
+  Halide::Func first{"first"}, last{"last"}, term{"term"}, total{"total"};
+  Halide::RDom q;
+  Var o{"o"}, p{"p"}, i{"i"}, t{"t"}, turn{"turn"};
 };
 
 const std::vector<DType> kSummable{DType::f32, DType::f16, DType::bf16, DType::f64, DType::i32, DType::i64};

@@ -139,6 +139,8 @@ inline void add_thread_plans(const ContractionProblem& p, std::vector<Contractio
     plans.back().microseconds = modelled_microseconds(p, name, work_of_threads(p, tile));
   };
   add({.rows = 2, .columns = 4, .unroll = 4}, "threads");
+  add({.rows = 2, .columns = 4, .unroll = 8}, "threads_deep");
+  add({.rows = 4, .columns = 8, .unroll = 2}, "threads_wide");
   add({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
   add({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
 }
@@ -291,6 +293,16 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                             .stages = 3,
                             .order = PipelinedOrder::quads,
                             .lead = 2};
+  const PipelinedTile few_columns{.lane_rows = 8,
+                                  .lane_columns = 8,
+                                  .lanes_n = 4,
+                                  .warps_m = 1,
+                                  .warps_n = 1,
+                                  .warps_k = 4,
+                                  .depth = 8,
+                                  .stages = 3,
+                                  .order = PipelinedOrder::quads,
+                                  .lead = 2};
   const PipelinedTile smallest{.lane_rows = 8,
                                .lane_columns = 4,
                                .lanes_n = 8,
@@ -303,6 +315,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .lead = 2};
   add(odd_medium, odd, "odd_medium", {fits(odd_medium)}, some);
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
+  add(few_columns, {}, "few_columns", {p.columns <= 2 * few_columns.columns()}, {});
   add(small, {}, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, plans);
   add(smallest, {}, "smallest", {}, {});

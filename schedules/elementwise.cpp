@@ -26,7 +26,7 @@ std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input
 }
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  constexpr int kFew = 1 << 16, kFewLanes = 4;
+  constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 18;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   const int vectors_of_thread = tunables != nullptr && stages.empty() ? tunables->vectors.value() : 1;
   Var block("block"), thread("thread"), lane("lane"), step("step");
@@ -68,20 +68,15 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     return;
   }
   const bool has_views = !Halide::Internal::is_const_one(dense), is_short = lanes > kFewLanes;
-  const Expr are_few = out.output_buffers()[0].dim(0).extent() < (is_short ? kFew : threads * 4);
-  std::vector<Branch> branches;
-  if (has_views || is_short) {
-    branches.push_back(
-        {!dense || (is_short ? are_few : are_few && !aligned), values_of(out), [=](Halide::Stage branch) {
-           branch.split(i, block, thread, threads, TailStrategy::GuardWithIf)
-               .gpu_blocks(block)
-               .gpu_threads(thread)
-               .partition(block, Halide::Partition::Never);
-         }});
-  }
-  branches.push_back({dense && aligned, values, vectors});
-  // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element. None is worked out
-  // twice: the output may be the input as well.
+  const Expr size = out.output_buffers()[0].dim(0).extent();
+  const Expr are_few = size < (is_short ? kFew : threads * 4);
+  const auto one_each = [=](Halide::Stage branch) {
+    branch.split(i, block, thread, threads, TailStrategy::GuardWithIf)
+        .gpu_blocks(block)
+        .gpu_threads(thread)
+        .partition(block, Halide::Partition::Never);
+  };
+  // None is worked out twice: the output may be the input as well.
   const auto elements = [=](Halide::Stage branch) {
     branch.split(i, block, step, threads * 4, TailStrategy::GuardWithIf)
         .split(step, step, thread, threads)
@@ -90,6 +85,14 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
         .gpu_blocks(block)
         .gpu_threads(thread);
   };
+  std::vector<Branch> branches;
+  if (has_views || is_short) {
+    const Expr of_run = is_short ? are_few : are_few && !aligned;
+    branches.push_back({has_views ? (!dense && size < kFewOfView) || of_run : of_run, values_of(out), one_each});
+  }
+  if (has_views) branches.push_back({!dense, values_of(out), elements});
+  branches.push_back({dense && aligned, values, vectors});
+  // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element.
   if (is_short)
     branches.push_back({Expr(), values, vectors});
   else

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/forms/aligned_operands.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
@@ -63,6 +64,8 @@ Tensor with_unit_stride(const Tensor& given) {
   return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
 }
 
+constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits
+
 /// One call's operands, with a = [batch…, m, k], b = [batch…, k, n] and the result y = [batch…, m, n], dense.
 struct Product {
   const KernelInfo& kernel;
@@ -79,18 +82,27 @@ struct Product {
                   x.offset() + offset, x.dtype());
   }
 
-  /// Whether our kernel computes it, of f32, where one product can be several and a sum.
+  /// Whether our kernel computes it, of f32, where one product can be several and a sum, and operands laid anew.
   bool may_have_parts() const {
     return kernel.last != nullptr && key.elements[0] == DType::f32 && scalars.empty() && !precision.allow_tf32 &&
            vendor_policy() != VendorPolicy::always;
   }
 
-  Tensor matrix(const Tensor& x) const { return matrices(x, {}, {}, 0); }
+  Shape batch() const { return leading(y.shape(), 2); }
 
-  /// Whether the vendor's library shall compute it, one matrix, which takes so long in parts.
+  /// Whether one launch computes it, as its operands stand: one matrix, or a batch in which each matrix has its own.
+  bool is_one_launch() const {
+    const auto is_a_batch = [&](const Tensor& x) { return x.rank() == y.rank() && x.shape()[0] == y.shape()[0]; };
+    const Shape all = batch();
+    return all.empty() || (all.rank() == 1 && all[0] <= kMostMatrices && is_a_batch(a) && is_a_batch(b));
+  }
+  /// Of such a product.
+  Tensor as_it_stands(const Tensor& x) const { return matrices(x, batch(), x.strides(), 0); }
+
+  /// Whether the vendor's library shall compute it, one launch, which takes so long by our kernels.
   bool is_vendors(double microseconds) const {
-    const std::array inputs{matrix(a), matrix(b), bias};
-    const std::array outputs{matrix(y)};
+    const std::array inputs{as_it_stands(a), as_it_stands(b), bias};
+    const std::array outputs{as_it_stands(y)};
     return ashlar::is_vendors({kernel, key, inputs, outputs, precision.allow_tf32, microseconds}, y.device());
   }
 
@@ -148,22 +160,68 @@ struct Product {
     launch(*kernel.last, key, std::array{sums, bias}, {}, std::array{y.reshape({m, n})});
   }
 
+  bool is_one_matrix() const { return y.numel() == y.size(-2) * y.size(-1); }
+
+  /// What it takes by the model, one launch; -1: there's none.
+  double modelled() const {
+    if (is_one_matrix()) {
+      const PartsOfSums parts = in_parts();
+      if (parts.microseconds >= 0) return parts.microseconds;
+    }
+    const std::array inputs{as_it_stands(a), as_it_stands(b), bias};
+    const std::array outputs{as_it_stands(y)};
+    return detail::modelled_microseconds(kernel, key, y.device(), inputs, outputs);
+  }
+
+  bool has_epilogue() const { return key.variant != without_epilogue; }
+
+  /// It with operands in memory of their own, along a's rows and b's columns, in rows of whole quads; where both are, k
+  /// goes on with zeros for whole stages of every tile. `lay` makes them, `room` a result whose rows are whole quads.
+  Product with_aligned(const AlignedOperands& which, const auto& lay, const auto& room) const {
+    constexpr int64_t kStage = 16;
+    const int64_t k = a.size(-1), n = y.size(-1), terms = which.left && which.right ? round_up(k, kStage) : k;
+    Product other = *this;
+    if (which.left) other.a = lay(a.transpose(-1, -2), terms, a.size(-2)).transpose(-1, -2);
+    if (!which.right) return other;
+    const int64_t columns = has_epilogue() ? n : round_up(n, AlignedOperands::kQuad);
+    other.b = lay(b, terms, columns);
+    if (columns != n) other.y = room(y, y.size(-2), columns);
+    return other;
+  }
+
+  AlignedOperands aligned_operands() const {
+    return ashlar::forms::aligned_operands(
+        kernel.name, {a, b, y}, std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
+        [&](const AlignedOperands& which) {
+          return with_aligned(which, imagined_aligned, imagined_aligned).modelled();
+        });
+  }
+
+  void run_with_aligned(const AlignedOperands& which) const {
+    const Product other = with_aligned(which, laid_aligned, room_for_aligned);
+    other.run_as_it_stands();
+    if (other.y.size(-1) != y.size(-1)) y.copy_(other.y.slice(-1, 0, y.size(-1)));
+  }
+
   void run() const {
-    if (y.numel() == y.size(-2) * y.size(-1) && may_have_parts()) {
+    if (is_one_launch() && may_have_parts()) {
+      const AlignedOperands which = aligned_operands();
+      if ((which.left || which.right) && !is_vendors(which.microseconds)) return run_with_aligned(which);
+    }
+    run_as_it_stands();
+  }
+
+  void run_as_it_stands() const {
+    if (is_one_matrix() && may_have_parts()) {
       const PartsOfSums parts = in_parts();
       if (parts.length > 0 && !is_vendors(parts.microseconds)) return run_in_parts(parts.length);
     }
-    constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits
     const auto launch_all = [&](Tensor one_a, Tensor one_b, Tensor one_y) {
       launch(kernel, key, std::array{std::move(one_a), std::move(one_b), bias}, scalars, std::array{std::move(one_y)},
              precision);
     };
-    const Shape batch = leading(y.shape(), 2);
-    const auto is_a_batch = [&](const Tensor& x) { return x.rank() == y.rank() && x.shape()[0] == y.shape()[0]; };
-    if (batch.empty() || (batch.rank() == 1 && batch[0] <= kMostMatrices && is_a_batch(a) && is_a_batch(b))) {
-      return launch_all(matrices(a, batch, a.strides(), 0), matrices(b, batch, b.strides(), 0),
-                        matrices(y, batch, y.strides(), 0));  // most calls: one launch, as they stand
-    }
+    if (is_one_launch()) return launch_all(as_it_stands(a), as_it_stands(b), as_it_stands(y));  // most calls
+    const Shape batch = this->batch();
     const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));
     const Loops loops =
         collapse(batch, {leading(y.strides(), 2), leading(all_a.strides(), 2), leading(all_b.strides(), 2)});

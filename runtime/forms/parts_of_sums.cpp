@@ -137,7 +137,7 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
   } else {
     const Choice choice = on_gpu(m, n, k, layout, device, model);
     length = choice.length;
-    if (length == 0) return {};
+    if (length == 0) return {0, choice.at_once};
     split.microseconds = choice.in_parts;
     whole.microseconds = choice.at_once;
     split.preferred = split.microseconds < whole.microseconds;
@@ -146,7 +146,7 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
   if (detail::environment().log_dispatch) [[unlikely]]
     call = "m " + std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k);
   const std::array plans{split, whole};
-  if (choose_plan(kernel, device, plans, call) != 0) return {};
+  if (choose_plan(kernel, device, plans, call) != 0) return {0, whole.microseconds};
   return {length, split.microseconds};
 }
 

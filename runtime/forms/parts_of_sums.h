@@ -12,7 +12,7 @@ namespace ashlar::forms {
 
 struct PartsOfSums {
   int64_t length = 0;        ///< of each part of k but for a shorter last one; 0: one product
-  double microseconds = -1;  ///< what the parts take by the model; -1: there's none
+  double microseconds = -1;  ///< what the product takes so by the model; -1: there's none
 };
 
 /// What the kernel's plans take by their model for so many parts of so many terms each; -1: there's no model.

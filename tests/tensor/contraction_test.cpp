@@ -151,6 +151,22 @@ TEST_P(Contraction, ManyTermsInParts) {
   set_launch_observer(observer);
 }
 
+// Operands in memory of their own: whatever is left of quads and stages doesn't reach the result.
+TEST_P(Contraction, CopiesOfOperands) {
+  const std::string before = set_forced_plan("aligned_operands");
+  std::mt19937 random(64);
+  for (const auto& [m, k, n] :
+       {std::array<int64_t, 3>{1, 1, 1}, {5, 7, 3}, {64, 64, 64}, {67, 131, 70}, {33, 48, 41}}) {
+    for (const bool transpose : {false, true}) {
+      check(random, {{}, {}, m, k, n, transpose, false, true, true}, device(), true);
+      check(random, {{}, {}, m, k, n, false, transpose}, device());
+      check(random, {{3}, {3}, m, k, n, transpose, transpose}, device());
+      check(random, {{2, 3}, {1, 3}, m, k, n}, device());
+    }
+  }
+  set_forced_plan(before);
+}
+
 TEST_P(Contraction, BroadcastBatches) {
   std::mt19937 random(62);
   check(random, {{2, 1, 3}, {1, 4, 1}, 5, 6, 7}, device(), true);

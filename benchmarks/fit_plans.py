@@ -14,10 +14,11 @@ import numpy as np
 TILES = {"row": (1, 4, 1024), "rows": (8, 4, 256), "layer_small": (16, 32, 64), "layer_32": (32, 32, 64),
          "layer_64": (64, 32, 64), "large_nn": (128, 256, 16), "large_tn": (64, 128, 16), "large_nt": (128, 64, 8),
          "large_tt": (128, 64, 16), "medium_nt": (64, 128, 32), "medium_tt": (64, 128, 32), "medium": (64, 128, 16),
-         "odd_large": (128, 128, 8), "odd_medium": (64, 64, 16), "few_rows": (16, 32, 96), "few_columns": (64, 32, 32),
-         "small": (32, 64, 32), "smallest": (32, 32, 64)}
+         "even_small": (64, 64, 8), "odd_large": (128, 128, 8),
+         "odd_medium": (64, 64, 8), "odd_wide": (32, 64, 8), "odd_tall": (64, 32, 8),
+         "few_rows": (16, 32, 96), "small": (32, 64, 32), "smallest": (32, 32, 64)}
 # rows, columns and unrolled terms of a thread, and whether k is dealt: as schedules/contraction_cuda.h makes ThreadTiles
-THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "threads_wide": (4, 8, 2, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
+THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
 # an H200
 MULTIPROCESSORS, CYCLES, BYTES = 132, 1980, 4.8e6  # of a microsecond

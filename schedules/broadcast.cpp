@@ -312,14 +312,18 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   const std::vector<Parameter> inputs = inputs_of(out);
   if (inputs.size() == 1) {
     // Tiles as narrow as the tensor is; small ones where large ones would leave the device half empty.
-    constexpr int kShortest = 8, kNarrow = 16, kLarge = 1 << 20;
+    constexpr int kShortest = 8, kNarrow = 16, kVeryNarrow = 8, kLeast = 3, kLong = 32, kLarge = 1 << 20;
     const int bytes = inputs[0].type().bytes(), side = bytes > 4 ? 32 : 64, wide = bytes > 4 ? 128 : 256;
     const Expr &columns = shape.extent[0], &rows = shape.extent[1];
     const Expr has_tiles = columns >= kShortest && rows >= kShortest;
     std::vector<Branch> branches{
         transposed_tiles(out, index, inputs[0], {.x = 32, .y = 32}, has_tiles && shape.elements() < kLarge),
         transposed_tiles(out, index, inputs[0], {.x = wide, .y = kNarrow}, has_tiles && columns <= kNarrow),
-        transposed_tiles(out, index, inputs[0], {.x = kNarrow, .y = wide}, has_tiles && rows <= kNarrow)};
+        transposed_tiles(out, index, inputs[0], {.x = kNarrow, .y = wide}, has_tiles && rows <= kNarrow),
+        transposed_tiles(out, index, inputs[0], {.x = wide, .y = kVeryNarrow},
+                         columns >= kLeast && columns < kShortest && rows >= kLong),
+        transposed_tiles(out, index, inputs[0], {.x = kVeryNarrow, .y = wide},
+                         rows >= kLeast && rows < kShortest && columns >= kLong)};
     if (bytes == 2) branches.push_back(transposed_pairs(out, index, inputs[0]));
     branches.push_back(transposed_tiles(out, index, inputs[0], {.x = side, .y = side}, has_tiles));
     choose(out, branches);

@@ -140,7 +140,6 @@ inline void add_thread_plans(const ContractionProblem& p, std::vector<Contractio
   };
   add({.rows = 2, .columns = 4, .unroll = 4}, "threads");
   add({.rows = 2, .columns = 4, .unroll = 8}, "threads_deep");
-  add({.rows = 4, .columns = 8, .unroll = 2}, "threads_wide");
   add({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
   add({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
 }
@@ -175,7 +174,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
              left_t = aligned && p.left.column_stride != 1 && can.left_along_rows, right_n = can.right_along_columns,
              right_t = p.right.column_stride != 1 && p.right.row_stride == 1,
              right_t_quads = p.right.column_stride != 1 && can.right_along_k;
-  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, odd{.whole_tiles = true},
+  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, 
       apart{.whole_tiles = true, .columns_apart = true};
   PipelinedAccess even_right_k = even;
   even_right_k.right_along_k = true;
@@ -259,6 +258,19 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add_medium(tiles.medium_nt, even_k, "medium_nt", {aligned && layer});
   add_medium(tiles.medium_tt, even_right_k, "medium_tt", {left_t && right_t_quads});
   add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
+  const PipelinedTile even_small{.lane_rows = 8,
+                                 .lane_columns = 8,
+                                 .lanes_n = 8,
+                                 .warps_m = 2,
+                                 .warps_n = 1,
+                                 .depth = 8,
+                                 .stages = 3,
+                                 .order = PipelinedOrder::quads,
+                                 .lead = 2};
+  add(even_small, even, "even_small",
+      {fits(even_small) && whole(even_small) && left_n && right_n,
+       fits(even_small) && whole(even_small) && left_t && right_n},
+      Expr(false));
   if (epilogue != EpilogueLength::long_one) {
     add(odd_large, apart, "odd_large", {fits(odd_large)}, many);
   }
@@ -267,11 +279,28 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                  .lanes_n = 8,
                                  .warps_m = 2,
                                  .warps_n = 1,
-                                 .warps_k = 2,
                                  .depth = 8,
-                                 .stages = 4,
-                                 .order = PipelinedOrder::quads,
-                                 .lead = 2};
+                                 .stages = 3,
+                                 .order = PipelinedOrder::columns,
+                                 .lead = 10};
+  const PipelinedTile odd_wide{.lane_rows = 4,
+                               .lane_columns = 8,
+                               .lanes_n = 8,
+                               .warps_m = 2,
+                               .warps_n = 1,
+                               .depth = 8,
+                               .stages = 3,
+                               .order = PipelinedOrder::columns,
+                               .lead = 2};
+  const PipelinedTile odd_tall{.lane_rows = 8,
+                               .lane_columns = 4,
+                               .lanes_n = 8,
+                               .warps_m = 2,
+                               .warps_n = 1,
+                               .depth = 8,
+                               .stages = 3,
+                               .order = PipelinedOrder::columns,
+                               .lead = 2};
   const PipelinedTile few_rows{.lane_rows = 8,
                                .lane_columns = 4,
                                .lanes_n = 8,
@@ -293,16 +322,6 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                             .stages = 3,
                             .order = PipelinedOrder::quads,
                             .lead = 2};
-  const PipelinedTile few_columns{.lane_rows = 8,
-                                  .lane_columns = 8,
-                                  .lanes_n = 4,
-                                  .warps_m = 1,
-                                  .warps_n = 1,
-                                  .warps_k = 4,
-                                  .depth = 8,
-                                  .stages = 3,
-                                  .order = PipelinedOrder::quads,
-                                  .lead = 2};
   const PipelinedTile smallest{.lane_rows = 8,
                                .lane_columns = 4,
                                .lanes_n = 8,
@@ -313,9 +332,11 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                .stages = 3,
                                .order = PipelinedOrder::quads,
                                .lead = 2};
-  add(odd_medium, odd, "odd_medium", {fits(odd_medium)}, some);
+  const PipelinedAccess apart_anywhere{.columns_apart = true};
+  add(odd_medium, apart, "odd_medium", {fits(odd_medium)}, some);
+  add(odd_wide, apart_anywhere, "odd_wide", {}, Expr(false));
+  add(odd_tall, apart_anywhere, "odd_tall", {}, Expr(false));
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
-  add(few_columns, {}, "few_columns", {p.columns <= 2 * few_columns.columns()}, {});
   add(small, {}, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, plans);
   add(smallest, {}, "smallest", {}, {});

@@ -23,16 +23,15 @@ struct BlockCost {
   float exposed;  ///< the part of the time of moving all operands and the result once that isn't hidden behind work
 };
 
-/// Fitted to an H200 in f32, at 6000 products drawn at random (row's last number to the largest of its few), odd_large
-/// to an H100 at 72. few_rows, odd_medium, small, smallest and the threads in a line then for the least loss by the
-/// choice, to an H100 at 7400, of which 4800 have at most 2²² multiplications; fitted to half of them, the choice
-/// took 1.02 times the best plan's time on the other. Blocks of other GPUs are taken to need as many cycles. What a
-/// call takes beside them, in microseconds, includes the start of a kernel inside a graph.
+/// Fitted to an H200 in f32, at 6000 products drawn at random (row's last number to the largest of its few). From medium
+/// on, and layer_small, then for the least loss by the choice, to an H100 at 2350: fitted to half of them, the choice
+/// took 1.03 to 1.04 times the best plan's time on the other. Blocks of other GPUs are taken to need as many cycles.
+/// What a call takes beside them, in microseconds, includes the start of a kernel inside a graph.
 inline constexpr float kModelledStart = 1.4f;
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 923, 42, 1.50f},
     BlockCost{"rows", 1, 372, 652, 83, 0.00f},
-    BlockCost{"layer_small", 1, 785, 642, 333, 0.59f},
+    BlockCost{"layer_small", 1, 678, 642, 333, 0.68f},
     BlockCost{"layer_32", 1, 2122, 995, 666, 0.51f},
     BlockCost{"layer_64", 1, 5453, 1000, 1809, 0.93f},
     BlockCost{"large_nn", 1, 3955, 1000, 5409, 0.62f},
@@ -41,18 +40,19 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"large_tt", 4, 3415, 3753, 1296, 2.23f},
     BlockCost{"medium_nt", 1, 3898, 1000, 3337, 0.70f},
     BlockCost{"medium_tt", 1, 3902, 1000, 2972, 0.65f},
-    BlockCost{"medium", 3, 1162, 1507, 1446, 0.45f},
-    BlockCost{"odd_large", 3, 10306, 1729, 1573, 2.46f},
-    BlockCost{"odd_medium", 2, 2367, 1056, 910, 0.70f},
-    BlockCost{"few_rows", 2, 604, 1898, 2236, 0.00f},
-    BlockCost{"few_columns", 2, 3035, 1207, 1165, 0.62f},
-    BlockCost{"threads", 2, 0, 1387, 85, 0.62f},
-    BlockCost{"threads_deep", 2, 0, 1600, 170, 0.62f},
-    BlockCost{"threads_wide", 2, 0, 1387, 160, 0.62f},
-    BlockCost{"dealt", 2, 1711, 785, 175, 0.77f},
-    BlockCost{"dealt_row", 2, 875, 681, 157, 1.36f},
-    BlockCost{"small", 2, 3035, 1207, 1165, 0.62f},
-    BlockCost{"smallest", 1, 1589, 1000, 1421, 0.50f},
+    BlockCost{"medium", 3, 1276, 1514, 1347, 0.45f},
+    BlockCost{"even_small", 4, 713, 836, 343, 0.43f},
+    BlockCost{"odd_large", 7, 10373, 1596, 1526, 2.93f},
+    BlockCost{"odd_medium", 2, 914, 961, 492, 0.42f},
+    BlockCost{"odd_wide", 4, 650, 759, 284, 0.66f},
+    BlockCost{"odd_tall", 4, 935, 659, 355, 0.55f},
+    BlockCost{"few_rows", 2, 1475, 1771, 1442, 0.20f},
+    BlockCost{"threads", 2, 0, 1300, 199, 0.67f},
+    BlockCost{"threads_deep", 2, 0, 2290, 396, 0.88f},
+    BlockCost{"dealt", 2, 1454, 716, 190, 1.26f},
+    BlockCost{"dealt_row", 2, 354, 801, 189, 0.80f},
+    BlockCost{"small", 2, 2697, 1413, 1152, 0.50f},
+    BlockCost{"smallest", 1, 1587, 1000, 1386, 0.41f},
 };
 
 /// What a plan deals to blocks: how many, the stages of each, and how many times its share each stage takes.

@@ -28,9 +28,14 @@ std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
   constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 18;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
-  const int vectors_of_thread = tunables != nullptr && stages.empty() ? tunables->vectors.value() : 1;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
+  // Elements of 64 bits, one for each thread, would need a block for every kilobyte.
+  constexpr int kWideSteps = 4;
+  const int vectors_of_thread = !stages.empty()       ? 1
+                                : lanes == 1          ? kWideSteps
+                                : tunables != nullptr ? tunables->vectors.value()
+                                                      : 1;
   whole_vectors();
   vector_accesses();
   index_arithmetic();

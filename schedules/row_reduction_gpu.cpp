@@ -442,8 +442,10 @@ void row_reduction(Cuda, const RowStages& stages) {
                                               {.threads = 4, .steps = 2, .warps = warps, .members = 2},
                                               {.threads = 8, .steps = 2, .warps = warps, .members = 2},
                                               {.threads = 8, .steps = 4, .warps = warps, .members = 2},
-                                              {.threads = 16, .steps = 4, .warps = warps, .members = 1},
-                                              {.threads = 32, .steps = 4, .warps = warps, .members = 2}});
+                                              {.threads = 8, .steps = 6, .warps = warps, .members = 1},
+                                              {.threads = 8, .steps = 8, .warps = warps, .members = 1},
+                                              {.threads = 16, .steps = 6, .warps = warps, .members = 1},
+                                              {.threads = 16, .steps = 8, .warps = warps, .members = 1}});
     add_shapes(Halide::Internal::const_true(), {{.threads = 8, .steps = 1, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 1, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 2, .warps = warps, .members = 1},

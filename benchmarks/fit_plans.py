@@ -10,13 +10,12 @@ import sys
 
 import numpy as np
 
-# rows, columns, depth of a stage: as schedules/contraction_cuda.h makes the tiles
-TILES = {"row": (1, 4, 1024), "rows": (8, 4, 256), "layer_small": (16, 32, 64), "layer_32": (32, 32, 64),
-         "layer_64": (64, 32, 64), "large_nn": (128, 256, 16), "large_tn": (64, 128, 16), "large_nt": (128, 64, 8),
-         "large_tt": (128, 64, 16), "medium_nt": (64, 128, 32), "medium_tt": (64, 128, 32), "medium": (64, 128, 16),
-         "even_small": (64, 64, 8), "odd_large": (128, 128, 8),
-         "odd_medium": (64, 64, 8), "odd_wide": (32, 64, 8), "odd_tall": (64, 32, 8),
-         "few_rows": (16, 32, 96), "small": (32, 64, 32), "smallest": (32, 32, 64)}
+# rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h makes the tiles
+TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4),
+         "layer_64": (64, 32, 64, 8), "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
+         "large_tt": (128, 64, 16, 2), "medium_nt": (64, 128, 32, 8), "medium_tt": (64, 128, 32, 8), "medium": (64, 128, 16, 4),
+         "even_small": (64, 64, 8, 2), "odd_large": (128, 128, 8, 4), "odd_medium": (64, 64, 8, 2), "odd_wide": (32, 64, 8, 2),
+         "odd_tall": (64, 32, 8, 2), "few_rows": (16, 32, 96, 4), "small": (32, 64, 32, 4), "smallest": (32, 32, 64, 8)}
 # rows, columns and unrolled terms of a thread, and whether k is dealt: as schedules/contraction_cuda.h makes ThreadTiles
 THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
@@ -46,7 +45,7 @@ def work(sizes, plan):
     moved = 4 * batch * (m * k + k * n + m * n)
     if plan in THREADS:
         return (*work_of_threads(plan, batch, m, n, k, left_along_k > 0, right_along_k > 0), moved)
-    rows, columns, depth = TILES[plan]
+    rows, columns, depth, _ = TILES[plan]
     each = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * batch / MULTIPROCESSORS)
     return each, np.ceil(k / depth), np.ones_like(k), moved
 
@@ -74,27 +73,30 @@ def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
     return each, stages, (of_left * rows + of_right * columns) / (rows + columns)
 
 
-def modelled(cost, resident, of_work):
+def modelled(cost, resident, of_work, plan):
     setup, latency, share, exposed = cost
     each, stages, crowding, moved = of_work
     full = np.floor(each / resident)
     rest = each - full * resident
 
+    of_schedulers = 1 if plan in THREADS else max(1, 4 // TILES[plan][3])
+
     def a_round(at_work):
-        return setup + stages * np.maximum(latency, at_work * crowding * share)
+        shares = np.ceil(at_work / of_schedulers) * of_schedulers
+        return setup + stages * np.maximum(latency, shares * crowding * share)
 
     cycles = full * a_round(resident) + np.where(rest > 0, a_round(rest), 0)
     return START + cycles / CYCLES + exposed * moved / BYTES
 
 
 def fit(of_work, times, plan, random):
-    share = 500 if plan in THREADS else 1.3 * np.prod(TILES[plan]) / 128
+    share = 500 if plan in THREADS else 1.3 * np.prod(TILES[plan][:3]) / 128
     best = None
     for resident in (1, 2, 3, 4, 5, 6, 8):
         cost = np.array([1000, 1000, share, 0.5])
 
         def error(candidate):
-            return np.mean(np.minimum(np.abs(np.log(modelled(candidate, resident, of_work) / times)), 1) ** 1.5)
+            return np.mean(np.minimum(np.abs(np.log(modelled(candidate, resident, of_work, plan) / times)), 1) ** 1.5)
 
         now, step = error(cost), 0.4
         for i in range(STEPS):
@@ -113,7 +115,7 @@ def fit(of_work, times, plan, random):
 def judge(draws, costs, title):
     ratios = []
     for sizes, times in draws.values():
-        known = {plan: modelled(costs[plan][1], costs[plan][0], work([sizes], plan))[0] for plan in times if plan in costs}
+        known = {plan: modelled(costs[plan][1], costs[plan][0], work([sizes], plan), plan)[0] for plan in times if plan in costs}
         if known:
             ratios.append(times[min(known, key=known.get)] / min(times[plan] for plan in known))
     ratios = np.array(ratios)
@@ -133,7 +135,7 @@ def main():
         of_work, times = work([sizes for sizes, _ in measured], plan), np.array([time for _, time in measured])
         _, resident, cost = fit(of_work, times, plan, random)
         costs[plan] = resident, cost
-        off = np.abs(np.log(modelled(cost, resident, of_work) / times))
+        off = np.abs(np.log(modelled(cost, resident, of_work, plan) / times))
         print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f}},'
               f"  // {len(measured)} draws, error: median {np.median(off):.3f}, ninth decile {np.quantile(off, 0.9):.3f}")
     judge(draws, costs, "fitted")

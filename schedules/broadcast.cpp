@@ -206,6 +206,24 @@ std::vector<T> with_outer(std::vector<T> indices, const std::vector<Var>& outer)
   return indices;
 }
 
+// What a grid's second and third dimension are made of: tiles along the output's second dimension, and the outer loops.
+// Of three of these the innermost goes with the tiles: where a loop was divided twice, Halide 21 takes a tile's place
+// along it for all places up to it, and asks for shared memory for them.
+struct OuterBlocks {
+  static constexpr int kMost = 65535;
+
+  static Expr fit(const OutputShape& shape, int tile) {
+    const Expr tiles = (shape.extent[1] + tile - 1) / tile;
+    if (shape.rank() <= kFewestAxes) return tiles <= kMost && shape.elements_from(2) <= kMost;
+    return tiles <= kMost / shape.extent[2] && shape.elements_from(3) <= kMost;
+  }
+  static void fuse(Halide::Stage stage, const std::vector<Var>& index, const Var& tiles, const Var& batch) {
+    const int outer = static_cast<int>(index.size()) - 2, with_tiles = outer > 2 ? 1 : 0;
+    if (with_tiles > 0) stage.fuse(tiles, index[static_cast<size_t>(outer - 1)], tiles);
+    fuse_outermost(stage, index, outer - with_tiles, batch);
+  }
+};
+
 // Of a transposing copy's output: so many elements along its second dimension, which is the input's innermost, and
 // along its innermost.
 struct Tile {
@@ -216,7 +234,7 @@ struct Tile {
 // read along the one and written along the other. Threads beyond an edge repeat the last row or column.
 Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter& input, const Tile& tile,
                         const Expr& condition) {
-  constexpr int kBankBytes = 4, kMostBlocks = 65535;                   // of a grid's second and third dimension
+  constexpr int kBankBytes = 4;
   const int padding = std::max(1, kBankBytes / input.type().bytes());  // a column of a tile lies in different banks
   const OutputShape shape(out);
   const std::vector<Var> outer = outer_loops(index);
@@ -228,8 +246,7 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
   const std::string name = std::to_string(tile.x) + "x" + std::to_string(tile.y);
   Func staged("staged" + name);
   staged(with_outer({x, y, tile_y, tile_x}, outer)) = in_tile(values_of(out)[0]);
-  return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[1] <= kMostBlocks * tile.x &&
-              shape.elements_from(2) <= kMostBlocks && condition,
+  return {stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && OuterBlocks::fit(shape, tile.x) && condition,
           {staged(with_outer<Expr>({c % tile.x, d % tile.y, d / tile.y, c / tile.x}, outer))},
           [=](Halide::Stage branch) mutable {
             Var block("tile" + name), thread("thread"), row("row"), step("step"), block_y("block_y"), batch("batch");
@@ -239,10 +256,11 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
                 .reorder(with_outer<Halide::VarOrRVar>({step, thread, row, block, block_y}, outer))
                 .unroll(step)
                 .fuse(thread, row, thread);
-            fuse_outermost(branch, index, static_cast<int>(outer.size()), batch);
+            OuterBlocks::fuse(branch, index, block_y, batch);
             branch.gpu_blocks(block, block_y, batch).gpu_threads(thread);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, tile.x).bound(y, 0, tile.y).align_storage(x, tile.x + padding);
+            staged.bound_extent(tile_x, 1).bound_extent(tile_y, 1);  // else the host works it out, block by block
             staged.split(y, step, y, kThreads / tile.x).reorder(step, x, y).unroll(step).fuse(x, y, x).gpu_threads(x);
           }};
 }
@@ -250,7 +268,7 @@ Branch transposed_tiles(Func out, const std::vector<Var>& index, const Parameter
 // The same for 16-bit elements, two at a time either way: a thread loads two pairs of neighbours, turns the four round
 // in registers, and stores them in shared memory as pairs along the other dimension.
 Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter& input) {
-  constexpr int kTile = 64, kPairs = kTile / 2, kRows = kThreads / kPairs, kShortest = 16, kMostBlocks = 65535;
+  constexpr int kTile = 64, kPairs = kTile / 2, kRows = kThreads / kPairs, kShortest = 16;
   const OutputShape shape(out);
   const std::vector<Var> outer = outer_loops(index);
   const Var &c = index[index.size() - 2], &d = index[index.size() - 1];
@@ -268,8 +286,7 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
     if (dimension != 0) even = even && shape.stride[static_cast<size_t>(dimension)] % 2 == 0;
   }
   return {even && stride_of(input, 0) != 1 && stride_of(input, 1) == 1 && shape.extent[0] >= kShortest &&
-              shape.extent[1] >= kShortest && shape.extent[1] <= kMostBlocks * kTile &&
-              shape.elements_from(2) <= kMostBlocks,
+              shape.extent[1] >= kShortest && OuterBlocks::fit(shape, kTile),
           {staged(with_outer<Expr>({d % kTile, c % kTile, d / kTile, c / kTile}, outer))},
           [=](Halide::Stage branch) mutable {
             Var block("pairs_tile"), thread("pair_thread"), lane("lane"), row("row"), step("step"), block_y("block_y"),
@@ -281,10 +298,11 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
                 .reorder(with_outer<Halide::VarOrRVar>({lane, step, thread, row, block, block_y}, outer))
                 .vectorize(lane)
                 .unroll(step);
-            fuse_outermost(branch, index, static_cast<int>(outer.size()), batch);
+            OuterBlocks::fuse(branch, index, block_y, batch);
             branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, row);
             staged.compute_at(out, block).store_in(Halide::MemoryType::GPUShared);
             staged.bound(x, 0, kTile).bound(y, 0, kTile).align_storage(y, kTile + 2);
+            staged.bound_extent(tile_x, 1).bound_extent(tile_y, 1);
             staged.split(y, y, y_in, 2)
                 .split(y, step, y, kRows)
                 .split(x, x_pair, x_in, 2)

@@ -166,7 +166,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.back().preferred = preferred;
     plans.back().tunables = std::move(tunables);
     plans.back().microseconds =
-        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth()}));
+        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()}));
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -189,7 +189,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
     plans.back().preferred = p.inner >= kLeastInner;
     plans.back().microseconds =
-        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices()}));
+        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices(), tile.warps}));
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");

@@ -2,15 +2,16 @@
 // plan, some of them at a time, in rounds. The numbers are measured (benchmarks/plan_choice.cpp, fit_plans.py).
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "schedules/contraction.h"
 
 namespace ashlar::dsl {
 
-/// What a block computes: rows × columns of the result, `depth` terms in each stage.
+/// What a block computes: rows × columns of the result, `depth` terms in each stage, by so many warps.
 struct ModelledTile {
-  int rows, columns, depth;
+  int rows, columns, depth, warps;
 };
 
 /// What its work takes, in clock cycles.
@@ -31,33 +32,35 @@ inline constexpr float kModelledStart = 1.4f;
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 923, 42, 1.50f},
     BlockCost{"rows", 1, 372, 652, 83, 0.00f},
-    BlockCost{"layer_small", 1, 678, 642, 333, 0.68f},
+    BlockCost{"layer_small", 1, 737, 651, 333, 0.56f},
     BlockCost{"layer_32", 1, 2122, 995, 666, 0.51f},
-    BlockCost{"layer_64", 1, 5453, 1000, 1809, 0.93f},
-    BlockCost{"large_nn", 1, 3955, 1000, 5409, 0.62f},
-    BlockCost{"large_tn", 5, 1086, 4388, 1315, 0.85f},
-    BlockCost{"large_nt", 2, 1134, 1590, 519, 0.55f},
-    BlockCost{"large_tt", 4, 3415, 3753, 1296, 2.23f},
-    BlockCost{"medium_nt", 1, 3898, 1000, 3337, 0.70f},
-    BlockCost{"medium_tt", 1, 3902, 1000, 2972, 0.65f},
-    BlockCost{"medium", 3, 1276, 1514, 1347, 0.45f},
-    BlockCost{"even_small", 4, 713, 836, 343, 0.43f},
-    BlockCost{"odd_large", 7, 10373, 1596, 1526, 2.93f},
-    BlockCost{"odd_medium", 2, 914, 961, 492, 0.42f},
-    BlockCost{"odd_wide", 4, 650, 759, 284, 0.66f},
-    BlockCost{"odd_tall", 4, 935, 659, 355, 0.55f},
-    BlockCost{"few_rows", 2, 1475, 1771, 1442, 0.20f},
-    BlockCost{"threads", 2, 0, 1300, 199, 0.67f},
-    BlockCost{"threads_deep", 2, 0, 2290, 396, 0.88f},
-    BlockCost{"dealt", 2, 1454, 716, 190, 1.26f},
-    BlockCost{"dealt_row", 2, 354, 801, 189, 0.80f},
-    BlockCost{"small", 2, 2697, 1413, 1152, 0.50f},
-    BlockCost{"smallest", 1, 1587, 1000, 1386, 0.41f},
+    BlockCost{"layer_64", 1, 4872, 1810, 1825, 0.74f},
+    BlockCost{"large_nn", 1, 3100, 1000, 5415, 0.65f},
+    BlockCost{"large_tn", 4, 1106, 4229, 1308, 0.80f},
+    BlockCost{"large_nt", 2, 1246, 1592, 797, 0.46f},
+    BlockCost{"large_tt", 4, 3093, 3807, 1248, 2.39f},
+    BlockCost{"medium_nt", 1, 3014, 1000, 3355, 0.80f},
+    BlockCost{"medium_tt", 1, 3177, 1000, 2973, 0.80f},
+    BlockCost{"medium", 3, 1319, 1532, 1347, 0.49f},
+    BlockCost{"even_small", 8, 623, 844, 359, 0.43f},
+    BlockCost{"odd_large", 4, 10358, 1596, 1499, 2.94f},
+    BlockCost{"odd_medium", 2, 948, 521, 473, 0.35f},
+    BlockCost{"odd_wide", 4, 574, 759, 271, 0.75f},
+    BlockCost{"odd_tall", 4, 946, 658, 272, 0.61f},
+    BlockCost{"few_rows", 2, 995, 1633, 1553, 0.45f},
+    BlockCost{"threads", 2, 0, 1311, 200, 0.78f},
+    BlockCost{"threads_deep", 2, 0, 3755, 412, 0.39f},
+    BlockCost{"dealt", 2, 1433, 732, 190, 1.10f},
+    BlockCost{"dealt_row", 2, 353, 854, 176, 0.87f},
+    BlockCost{"small", 2, 2735, 1413, 1152, 0.48f},
+    BlockCost{"smallest", 1, 1591, 1387, 1386, 0.37f},
 };
 
-/// What a plan deals to blocks: how many, the stages of each, and how many times its share each stage takes.
+/// What a plan deals to blocks: how many, the stages of each, how many times its share each stage takes, and its warps,
+/// of which a multiprocessor's four schedulers have one each.
 struct ModelledWork {
   Expr blocks, stages, crowding = 1.0f;
+  int warps = 4;
 };
 
 inline ModelledWork work_of_tiles(const ContractionProblem& p, const ModelledTile& tile) {
@@ -65,12 +68,13 @@ inline ModelledWork work_of_tiles(const ContractionProblem& p, const ModelledTil
     return Halide::ceil(Halide::cast<float>(e) / static_cast<float>(unit));
   };
   return {over(p.rows, tile.rows) * over(p.columns, tile.columns) * Halide::cast<float>(p.batches),
-          over(p.inner, tile.depth)};
+          over(p.inner, tile.depth), 1.0f, tile.warps};
 }
 
 // t = start + exposed · bytes / bandwidth
 //     + Σ over rounds (setup + stages · max(latency, blocks at work · crowding · share))
-// All rounds but the last have `resident` blocks at work; a multiprocessor has ⌈blocks / multiprocessors⌉ in all.
+// All rounds but the last have `resident` blocks at work; a multiprocessor has ⌈blocks / multiprocessors⌉ in all. Three
+// blocks of two warps take as long as four: some scheduler has two.
 inline Expr modelled_microseconds(const ContractionProblem& p, const std::string& plan, const ModelledWork& work) {
   const BlockCost* cost = nullptr;
   for (const BlockCost& one : kBlockCosts) {
@@ -81,10 +85,13 @@ inline Expr modelled_microseconds(const ContractionProblem& p, const std::string
   const Expr each = Halide::ceil(work.blocks / device_multiprocessors());
   const auto resident = static_cast<float>(cost->resident);
   const Expr full_rounds = Halide::ceil((each + 1.0f) / resident) - 1.0f, rest = each - full_rounds * resident;
+  constexpr int kSchedulers = 4;
+  const auto of_schedulers = static_cast<float>(std::max(1, kSchedulers / work.warps));
   const auto round = [&](const Expr& at_work) {
+    const Expr shares = Halide::ceil(at_work / of_schedulers) * of_schedulers;
     return static_cast<float>(cost->setup) +
            work.stages *
-               max(static_cast<float>(cost->latency), at_work * work.crowding * static_cast<float>(cost->share));
+               max(static_cast<float>(cost->latency), shares * work.crowding * static_cast<float>(cost->share));
   };
   const Expr cycles = full_rounds * round(resident) + select(rest > 0.0f, round(rest), 0.0f);
   const Expr rows = real(p.rows), columns = real(p.columns), inner = real(p.inner);

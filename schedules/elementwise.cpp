@@ -26,7 +26,7 @@ std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input
 }
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 18;
+  constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 17;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);

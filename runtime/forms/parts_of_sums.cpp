@@ -99,7 +99,7 @@ Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model
 /// multiprocessors).
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
   constexpr size_t kMostNumbers = 16;
-  constexpr int64_t kShortSide = 64;
+  static const int64_t kShortSide = getenv("ASHLAR_SHORT") ? atoi(getenv("ASHLAR_SHORT")) : 16;
   thread_local detail::Recent<Choice, kMostNumbers> known;
   std::array<int64_t, kMostNumbers> key{m, n, k, static_cast<int64_t>(device.kind), device.index, layout.along_k};
   constexpr size_t kOthers = 6;

@@ -305,9 +305,12 @@ void add_indexing_cases() {
     add_gradient_case(std::move(item));
   }
   Case many = embedding_grad_example("many", {7, 600}, 37, 65, -1);
-  many.fixed_shapes = true;
-  many.differentiable = {};
-  add_gradient_case(std::move(many));
+  Case sparse = embedding_grad_example("sparse", {3, 50}, 401, 33, -1);
+  for (Case* one : {&many, &sparse}) {
+    one->fixed_shapes = true;
+    one->differentiable = {};
+    add_gradient_case(std::move(*one));
+  }
   for (const Layout layout : {Layout::offset, Layout::transposed, Layout::stepped, Layout::flipped,
                               Layout::broadcast_first, Layout::broadcast_last}) {
     const std::string name = "view_" + std::to_string(static_cast<int>(layout));

@@ -179,6 +179,7 @@ void add_function(const Function& f) {
   differentiable("3x5x7_transposed", {{3, 5, 7}, f.domain, Layout::transposed});
   add_case(example(f, "263003_offset", {{263003}, f.domain, Layout::offset}));
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
+  add_case(example(f, "301x437_stepped", {{301, 437}, f.domain, Layout::stepped}));
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},
                                       {"denormal", Pattern::denormal},
                                       {"huge", Pattern::huge},

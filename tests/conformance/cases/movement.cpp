@@ -205,6 +205,8 @@ void add_copies() {
   add_case(permute_case("10_large_pairs", {1030, 1032}, {1, 0}));
   add_case(permute_case("10_narrow", {13, 90000}, {1, 0}));
   add_case(permute_case("10_wide", {90000, 13}, {1, 0}));
+  add_case(permute_case("210_few_rows", {40, 6, 5}, {2, 1, 0}));
+  add_case(permute_case("210_few_columns", {5, 6, 40}, {2, 1, 0}));
   add_case(permute_case("0231_pairs", {2, 34, 18, 20}, {0, 2, 3, 1}));
   add_case(permute_case("3210_pairs", {36, 6, 10, 70}, {3, 2, 1, 0}));
   Case odd_start = copy_case("permute_10_odd_start", {.shape = {66, 68}, .layout = Layout::offset});
@@ -235,6 +237,9 @@ void add_copies() {
   add_case(permute_five_case("of_five", {7, 3, 19, 4, 5}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_tiles", {2, 3, 70, 5, 129}, {0, 3, 1, 4, 2}));
   // Of 2^20 elements and more.
+  add_case(permute_five_case("of_five_many_tiles", {2, 70, 12, 3, 11}, {0, 3, 1, 4, 2}));
+  add_case(permute_five_case("of_five_few_rows", {2, 70, 40, 3, 7}, {0, 3, 1, 4, 2}));
+  add_case(permute_five_case("of_five_few_columns", {2, 70, 5, 3, 40}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_large_tiles", {5, 3, 140, 4, 129}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_large_pairs", {5, 3, 140, 4, 130}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_narrow", {3, 2, 13, 4, 3400}, {0, 3, 1, 4, 2}));

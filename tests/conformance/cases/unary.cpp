@@ -87,6 +87,7 @@ void add_function(const Function& f) {
   add_case(example(f, "5x33_offset", {{5, 33}, f.domain, Layout::offset}));
   add_case(example(f, "263003_offset", {{263003}, f.domain, Layout::offset}));
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
+  add_case(example(f, "301x437_stepped", {{301, 437}, f.domain, Layout::stepped}));
   add_case(example(f, "5x33_flipped", {{5, 33}, f.domain, Layout::flipped}));
   add_case(example(f, "5x33_broadcast_first", {{5, 33}, f.domain, Layout::broadcast_first}));
   add_case(example(f, "5x33_broadcast_last", {{5, 33}, f.domain, Layout::broadcast_last}));

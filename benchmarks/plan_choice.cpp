@@ -34,8 +34,9 @@ constexpr int kCallsOfAGraph = 16, kRounds = 4, kSamples = 24;
 constexpr double kShortCall = 200, kLeastRound = 400;  // µs
 constexpr double kHopeless = 4, kEager = 50;  // so many times the best's first call and microseconds: timed once
 constexpr double kWithin = 1.25;
-constexpr const char* kSplit =
-    "split_k";  // made by the form: several products and a sum (runtime/forms/parts_of_sums.h)
+// Made by the form: several products and a sum (runtime/forms/parts_of_sums.h), copies and a product
+// (aligned_operands.h).
+constexpr const char *kSplit = "split_k", *kAligned = "aligned_operands";
 
 struct Options {
   std::string device = "cpu", csv;
@@ -123,7 +124,10 @@ class Numbers {
 
 std::string last_plan;  // of the last call
 void note_plan(const KernelInfo& kernel, const KernelInstance& instance) {
-  last_plan = &kernel == kernels::matmul.last ? kSplit : instance.plan;
+  if (last_plan == kAligned) return;
+  last_plan = &kernel == kernels::matmul.last           ? kSplit
+              : std::string_view(kernel.name) == "copy" ? kAligned
+                                                        : instance.plan;
 }
 
 class Measured {
@@ -181,6 +185,7 @@ class Measured {
 
  private:
   Tensor call(const Draw& draw, int index) const {
+    last_plan.clear();
     const Tensor a = left_.operand(
                      draw.transpose_a ? Shape{draw.batch, draw.k, draw.m} : Shape{draw.batch, draw.m, draw.k}, index),
                  b = right_.operand(
@@ -255,6 +260,7 @@ std::vector<std::string> plan_names(Device device) {
     }
   }
   if (kernels::matmul.last != nullptr) names.emplace_back(kSplit);
+  names.emplace_back(kAligned);
   return names;
 }
 

@@ -183,16 +183,24 @@ class Dropped:
         return float(((y - scaled).abs() / scaled).masked_fill(zero, 0).max())
 
 
+def magnitude(value, upstream):
+    """The largest value; of a gradient with fewer elements than there are terms, no less than a third of what so many terms of
+    either sign come to, whose sum may happen to be next to nothing."""
+    largest = value.abs().max()
+    if upstream is None or upstream.numel() <= value.numel():
+        return largest
+    return torch.maximum(largest, upstream.square().mean().sqrt() * (upstream.numel() / value.numel()) ** 0.5 / 3)
+
+
 def judged(draw, views):
-    """What numbers are compared with, of views in double: [(value, magnitude)], the largest value of each; or a judge that has
-    error()."""
+    """What numbers are compared with, of views in double: [(value, magnitude)]; or a judge that has error()."""
     if draw.kernel == "dropout_at":
         return Dropped(views[0], draw.options["p"])
     function = program(draw)
     values = Gradients(draw, function, views)() if draw.wanted else [function(*views)]
-    found = [(value, value.abs().max()) for value in values]
+    found = [(value, magnitude(value, views[-1] if draw.wanted else None)) for value in values]
     if draw.wanted and draw.family == "activations":  # at a bend the slope on either side is right; PyTorch's versions differ
-        value, magnitude = found[0]
+        value, largest = found[0]
         bends = torch.isin(views[0].abs(), torch.tensor(BENDS, dtype=value.dtype, device=value.device))
-        found[0] = value, torch.where(bends, float("inf"), magnitude)
+        found[0] = value, torch.where(bends, float("inf"), largest)
     return found

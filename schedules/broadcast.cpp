@@ -5,6 +5,7 @@
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/as_vectors.h"
 #include "schedules/lowering/branches.h"
+#include "schedules/lowering/certain_checks.h"
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/tasks.h"
@@ -324,6 +325,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
   const int rank = shape.rank();
   const Var &i = index[static_cast<size_t>(rank - 1)], &j = index[static_cast<size_t>(rank - 2)];
   const int lanes = lanes_of_access(out);
+  leave_out_certain_checks();
   whole_vectors();
   vector_accesses();
   index_arithmetic();

@@ -54,6 +54,7 @@ double stage_of(int64_t m, bool along_k, Device device) {
 struct Choice {
   int64_t length = 0;
   double in_parts = -1, at_once = -1;  ///< microseconds; less than 0: not known
+  double by_plans = -1;                ///< at once, by the plans' model alone
 };
 
 // Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts, which is a
@@ -64,7 +65,8 @@ Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, co
   constexpr std::array<int64_t, 2> kUnits{32, 4};
   constexpr double kStart = 1.34, kPart = 0.02, kOfBytes = 1.86;
   constexpr int64_t kMostSums = 1 << 25;  // 128 MB
-  Choice best{.at_once = model(1, k)};
+  Choice best;
+  best.at_once = best.by_plans = model(1, k);
   if (best.at_once < 0) return best;
   int64_t before = 0;
   for (const int64_t wanted : kParts) {
@@ -99,7 +101,7 @@ Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model
 /// multiprocessors).
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
   constexpr size_t kMostNumbers = 16;
-  static const int64_t kShortSide = getenv("ASHLAR_SHORT") ? atoi(getenv("ASHLAR_SHORT")) : 16;
+  constexpr int64_t kShortSide = 16;
   thread_local detail::Recent<Choice, kMostNumbers> known;
   std::array<int64_t, kMostNumbers> key{m, n, k, static_cast<int64_t>(device.kind), device.index, layout.along_k};
   constexpr size_t kOthers = 6;
@@ -114,10 +116,8 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
     Choice choice = by_multiprocessors(
         m, n, k,
         {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, stage_of(m, layout.along_k, device)});
-    if (choice.in_parts < choice.at_once) {
-      const double own = model(1, k);
-      if (own >= 0) choice.at_once = std::min(choice.at_once, own);
-    }
+    choice.by_plans = model(1, k);
+    if (choice.by_plans >= 0) choice.at_once = std::min(choice.at_once, choice.by_plans);
     return choice;
   });
 }
@@ -130,6 +130,7 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};
   int64_t length = 0;
+  double at_once = -1;
   if (device.kind == DeviceKind::cpu) {
     constexpr int64_t kParts = 8, kFewResults = 1024, kManyTerms = 8192, kRowsOfOtherPlans = 8;
     length = length_for(std::min(kParts, k / kLeastLength), k);
@@ -137,7 +138,8 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
   } else {
     const Choice choice = on_gpu(m, n, k, layout, device, model);
     length = choice.length;
-    if (length == 0) return {0, choice.at_once};
+    at_once = choice.by_plans;
+    if (length == 0) return {0, at_once};
     split.microseconds = choice.in_parts;
     whole.microseconds = choice.at_once;
     split.preferred = split.microseconds < whole.microseconds;
@@ -146,7 +148,7 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
   if (detail::environment().log_dispatch) [[unlikely]]
     call = "m " + std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k);
   const std::array plans{split, whole};
-  if (choose_plan(kernel, device, plans, call) != 0) return {0, whole.microseconds};
+  if (choose_plan(kernel, device, plans, call) != 0) return {0, at_once};
   return {length, split.microseconds};
 }
 

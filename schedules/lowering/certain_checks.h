@@ -34,9 +34,18 @@ class CertainChecks : public Halide::Internal::IRMutator {
     for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) {
       condition = Halide::Internal::substitute(let->first, let->second, condition);
     }
-    if (const auto* order = condition.as<Halide::Internal::LE>()) condition = not_less(order->a) <= order->b;
-    if (!Halide::Internal::can_prove(condition)) return check;
+    const auto* order = condition.as<Halide::Internal::LE>();
+    const bool is_certain = order != nullptr ? is_most(order->a, order->b) : Halide::Internal::can_prove(condition);
+    if (!is_certain) return check;
     return Halide::Internal::Evaluate::make(0);
+  }
+
+  // Whether a <= b, whichever of its parts a is.
+  static bool is_most(const Halide::Expr& a, const Halide::Expr& b) {
+    using namespace Halide::Internal;
+    if (const auto* either = a.as<Select>()) return is_most(either->true_value, b) && is_most(either->false_value, b);
+    if (const auto* greater = a.as<Max>()) return is_most(greater->a, b) && is_most(greater->b, b);
+    return can_prove(not_less(a) <= b);
   }
 
   // e with the first of two for the lesser of them.

@@ -165,8 +165,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
     plans.back().preferred = preferred;
     plans.back().tunables = std::move(tunables);
-    plans.back().microseconds =
-        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()}));
+    plans.back().microseconds = modelled_microseconds(
+        p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()}));
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -174,7 +174,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
              left_t = aligned && p.left.column_stride != 1 && can.left_along_rows, right_n = can.right_along_columns,
              right_t = p.right.column_stride != 1 && p.right.row_stride == 1,
              right_t_quads = p.right.column_stride != 1 && can.right_along_k;
-  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true}, 
+  const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true},
       apart{.whole_tiles = true, .columns_apart = true};
   PipelinedAccess even_right_k = even;
   even_right_k.right_along_k = true;
@@ -188,8 +188,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
     constexpr int kLeastInner = 256;
     plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
     plans.back().preferred = p.inner >= kLeastInner;
-    plans.back().microseconds =
-        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices(), tile.warps}));
+    plans.back().microseconds = modelled_microseconds(
+        p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices(), tile.warps}));
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");

@@ -208,6 +208,7 @@ void add_whole_function(const WholeFunction& f) {
   add("no_elements", {.shape = {0}}, floats, false);
   add("of_37", {{37}, {.low = -3, .high = 3}}, floats, true);
   add("of_4x33_stepped", {{4, 33}, {.low = -3, .high = 3}, Layout::stepped}, floats, false);
+  add("of_301x437_stepped", {{301, 437}, {.low = -3, .high = 3}, Layout::stepped}, floats, false);
   add("of_1027_offset", {{1027}, {.low = -3, .high = 3}, Layout::offset}, floats, false);
   add("halves", {{129}, {Pattern::integers, -9, 9}}, floats, false);
   for (const auto& [name, pattern] :
@@ -219,12 +220,14 @@ void add_whole_function(const WholeFunction& f) {
     add(("integers_" + std::to_string(n)).c_str(), {{n}, {Pattern::integers, -99, 99}}, integers, false);
   }
   add("integers_5x33_stepped", {{5, 33}, {Pattern::integers, -99, 99}, Layout::stepped}, integers, false);
+  add("integers_301x437_stepped", {{301, 437}, {Pattern::integers, -99, 99}, Layout::stepped}, {DType::i64}, false);
   if (f.exact(1) > 0) add("bytes", {{65}, {Pattern::integers, 0, 11}}, {DType::u8}, false);
   if (!f.has_f64) return;
   for (const int64_t n : {1, 33, 1025}) {
     add(("f64_" + std::to_string(n)).c_str(), {{n}, {.low = -3, .high = 3}}, {DType::f64}, true);
   }
   add("f64_specials", {{515}, {Pattern::special}}, {DType::f64}, false);
+  add("f64_301x437_stepped", {{301, 437}, {.low = -3, .high = 3}, Layout::stepped}, {DType::f64}, false);
 }
 
 void add_predicate(const Predicate& predicate) {
@@ -267,10 +270,12 @@ void add_bitwise_not_cases() {
               .vary = any_rank});
   };
   add("integers", {{1027}, {Pattern::integers, -999, 999}}, -1, {DType::i64, DType::i32});
+  add("integers_301x437_stepped", {{301, 437}, {Pattern::integers, -999, 999}, Layout::stepped}, -1, {DType::i64});
   add("bytes", {{1027}, {Pattern::integers, 0, 255}}, 255, {DType::u8});
   add("truth", {{1027}, {Pattern::integers, 0, 1}}, 1, {DType::boolean});
   add("truth_66003", {{66003}, {Pattern::integers, 0, 1}}, 1, {DType::boolean});
   add("truth_66003_offset", {{66003}, {Pattern::integers, 0, 1}, Layout::offset}, 1, {DType::boolean});
+  add("truth_301x437_stepped", {{301, 437}, {Pattern::integers, 0, 1}, Layout::stepped}, 1, {DType::boolean});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "runtime/vendor/vendor.h"
+#include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
@@ -212,6 +213,27 @@ void add_tilings() {
       }
     }
   }
+  // What the form makes of several kernels: sums of parts, of few results and of many that are no vectors, and copies
+  // of operands. They are f32's.
+  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
+                                                   {"bias", true, Activation::none},
+                                                   {"bias_relu", true, Activation::relu},
+                                                   {"bias_gelu", true, Activation::gelu}}) {
+    for (const auto& [m, k, n] : {std::tuple{301, 261, 303}, {70, 1031, 66}}) {
+      for (const char* plan : {"split_k", "aligned_operands"}) {
+        Case item = example(std::string("made_") + epilogue + "_" + std::to_string(m) + "x" + std::to_string(n),
+                            {.shape = {m, k}}, {.shape = {n, k}},
+                            {.transpose_b = true, .bias = bias, .activation = activation});
+        item.dtypes = {DType::f32};
+        item.fixed_shapes = true;
+        add_case(by_plan(std::move(item), plan));
+      }
+    }
+  }
+  Case batch = example("made_batch", {.shape = {3, 37, 65}}, {.shape = {3, 65, 41}}, {});
+  batch.dtypes = {DType::f32};
+  batch.fixed_shapes = true;
+  add_case(by_plan(std::move(batch), "aligned_operands"));
   add_case(example("tiling_bias_relu", {.shape = {640, 48}}, {.shape = {48, 1160}},
                    {.bias = true, .activation = Activation::relu}));
   add_case(example("tiling_bias_gelu", {.shape = {641, 41}}, {.shape = {41, 1163}},

@@ -240,6 +240,7 @@ void add_copies() {
   add_case(permute_five_case("of_five_many_tiles", {2, 70, 12, 3, 11}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_few_rows", {2, 70, 40, 3, 7}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_few_columns", {2, 70, 5, 3, 40}, {0, 3, 1, 4, 2}));
+  add_case(permute_five_case("of_five_small_matrices", {20, 40, 5, 9, 6}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_large_tiles", {5, 3, 140, 4, 129}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_large_pairs", {5, 3, 140, 4, 130}, {0, 3, 1, 4, 2}));
   add_case(permute_five_case("of_five_narrow", {3, 2, 13, 4, 3400}, {0, 3, 1, 4, 2}));

@@ -325,7 +325,8 @@ void add_rearranged_cases() {
   for (const Input& x :
        {Input{{17, 4096}}, Input{{67, 1031}}, Input{{1367, 48}}, Input{{521, 128}}, Input{{2003, 33}},
         Input{{1, 66003}}, Input{.shape = {2003, 34}, .layout = Layout::stepped},
-        Input{.shape = {1, 1027}, .layout = Layout::stepped}, Input{.shape = {67, 1030}, .layout = Layout::stepped}}) {
+        Input{.shape = {1, 1027}, .layout = Layout::stepped}, Input{.shape = {67, 1030}, .layout = Layout::stepped},
+        Input{.shape = {5, 40}, .layout = Layout::transposed}, Input{.shape = {40, 5}, .layout = Layout::transposed}}) {
     Case rows = triangle_example(true, "rows_of_" + std::to_string(x.shape[1]), x, 1);
     rows.dtypes = {DType::u8, DType::f16, DType::i32, DType::i64};
     rows.differentiable = {};

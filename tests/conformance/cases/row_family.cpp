@@ -7,6 +7,7 @@
 #include "runtime/support/error.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/cases/short_rows.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -92,9 +93,11 @@ std::vector<Expected> masked_rows(HostTensors in) {
 }  // namespace
 
 void add_family_cases() {
-  for (const int64_t columns : kColumns) {
-    const int64_t rows = columns > 8192 ? 2 : 5;
-    const std::string name = "rows_of_" + std::to_string(columns);
+  std::vector<Shape> shapes(std::begin(kManyShortRows), std::end(kManyShortRows));
+  for (const int64_t columns : kColumns) shapes.push_back({columns > 8192 ? 2 : 5, columns});
+  for (const Shape& shape : shapes) {
+    const int64_t rows = shape[0], columns = shape[1];
+    const std::string name = name_of_rows(shape);
     add_case({.kernel = "test_weighted_rows",
               .name = name,
               .inputs = {{.shape = {rows, columns}}, {.shape = {columns}}, {.shape = {rows, columns}}},

@@ -8,8 +8,8 @@
 namespace ashlar::conformance {
 
 /// On a GPU each lane has several of them, or each of them one lane.
-inline const Shape kManyShortRows[] = {{16400, 3},  {16400, 6},  {16400, 13}, {16400, 18},
-                                       {16400, 34}, {16400, 99}, {33000, 3},  {33000, 7}};
+inline const Shape kManyShortRows[] = {{16400, 3},  {16400, 6}, {16400, 13}, {16400, 18}, {16400, 34},
+                                       {16400, 99}, {4200, 61}, {4200, 85},  {33000, 3},  {33000, 7}};
 
 inline std::string name_of_rows(const Shape& shape) {
   return std::to_string(shape[0]) + "_rows_of_" + std::to_string(shape[1]);

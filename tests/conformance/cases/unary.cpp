@@ -145,6 +145,7 @@ void add_unary_cases() {
   for (const Function& f : kFunctions) add_function(f);
   for (const int64_t n : {0, 1, 17, 257, 1025}) add_case(affine_example(std::to_string(n), {.shape = {n}}));
   add_case(affine_example("5x33_stepped", {.shape = {5, 33}, .layout = Layout::stepped}));
+  add_case(affine_example("301x437_stepped", {.shape = {301, 437}, .layout = Layout::stepped}));
   add_case(affine_example("5x33_offset", {.shape = {5, 33}, .layout = Layout::offset}));
   add_case(affine_example("66003", {.shape = {66003}}));
   add_case(affine_example("263003_offset", {.shape = {263003}, .layout = Layout::offset}));

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""fit_plans.py plans.csv: fits the numbers of schedules/contraction_model.h to what ashlar-plan-choice has measured, and
-prints them with the share of draws in which the plan that they choose is within 25 % of the best. Judge them by another
-seed's draws: fit_plans.py plans.csv others.csv. Needs NumPy.
+"""Fits the numbers of schedules/contraction_model.h to what ashlar-plan-choice has measured (--csv), and prints them.
 
-The form of the model, and the reasons for it, stand in that header. Each plan is fitted by itself, by random steps that are
-kept where the mean error of log(time) falls; errors of more than a factor of e count as one of e."""
+    fit_plans.py plans.csv [more.csv …] --gigabytes 3350 [--start schedules/contraction_model.h] [--judge others.csv]
+
+The form of the model, and the reasons for it, stand in that header. Each plan is fitted by itself first, by random steps that are
+kept where the mean error of log(time) falls (errors of more than a factor of e count as one of e), unless --start gives numbers.
+Then all are changed in such steps, for what the choice by them loses: the mean of log(time of the plan chosen / time of the best).
+A tenth of the draws, and those of --judge, are for judging alone. Needs NumPy."""
+import argparse
 import csv
-import sys
+import re
 
 import numpy as np
 
@@ -19,14 +22,15 @@ TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "layer_small": (16, 32,
 # rows, columns and unrolled terms of a thread, and whether k is dealt: as schedules/contraction_cuda.h makes ThreadTiles
 THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
-# an H200
-MULTIPROCESSORS, CYCLES, BYTES = 132, 1980, 4.8e6  # of a microsecond
+# an H100 and an H200
+MULTIPROCESSORS, CYCLES = 132, 1980  # of a microsecond
 START = 1.4
-STEPS = 1200
+STEPS, STEPS_OF_CHOICE = 1200, 12000
+MOST_RESIDENT = 8
 
 
 def read(path):
-    """{draw: ((batch, m, n, k, left along k, right along k), {plan: microseconds})}"""
+    """{(path, draw): ((batch, m, n, k, left along k, right along k), {plan: microseconds})}"""
     draws = {}
     with open(path) as file:
         for row in csv.DictReader(file):
@@ -35,7 +39,7 @@ def read(path):
             if n == 1:  # is computed as one row
                 m, n, left_along_k, right_along_k = 1, m, True, left_along_k
             sizes = batch, m, n, k, left_along_k, right_along_k
-            draws.setdefault(row["draw"], (sizes, {}))[1][row["plan"]] = float(row["microseconds"])
+            draws.setdefault((path, row["draw"]), (sizes, {}))[1][row["plan"]] = float(row["microseconds"])
     return draws
 
 
@@ -86,13 +90,14 @@ def modelled(cost, resident, of_work, plan):
         return setup + stages * np.maximum(latency, shares * crowding * share)
 
     cycles = full * a_round(resident) + np.where(rest > 0, a_round(rest), 0)
-    return START + cycles / CYCLES + exposed * moved / BYTES
+    return START + cycles / CYCLES + exposed * moved / (1e3 * GIGABYTES_PER_SECOND)
 
 
 def fit(of_work, times, plan, random):
+    """(resident, cost) of one plan by itself."""
     share = 500 if plan in THREADS else 1.3 * np.prod(TILES[plan][:3]) / 128
     best = None
-    for resident in (1, 2, 3, 4, 5, 6, 8):
+    for resident in (1, 2, 3, 4, 5, 6, MOST_RESIDENT):
         cost = np.array([1000, 1000, share, 0.5])
 
         def error(candidate):
@@ -109,38 +114,106 @@ def fit(of_work, times, plan, random):
                 step = max(0.9 * step, 0.02)
         if best is None or now < best[0]:
             best = now, resident, cost
-    return best
+    return best[1:]
 
 
-def judge(draws, costs, title):
-    ratios = []
-    for sizes, times in draws.values():
-        known = {plan: modelled(costs[plan][1], costs[plan][0], work([sizes], plan), plan)[0] for plan in times if plan in costs}
-        if known:
-            ratios.append(times[min(known, key=known.get)] / min(times[plan] for plan in known))
-    ratios = np.array(ratios)
-    print(f"{title}: within 25 % of the best of these plans on {100 * np.mean(ratios <= 1.25):.1f} % of {len(ratios)} draws, "
-          f"geometric mean {np.exp(-np.mean(np.log(ratios))):.3f}, worst {1 / ratios.max():.3f}")
+class Choice:
+    """Of each draw the times of the plans that were measured, and what the model says of them."""
+
+    def __init__(self, draws, costs):
+        self.plans = list(costs)
+        sizes = [sizes for sizes, _ in draws]
+        self.times = np.array([[times.get(plan, np.inf) for plan in self.plans] for _, times in draws])
+        self.known = [np.isfinite(column) for column in self.times.T]
+        self.work = [work([size for size, known in zip(sizes, self.known[i]) if known], plan) if self.known[i].any() else None
+                     for i, plan in enumerate(self.plans)]
+        self.model = np.stack([self.column(i, costs[plan]) for i, plan in enumerate(self.plans)], 1)
+
+    def column(self, i, cost):
+        column = np.full(len(self.times), np.inf)
+        if self.work[i] is not None:
+            column[self.known[i]] = modelled(cost[1], cost[0], self.work[i], self.plans[i])
+        return column
+
+    def ratios(self):
+        """The chosen plan's time over the best one's."""
+        return self.times[np.arange(len(self.times)), self.model.argmin(1)] / self.times.min(1)
+
+    def error(self, i):
+        """Of plan i's time, a little of which counts beside the choice: parts and copies are chosen by times."""
+        known = self.known[i]
+        return np.mean(np.minimum(np.abs(np.log(self.model[known, i] / self.times[known, i])), 1)) if known.any() else 0
+
+    def judge(self, title):
+        ratios = self.ratios()
+        print(f"// {title}: within 25 % of the best of these plans on {100 * np.mean(ratios <= 1.25):.1f} % of {len(ratios)} "
+              f"draws, geometric mean {np.exp(-np.mean(np.log(ratios))):.3f}, worst {1 / ratios.max():.3f}")
+
+
+def fit_choice(draws, costs, random):
+    """The costs, changed in random steps that are kept where the choice by them loses less."""
+    most, of_error = np.log(8), 0.06
+    choice = Choice(draws, costs)
+
+    def loss():
+        return np.mean(np.minimum(np.log(choice.ratios()), most))
+
+    now, step = loss(), 0.5
+    for turn in range(STEPS_OF_CHOICE):
+        i = random.integers(len(choice.plans))
+        plan = choice.plans[i]
+        resident, cost = costs[plan]
+        other = np.array(cost, float)
+        at = random.integers(4)
+        other[at] = (other[at] or (300 if at < 3 else 0.2)) * np.exp(step * random.normal())
+        changed = int(random.integers(1, MOST_RESIDENT + 1)) if plan not in THREADS and random.random() < 0.08 else resident
+        before, error = choice.model[:, i].copy(), choice.error(i)
+        choice.model[:, i] = choice.column(i, (changed, other))
+        then = loss()
+        if then + of_error * choice.error(i) < now + of_error * error:
+            now, costs[plan] = then, (changed, other)
+        else:
+            choice.model[:, i] = before
+        if turn % (STEPS_OF_CHOICE // 6) == 0:
+            step *= 0.8
+    return costs
+
+
+def costs_in(path):
+    with open(path) as file:
+        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f\}', file.read())
+    return {plan: (int(resident), np.array([float(x) for x in cost])) for plan, resident, *cost in found}
 
 
 def main():
-    draws = read(sys.argv[1])
+    global GIGABYTES_PER_SECOND
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("measured", nargs="+")
+    parser.add_argument("--gigabytes", type=float, required=True, help="a second, of the device's memory")
+    parser.add_argument("--start", help="a header whose numbers are the start")
+    parser.add_argument("--judge", nargs="*", default=[], help="measurements that nothing is fitted to")
+    options = parser.parse_args()
+    GIGABYTES_PER_SECOND = options.gigabytes
+    plans = TILES | THREADS
+    draws = [(sizes, {plan: time for plan, time in times.items() if plan in plans})
+             for path in options.measured for sizes, times in read(path).values()]
+    draws = [draw for draw in draws if len(draw[1]) > 1]
     random = np.random.default_rng(0)
-    costs = {}
-    for plan in TILES | THREADS:
-        measured = [(sizes, times[plan]) for sizes, times in draws.values() if plan in times]
-        if len(measured) < 8:
-            print(f"    // {plan}: {len(measured)} draws are too few")
+    costs = costs_in(options.start) if options.start else {}
+    for plan in plans:
+        measured = [(sizes, times[plan]) for sizes, times in draws if plan in times]
+        if plan in costs or len(measured) < 8:
             continue
-        of_work, times = work([sizes for sizes, _ in measured], plan), np.array([time for _, time in measured])
-        _, resident, cost = fit(of_work, times, plan, random)
-        costs[plan] = resident, cost
-        off = np.abs(np.log(modelled(cost, resident, of_work, plan) / times))
-        print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f}},'
-              f"  // {len(measured)} draws, error: median {np.median(off):.3f}, ninth decile {np.quantile(off, 0.9):.3f}")
-    judge(draws, costs, "fitted")
-    for path in sys.argv[2:]:
-        judge(read(path), costs, path)
+        costs[plan] = fit(work([sizes for sizes, _ in measured], plan), np.array([time for _, time in measured]), plan, random)
+    held = range(0, len(draws), 10)
+    costs = fit_choice([draw for i, draw in enumerate(draws) if i not in held], costs, random)
+    for plan, (resident, cost) in costs.items():
+        print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f}},')
+    Choice(draws, costs).judge("all")
+    Choice([draws[i] for i in held], costs).judge("those it wasn't fitted to")
+    for path in options.judge:
+        others = [(sizes, {plan: time for plan, time in times.items() if plan in costs}) for sizes, times in read(path).values()]
+        Choice([draw for draw in others if len(draw[1]) > 1], costs).judge(path)
 
 
 if __name__ == "__main__":

@@ -258,22 +258,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add_medium(tiles.medium_nt, even_k, "medium_nt", {aligned && layer});
   add_medium(tiles.medium_tt, even_right_k, "medium_tt", {left_t && right_t_quads});
   add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
-  const PipelinedTile even_small{.lane_rows = 8,
-                                 .lane_columns = 8,
-                                 .lanes_n = 8,
-                                 .warps_m = 2,
-                                 .warps_n = 1,
-                                 .depth = 8,
-                                 .stages = 3,
-                                 .order = PipelinedOrder::quads,
-                                 .lead = 2};
-  add(even_small, even, "even_small",
-      {fits(even_small) && whole(even_small) && left_n && right_n,
-       fits(even_small) && whole(even_small) && left_t && right_n},
-      Expr(false));
-  if (epilogue != EpilogueLength::long_one) {
-    add(odd_large, apart, "odd_large", {fits(odd_large)}, many);
-  }
+  // Blocks of two warps, of which a multiprocessor holds several.
   const PipelinedTile odd_medium{.lane_rows = 8,
                                  .lane_columns = 8,
                                  .lanes_n = 8,
@@ -283,24 +268,17 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                                  .stages = 3,
                                  .order = PipelinedOrder::columns,
                                  .lead = 10};
-  const PipelinedTile odd_wide{.lane_rows = 4,
-                               .lane_columns = 8,
-                               .lanes_n = 8,
-                               .warps_m = 2,
-                               .warps_n = 1,
-                               .depth = 8,
-                               .stages = 3,
-                               .order = PipelinedOrder::columns,
-                               .lead = 2};
-  const PipelinedTile odd_tall{.lane_rows = 8,
-                               .lane_columns = 4,
-                               .lanes_n = 8,
-                               .warps_m = 2,
-                               .warps_n = 1,
-                               .depth = 8,
-                               .stages = 3,
-                               .order = PipelinedOrder::columns,
-                               .lead = 2};
+  PipelinedTile even_small = odd_medium, odd_wide = odd_medium, odd_tall = odd_medium;
+  even_small.order = PipelinedOrder::quads;
+  odd_wide.lane_rows = odd_tall.lane_columns = 4;
+  even_small.lead = odd_wide.lead = odd_tall.lead = 2;
+  add(even_small, even, "even_small",
+      {fits(even_small) && whole(even_small) && left_n && right_n,
+       fits(even_small) && whole(even_small) && left_t && right_n},
+      Expr(false));
+  if (epilogue != EpilogueLength::long_one) {
+    add(odd_large, apart, "odd_large", {fits(odd_large)}, many);
+  }
   const PipelinedTile few_rows{.lane_rows = 8,
                                .lane_columns = 4,
                                .lanes_n = 8,

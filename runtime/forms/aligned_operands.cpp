@@ -47,13 +47,31 @@ AlignedOperands quickest(const ProductOperands& x, const AlignedModel& model) {
   return best;
 }
 
+/// Strides of dense rows of whole quads.
+struct AlignedShape {
+  Shape shape, strides;
+  int64_t elements;
+};
+AlignedShape aligned_shape(const Tensor& x, int64_t rows, int64_t columns) {
+  AlignedShape to{x.shape(), x.strides(), 1};
+  const int rank = to.shape.rank();
+  to.shape[rank - 2] = rows;
+  to.shape[rank - 1] = columns;
+  for (int i = rank - 1; i >= 0; i--) {
+    to.strides[i] = to.elements;
+    to.elements *= i == rank - 1 ? round_up(columns, kQuad) : to.shape[i];
+  }
+  return to;
+}
+
 }  // namespace
 
 AlignedOperands aligned_operands(const char* kernel, const ProductOperands& x, std::span<const int64_t> numbers,
                                  const AlignedModel& model) {
   const Device device = x.y.device();
-  const bool is_forced = detail::forced_rank("aligned_operands") >= 0;
-  if (!is_forced && (device.kind == DeviceKind::cpu || detail::any_plan_forced())) return {};
+  const bool is_any_forced = detail::any_plan_forced(),
+             is_forced = is_any_forced && detail::forced_rank("aligned_operands") >= 0;
+  if (!is_forced && (is_any_forced || device.kind == DeviceKind::cpu)) return {};
   constexpr size_t kMostNumbers = 20;
   const Shape &a = x.a.strides(), &b = x.b.strides();
   const int rank = x.y.rank();
@@ -86,27 +104,6 @@ AlignedOperands aligned_operands(const char* kernel, const ProductOperands& x, s
   const std::array plans{Plan{"aligned_operands"}, Plan{"as_they_stand"}};
   return choose_plan(kernel, device, plans, call) == 0 ? chosen : AlignedOperands{};
 }
-
-namespace {
-
-/// Strides of dense rows of whole quads.
-struct AlignedShape {
-  Shape shape, strides;
-  int64_t elements;
-};
-AlignedShape aligned_shape(const Tensor& x, int64_t rows, int64_t columns) {
-  AlignedShape to{x.shape(), x.strides(), 1};
-  const int rank = to.shape.rank();
-  to.shape[rank - 2] = rows;
-  to.shape[rank - 1] = columns;
-  for (int i = rank - 1; i >= 0; i--) {
-    to.strides[i] = to.elements;
-    to.elements *= i == rank - 1 ? round_up(columns, kQuad) : to.shape[i];
-  }
-  return to;
-}
-
-}  // namespace
 
 Tensor room_for_aligned(const Tensor& x, int64_t rows, int64_t columns) {
   const AlignedShape to = aligned_shape(x, rows, columns);

@@ -93,8 +93,7 @@ struct Product {
   /// Whether one launch computes it, as its operands stand: one matrix, or a batch in which each matrix has its own.
   bool is_one_launch() const {
     const auto is_a_batch = [&](const Tensor& x) { return x.rank() == y.rank() && x.shape()[0] == y.shape()[0]; };
-    const Shape all = batch();
-    return all.empty() || (all.rank() == 1 && all[0] <= kMostMatrices && is_a_batch(a) && is_a_batch(b));
+    return y.rank() == 2 || (y.rank() == 3 && y.shape()[0] <= kMostMatrices && is_a_batch(a) && is_a_batch(b));
   }
   /// Of such a product.
   Tensor as_it_stands(const Tensor& x) const { return matrices(x, batch(), x.strides(), 0); }
@@ -191,7 +190,8 @@ struct Product {
 
   AlignedOperands aligned_operands() const {
     return ashlar::forms::aligned_operands(
-        kernel.name, {a, b, y}, std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
+        kernel.name, {a, b, y},
+        std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
         [&](const AlignedOperands& which) {
           return with_aligned(which, imagined_aligned, imagined_aligned).modelled();
         });
@@ -204,7 +204,7 @@ struct Product {
   }
 
   void run() const {
-    if (is_one_launch() && may_have_parts()) {
+    if (may_have_parts() && is_one_launch()) {
       const AlignedOperands which = aligned_operands();
       if ((which.left || which.right) && !is_vendors(which.microseconds)) return run_with_aligned(which);
     }
@@ -220,8 +220,11 @@ struct Product {
       launch(kernel, key, std::array{std::move(one_a), std::move(one_b), bias}, scalars, std::array{std::move(one_y)},
              precision);
     };
-    if (is_one_launch()) return launch_all(as_it_stands(a), as_it_stands(b), as_it_stands(y));  // most calls
     const Shape batch = this->batch();
+    if (is_one_launch()) {  // most calls
+      return launch_all(matrices(a, batch, a.strides(), 0), matrices(b, batch, b.strides(), 0),
+                        matrices(y, batch, y.strides(), 0));
+    }
     const Tensor all_a = a.broadcast_to(with_matrix(batch, a)), all_b = b.broadcast_to(with_matrix(batch, b));
     const Loops loops =
         collapse(batch, {leading(y.strides(), 2), leading(all_a.strides(), 2), leading(all_b.strides(), 2)});

@@ -170,6 +170,16 @@ void add_layouts() {
   }
 }
 
+struct Epilogue {
+  const char* name;
+  bool bias;
+  Activation activation;
+};
+constexpr Epilogue kEpilogues[] = {{"plain", false, Activation::none},
+                                   {"bias", true, Activation::none},
+                                   {"bias_relu", true, Activation::relu},
+                                   {"bias_gelu", true, Activation::gelu}};
+
 // Sizes that take each of CUDA's plans (schedules/contraction_cuda.h): results of many tiles and of fewer, lengths of k
 // that fill their stages and that don't, in the four layouts.
 void add_tilings() {
@@ -190,10 +200,7 @@ void add_tilings() {
   }
   add_case(example("tiling_batch", {.shape = {7, 200, 24}}, {.shape = {7, 24, 640}}, {.bias = true}));
   // Each epilogue is compiled apart. The plans for many tiles are f32's alone.
-  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
-                                                   {"bias", true, Activation::none},
-                                                   {"bias_relu", true, Activation::relu},
-                                                   {"bias_gelu", true, Activation::gelu}}) {
+  for (const auto& [epilogue, bias, activation] : kEpilogues) {
     for (const auto& [m, k, n, any_layout] : {std::tuple{1300, 64, 2600, false},
                                               {1301, 37, 2603, true},
                                               {640, 64, 1160, false},
@@ -215,10 +222,7 @@ void add_tilings() {
   }
   // What the form makes of several kernels: sums of parts, of few results and of many that are no vectors, and copies
   // of operands. They are f32's.
-  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
-                                                   {"bias", true, Activation::none},
-                                                   {"bias_relu", true, Activation::relu},
-                                                   {"bias_gelu", true, Activation::gelu}}) {
+  for (const auto& [epilogue, bias, activation] : kEpilogues) {
     for (const auto& [m, k, n] : {std::tuple{301, 261, 303}, {70, 1031, 66}}) {
       for (const char* plan : {"split_k", "aligned_operands"}) {
         Case item = example(std::string("made_") + epilogue + "_" + std::to_string(m) + "x" + std::to_string(n),
@@ -391,10 +395,7 @@ void add_gradients() {
 // Few results and many terms: products of parts of k, and their sum (runtime/forms/parts_of_sums.h), which has each
 // epilogue and may leave a part that is shorter.
 void add_parts() {
-  for (const auto& [epilogue, bias, activation] : {std::tuple{"plain", false, Activation::none},
-                                                   {"bias", true, Activation::none},
-                                                   {"bias_relu", true, Activation::relu},
-                                                   {"bias_gelu", true, Activation::gelu}}) {
+  for (const auto& [epilogue, bias, activation] : kEpilogues) {
     for (const auto& [m, k, n] : {std::tuple{20, 8203, 24}, {9, 8448, 33}, {130, 2049, 140}}) {
       const bool left = n == 33, right = bias;
       Case item = example(std::string("parts_") + epilogue + "_" + std::to_string(m) + "x" + std::to_string(k) + "x" +

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the numbers of schedules/contraction_model.h to what ashlar-plan-choice has measured (--csv), and prints them.
 
-    fit_plans.py plans.csv [more.csv …] --gigabytes 3350 [--start schedules/contraction_model.h] [--judge others.csv]
+    fit_plans.py plans.csv [more.csv …] --gigabytes 3350 [--device opencl] [--start schedules/contraction_model.h] [--judge others.csv]
 
 The form of the model, and the reasons for it, stand in that header. Each plan is fitted by itself first, by random steps that are
 kept where the mean error of log(time) falls (errors of more than a factor of e count as one of e), unless --start gives numbers.
@@ -13,27 +13,31 @@ import re
 
 import numpy as np
 
-# rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h makes the tiles
+# rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h and contraction_opencl.h make the tiles
 TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4),
          "layer_64": (64, 32, 64, 8), "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
          "large_tt": (128, 64, 16, 2), "medium_nt": (64, 128, 32, 8), "medium_tt": (64, 128, 32, 8), "medium": (64, 128, 16, 4),
          "even_small": (64, 64, 8, 2), "odd_large": (128, 128, 8, 4), "odd_medium": (64, 64, 8, 2), "odd_wide": (32, 64, 8, 2),
          "odd_tall": (64, 32, 8, 2), "few_rows": (16, 32, 96, 4), "small": (32, 64, 32, 4), "smallest": (32, 32, 64, 8)}
-# rows, columns and unrolled terms of a thread, and whether k is dealt: as schedules/contraction_cuda.h makes ThreadTiles
+OPENCL_TILES = {"large": (64, 128, 16, 4), "odd_medium": (64, 64, 8, 2), "odd_wide": (32, 64, 8, 2), "smallest": (32, 32, 32, 8),
+                "tile": (64, 64, 16, 4), "split": (16, 16, 16, 8)}
+# rows, columns and unrolled terms of a thread, and whether k is dealt: as contraction_threads.h makes ThreadTiles
 THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
 # an H100 and an H200
 MULTIPROCESSORS, CYCLES = 132, 1980  # of a microsecond
-START = 1.4
+START = {"cuda": 1.4, "opencl": 5.0}
 STEPS, STEPS_OF_CHOICE = 1200, 12000
 MOST_RESIDENT = 8
 
 
 def read(path):
-    """{(path, draw): ((batch, m, n, k, left along k, right along k), {plan: microseconds})}"""
+    """{(path, draw): ((batch, m, n, k, left along k, right along k), {plan: microseconds})}, of the one device"""
     draws = {}
     with open(path) as file:
         for row in csv.DictReader(file):
+            if row["device"].split(":")[0] != DEVICE:
+                continue
             batch, m, n, k = (int(row[name]) for name in ("batch", "m", "n", "k"))
             left_along_k, right_along_k = row["transpose_a"] == "0", row["transpose_b"] == "1"
             if n == 1:  # is computed as one row
@@ -90,7 +94,7 @@ def modelled(cost, resident, of_work, plan):
         return setup + stages * np.maximum(latency, shares * crowding * share)
 
     cycles = full * a_round(resident) + np.where(rest > 0, a_round(rest), 0)
-    return START + cycles / CYCLES + exposed * moved / (1e3 * GIGABYTES_PER_SECOND)
+    return START[DEVICE] + cycles / CYCLES + exposed * moved / (1e3 * GIGABYTES_PER_SECOND)
 
 
 def fit(of_work, times, plan, random):
@@ -181,19 +185,23 @@ def fit_choice(draws, costs, random):
 
 def costs_in(path):
     with open(path) as file:
-        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f\}', file.read())
+        table = file.read().split("kOpenClBlockCosts")[DEVICE == "opencl"]
+        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f\}', table)
     return {plan: (int(resident), np.array([float(x) for x in cost])) for plan, resident, *cost in found}
 
 
 def main():
-    global GIGABYTES_PER_SECOND
+    global DEVICE, GIGABYTES_PER_SECOND, TILES
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", nargs="+")
     parser.add_argument("--gigabytes", type=float, required=True, help="a second, of the device's memory")
+    parser.add_argument("--device", choices=list(START), default="cuda")
     parser.add_argument("--start", help="a header whose numbers are the start")
     parser.add_argument("--judge", nargs="*", default=[], help="measurements that nothing is fitted to")
     options = parser.parse_args()
-    GIGABYTES_PER_SECOND = options.gigabytes
+    DEVICE, GIGABYTES_PER_SECOND = options.device, options.gigabytes
+    if DEVICE == "opencl":
+        TILES = OPENCL_TILES
     plans = TILES | THREADS
     draws = [(sizes, {plan: time for plan, time in times.items() if plan in plans})
              for path in options.measured for sizes, times in read(path).values()]

@@ -1,10 +1,14 @@
-// What a contraction's plans for CUDA take, by a model of the device: its multiprocessors work through the blocks of a
+// What a contraction's plans for GPUs take, by a model of the device: its multiprocessors work through the blocks of a
 // plan, some of them at a time, in rounds. The numbers are measured (benchmarks/plan_choice.cpp, fit_plans.py).
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
+#include <string_view>
 
+#include "runtime/launch/kernel_start.h"
 #include "schedules/contraction.h"
 
 namespace ashlar::dsl {
@@ -26,9 +30,7 @@ struct BlockCost {
 
 /// Fitted to an H200 at 6000 products of f32 drawn at random, then, with the plans that came later, to an H100 at 4300
 /// for the least loss by the choice (fit_plans.py), which takes 1.03 times the best plan's time; row and the other
-/// plans for layers to some of their few. Blocks of other GPUs are taken to need as many cycles. What a call takes
-/// beside them, in microseconds, includes the start of a kernel inside a graph.
-inline constexpr float kModelledStart = 1.4f;
+/// plans for layers to some of their few. Blocks of other GPUs are taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 1294, 42, 1.25f},
     BlockCost{"rows", 1, 274, 554, 83, 0.00f},
@@ -56,6 +58,15 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"smallest", 1, 1598, 1263, 1386, 0.35f},
 };
 
+/// OpenCL's, fitted to 1500 products on an H100.
+inline constexpr std::array kOpenClBlockCosts{
+    BlockCost{"large", 6, 0, 2477, 1913, 0.40f},      BlockCost{"odd_medium", 6, 525, 1642, 587, 0.93f},
+    BlockCost{"odd_wide", 8, 294, 1305, 370, 0.70f},  BlockCost{"smallest", 2, 1282, 1386, 932, 1.20f},
+    BlockCost{"threads", 2, 1824, 1052, 163, 0.00f},  BlockCost{"dealt", 2, 2576, 636, 108, 0.26f},
+    BlockCost{"dealt_row", 4, 534, 1353, 108, 0.44f}, BlockCost{"tile", 4, 932, 2539, 1488, 0.56f},
+    BlockCost{"split", 2, 52, 775, 42, 0.84f},
+};
+
 /// What a plan deals to blocks: how many, the stages of each, how many times its share each stage takes, and its warps,
 /// of which a multiprocessor's four schedulers have one each.
 struct ModelledWork {
@@ -76,11 +87,11 @@ inline ModelledWork work_of_tiles(const ContractionProblem& p, const ModelledTil
 // All rounds but the last have `resident` blocks at work; a multiprocessor has ⌈blocks / multiprocessors⌉ in all. Three
 // blocks of two warps take as long as four: some scheduler has two.
 inline Expr modelled_microseconds(const ContractionProblem& p, const std::string& plan, const ModelledWork& work) {
-  const BlockCost* cost = nullptr;
-  for (const BlockCost& one : kBlockCosts) {
-    if (plan == one.plan) cost = &one;
-  }
-  if (cost == nullptr) mistake("the plan " + plan + " has no place in kBlockCosts: measure it");
+  const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
+  const auto start = static_cast<float>(kernel_start(is_opencl ? DeviceKind::opencl : DeviceKind::cuda));
+  const std::span<const BlockCost> costs = is_opencl ? std::span<const BlockCost>(kOpenClBlockCosts) : kBlockCosts;
+  const auto cost = std::ranges::find(costs, plan, [](const BlockCost& one) { return std::string_view(one.plan); });
+  if (cost == costs.end()) mistake("the plan " + plan + " has no place among the BlockCosts: measure it");
   const auto real = [](const Expr& e) { return Halide::cast<float>(e); };
   const Expr each = Halide::ceil(work.blocks / device_multiprocessors());
   const auto resident = static_cast<float>(cost->resident);
@@ -96,7 +107,7 @@ inline Expr modelled_microseconds(const ContractionProblem& p, const std::string
   const Expr cycles = full_rounds * round(resident) + select(rest > 0.0f, round(rest), 0.0f);
   const Expr rows = real(p.rows), columns = real(p.columns), inner = real(p.inner);
   const Expr bytes = 4.0f * real(p.batches) * (rows * inner + inner * columns + rows * columns);
-  return kModelledStart + cycles / (device_gigahertz() * 1000.0f) +
+  return start + cycles / (device_gigahertz() * 1000.0f) +
          bytes * cost->exposed / (device_gigabytes_per_second() * 1000.0f);
 }
 

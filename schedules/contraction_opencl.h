@@ -3,29 +3,44 @@
 #pragma once
 
 #include "schedules/contraction_pipelined.h"
+#include "schedules/contraction_threads.h"
 
 namespace ashlar::dsl {
 
-/// Under this many 64 × 64 tiles the device is better filled by dealing k over threads.
-inline constexpr int kOpenClMinTiles = 24;
+/// By order, tiles are for results of many of them (as kCudaMinTiles and its kin say).
+inline constexpr int kOpenClMinTiles = 24, kOpenClMinSmallTiles = 500, kOpenClLeastOfTile = 3;
 
 /// The plans for every size and type.
 inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionProblem& p, WorkgroupTile tile) {
+  constexpr int kSmall = 16;
   tile.depth = 16;
   tile.unroll = 4;
-  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns);
+  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns), small_tiles = tiles_of_result(p, kSmall, kSmall);
   ContractionPlan tiled = tile_plan(p, tile, TileLoads::quads, "tile", {});
-  tiled.preferred = tiles >= kOpenClMinTiles;
+  tiled.preferred =
+      tiles >= kOpenClMinTiles && small_tiles >= kOpenClMinSmallTiles && small_tiles / kOpenClLeastOfTile >= tiles;
   tiled.tunables = {"tile_columns", "tile_rows", "thread_rows"};
-  return {tiled, split_plan(p, {.columns = 16, .rows = 16, .parts = 4, .unroll = 4}, "split")};
+  return {tiled, split_plan(p, {.columns = kSmall, .rows = kSmall, .parts = 4, .unroll = 4}, "split")};
 }
 
-/// One more, tried first, for f32 and sizes that tiles divide: sums stay in registers. OpenCL has no asynchronous
-/// copies, so that the stages in flight are filled by loads and stores. Matrices as they are have a kernel without a
-/// branch between layouts, which at 1024 takes a fifth of the time; of the others, programs would grow too large.
+/// More of them, for f32, chosen by the model: tiles whose sums stay in registers, and threads where a side is short.
+/// OpenCL has no asynchronous copies, so that the stages in flight are filled by loads and stores. Plain matrices of
+/// whole tiles have a kernel without a branch between layouts, which at 1024 takes a fifth of the time. Of 14 plans
+/// that were measured these lose least: 0.98 of the speed of the best at each of 1500 sizes (H100).
 inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const ContractionProblem& p,
-                                                           const WorkgroupTile& tile) {
+                                                           const WorkgroupTile& workgroup) {
   const QuadLoads can = quad_loads(p);
+  std::vector<ContractionPlan> plans;
+  const auto modelled = [&](ContractionPlan plan, const ModelledWork& work) {
+    plan.microseconds = modelled_microseconds(p, plan.name, work);
+    plans.push_back(std::move(plan));
+  };
+  const auto add = [&](const PipelinedTile& tile, const PipelinedAccess& access, const std::string& name,
+                       std::vector<Expr> when) {
+    modelled(pipelined_plan(p, tile, access, name, std::move(when)),
+             work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()}));
+    plans.back().preferred = Expr(false);
+  };
   const PipelinedTile large{.lane_rows = 8,
                             .lane_columns = 8,
                             .lanes_n = 8,
@@ -39,10 +54,42 @@ inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const Contrac
   const Expr is_plain = p.left.column_stride == 1 && can.right_along_columns,
              has_layout = (p.left.column_stride == 1 || can.left_along_rows) &&
                           (p.right.row_stride == 1 || can.right_along_columns);
-  std::vector<ContractionPlan> plans = contraction_plans(OpenCL{}, p, tile);
-  plans.insert(plans.begin(), pipelined_plan(p, large, {.whole_stages = true, .whole_tiles = true}, "large",
-                                             {fits && is_plain, fits && has_layout}));
-  plans.front().preferred = (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
+  add(large, {.whole_stages = true, .whole_tiles = true}, "large", {fits && is_plain, fits && has_layout});
+  plans.back().preferred = (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
+  const PipelinedTile odd_medium{.lane_rows = 8,
+                                 .lane_columns = 8,
+                                 .lanes_n = 8,
+                                 .warps_m = 2,
+                                 .warps_n = 1,
+                                 .depth = 8,
+                                 .stages = 2,
+                                 .order = PipelinedOrder::columns,
+                                 .lead = 10};
+  PipelinedTile odd_wide = odd_medium;
+  odd_wide.lane_rows = 4;
+  add(odd_medium, {.columns_apart = true}, "odd_medium", {});
+  add(odd_wide, {.columns_apart = true}, "odd_wide", {});
+  const PipelinedTile smallest{.lane_rows = 8,
+                               .lane_columns = 4,
+                               .lanes_n = 8,
+                               .warps_m = 1,
+                               .warps_n = 1,
+                               .warps_k = 8,
+                               .depth = 4,
+                               .stages = 2,
+                               .order = PipelinedOrder::quads,
+                               .lead = 2};
+  add(smallest, {}, "smallest", {});
+  const auto add_threads = [&](const ThreadTile& tile, const std::string& name) {
+    modelled(thread_plan(p, tile, name), work_of_threads(p, tile));
+    plans.back().preferred = Expr(false);
+  };
+  add_threads({.rows = 2, .columns = 4, .unroll = 4}, "threads");
+  add_threads({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
+  add_threads({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
+  const std::vector<ContractionPlan> of_all = contraction_plans(OpenCL{}, p, workgroup);
+  modelled(of_all[0], work_of_tiles(p, {workgroup.rows, workgroup.columns, 16, 4}));
+  modelled(of_all[1], work_of_tiles(p, {16, 16, 16, 8}));
   return plans;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "runtime/launch/kernel_start.h"
 #include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/recent.h"
@@ -23,23 +24,25 @@ bool is_in_quads(const Tensor& x, int along) {
 }
 
 /// Of one more copy: a kernel's start, and each byte read and written.
-double copy_microseconds(int64_t elements, double gigabytes_per_second) {
-  constexpr double kStart = 1.4, kOfBytes = 1.2;
-  return kStart + kOfBytes * 8.0 * static_cast<double>(elements) / (1e3 * gigabytes_per_second);
+double copy_microseconds(int64_t elements, double gigabytes_per_second, double start) {
+  constexpr double kOfBytes = 1.2;
+  return start + kOfBytes * 8.0 * static_cast<double>(elements) / (1e3 * gigabytes_per_second);
 }
 
 AlignedOperands quickest(const ProductOperands& x, const AlignedModel& model) {
   AlignedOperands best{.microseconds = model({})};
   if (best.microseconds < 0) return best;
-  const double speed = detail::plan_device_numbers(x.y.device())[static_cast<size_t>(PlanDevice::gigabytes_per_second)];
+  const Device device = x.y.device();
+  const double speed = detail::plan_device_numbers(device)[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
+               start = kernel_start(device.kind);
   const bool left_is = is_in_quads(x.a, x.a.rank() - 2), right_is = is_in_quads(x.b, x.b.rank() - 1),
              result_is = x.y.size(-1) % kQuad == 0;
   for (const auto& [left, right] : {std::pair{true, false}, {false, true}, {true, true}}) {
     if ((left && left_is && !right) || (right && right_is && result_is && !left)) continue;
     double copies = 0;
-    if (left) copies += copy_microseconds(x.a.numel(), speed);
-    if (right) copies += copy_microseconds(x.b.numel(), speed);
-    if (right && !result_is) copies += copy_microseconds(x.y.numel(), speed);
+    if (left) copies += copy_microseconds(x.a.numel(), speed, start);
+    if (right) copies += copy_microseconds(x.b.numel(), speed, start);
+    if (right && !result_is) copies += copy_microseconds(x.y.numel(), speed, start);
     if (copies >= best.microseconds) continue;
     const double all = copies + model({left, right});
     if (all < best.microseconds) best = {left, right, all};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "runtime/launch/kernel_start.h"
 #include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/recent.h"
@@ -30,17 +31,17 @@ int64_t length_for(int64_t parts, int64_t k) {
 // 32 × 32 results as for two, each at least so long for 64 terms; the start of a kernel and the sum of the parts come
 // on top. A part that is left over is one more kernel, behind the others.
 struct GpuModel {
-  static constexpr double kStart = 1.5, kBlock = 0.85, kStageTerms = 64, kBlocksAtWork = 2;
-  double multiprocessors, gigabytes_per_second, stage;
+  static constexpr double kBlock = 0.85, kStageTerms = 64, kBlocksAtWork = 2;
+  double multiprocessors, gigabytes_per_second, start, stage;
 
   double product(int64_t blocks, int64_t terms) const {
     const double rounds = std::ceil(static_cast<double>(blocks) / (kBlocksAtWork * multiprocessors));
-    return kStart + rounds * (kBlock + stage * std::ceil(static_cast<double>(terms) / kStageTerms));
+    return start + rounds * (kBlock + stage * std::ceil(static_cast<double>(terms) / kStageTerms));
   }
   double in_parts(int64_t blocks, int64_t results, int64_t k, int64_t length) const {
     const int64_t whole = k / length, rest = k % length;
     const double bytes = 4.0 * static_cast<double>(results) * static_cast<double>(2 * whole + 1);
-    return product(blocks * whole, length) + (rest > 0 ? product(blocks, rest) : 0) + kStart +
+    return product(blocks * whole, length) + (rest > 0 ? product(blocks, rest) : 0) + start +
            bytes / (1e3 * gigabytes_per_second);
   }
 };
@@ -60,10 +61,10 @@ struct Choice {
 // Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts, which is a
 // kernel's start, a little for each part and the bytes that it reads and writes: fitted to an H200 at 341 products,
 // median error 9 %. Lengths in multiples of 32 suit every plan; those of four leave the least.
-Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, const PartsModel& model) {
+Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, double start, const PartsModel& model) {
   constexpr std::array<int64_t, 13> kParts{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
   constexpr std::array<int64_t, 2> kUnits{32, 4};
-  constexpr double kStart = 1.34, kPart = 0.02, kOfBytes = 1.86;
+  constexpr double kPart = 0.02, kOfBytes = 1.86;
   constexpr int64_t kMostSums = 1 << 25;  // 128 MB
   Choice best;
   best.at_once = best.by_plans = model(1, k);
@@ -77,7 +78,7 @@ Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, co
       const int64_t whole = k / length, rest = k % length, parts = whole + (rest > 0);
       if (parts > kMostSums / (m * n)) return best;
       const double bytes = 4.0 * static_cast<double>(m * n) * static_cast<double>(parts + 1);
-      double all = kStart + kPart * static_cast<double>(parts) + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
+      double all = start + kPart * static_cast<double>(parts) + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
                    model(whole, length);
       if (rest > 0 && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
       if (best.length != 0 && all >= best.in_parts) continue;
@@ -108,14 +109,15 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
   std::ranges::copy(layout.numbers, key.begin() + kOthers);
   return known.get(std::span(key).first(kOthers + layout.numbers.size()), [&] {
     const double* numbers = detail::plan_device_numbers(device);
-    const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)];
+    const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
+                 start = kernel_start(device.kind);
     if (std::min(m, n) >= kShortSide) {
-      const Choice choice = by_plans(m, n, k, speed, model);
+      const Choice choice = by_plans(m, n, k, speed, start, model);
       if (choice.at_once >= 0) return choice;
     }
     Choice choice = by_multiprocessors(
         m, n, k,
-        {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, stage_of(m, layout.along_k, device)});
+        {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, start, stage_of(m, layout.along_k, device)});
     choice.by_plans = model(1, k);
     if (choice.by_plans >= 0) choice.at_once = std::min(choice.at_once, choice.by_plans);
     return choice;

@@ -46,8 +46,10 @@ std::array<double, kPlanDeviceNumbers> ask_device(Device device) {
   switch (device.kind) {
     case DeviceKind::cpu:
       return {static_cast<double>(environment().threads), 3, 20};
-    case DeviceKind::opencl:
-      return {static_cast<double>(opencl_compute_units(device.index)), 1, 100};
+    case DeviceKind::opencl: {
+      const OpenClSpeed speed = opencl_speed(device.index);
+      return {static_cast<double>(speed.compute_units), speed.gigahertz, speed.gigabytes_per_second};
+    }
     case DeviceKind::cuda: {
       const CudaSpeed speed = cuda_speed(device.index);
       return {static_cast<double>(speed.multiprocessors), speed.gigahertz, speed.gigabytes_per_second};

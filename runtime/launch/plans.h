@@ -41,8 +41,8 @@ size_t choose_plan(const char* operation, Device device, std::span<const Plan> p
 
 namespace detail {
 
-/// The numbers of a device that models ask for, by PlanDevice. A CPU's and OpenCL's clock and memory are taken as 3 GHz
-/// and 20 GB/s (CPU), 1 GHz and 100 GB/s, since nothing tells them.
+/// The numbers of a device that models ask for, by PlanDevice. A CPU's clock and memory are taken as 3 GHz and 20 GB/s,
+/// since nothing tells them.
 const double* plan_device_numbers(Device device);
 
 /// Which plans a call can get, judged once.

@@ -22,7 +22,7 @@ struct Entry {
   cl_device_id device;
   cl_device_type type;
   cl_ulong local_bytes;
-  cl_uint compute_units;
+  cl_uint compute_units, megahertz;
   cl_uint nvidia_capability;  ///< the first number of it; 0 elsewhere
 };
 
@@ -38,13 +38,14 @@ std::vector<Entry> list_devices(const Api& api) {
     std::vector<cl_device_id> devices(count);
     if (api.get_device_ids(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_device_id device : devices) {
-      Entry entry{device, 0, 0, 1, 0};
+      Entry entry{device, 0, 0, 1, 0, 0};
       cl_bool available = CL_FALSE;
       api.get_device_info(device, CL_DEVICE_TYPE, sizeof(entry.type), &entry.type, nullptr);
       api.get_device_info(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, nullptr);
       api.get_device_info(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(entry.local_bytes), &entry.local_bytes, nullptr);
       api.get_device_info(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(entry.compute_units), &entry.compute_units,
                           nullptr);
+      api.get_device_info(device, CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof(entry.megahertz), &entry.megahertz, nullptr);
       api.get_device_info(device, kComputeCapabilityMajor, sizeof(entry.nvidia_capability), &entry.nvidia_capability,
                           nullptr);
       if (available) entries.push_back(entry);
@@ -243,8 +244,11 @@ int opencl_local_bytes(int index) noexcept {
   return static_cast<int>(std::min<cl_ulong>(devices()[static_cast<size_t>(index)].local_bytes, INT_MAX));
 }
 
-int opencl_compute_units(int index) noexcept {
-  return static_cast<int>(devices()[static_cast<size_t>(index)].compute_units);
+OpenClSpeed opencl_speed(int index) noexcept {
+  constexpr double kMegahertz = 1e-3, kOfEachUnit = 20;
+  const Entry& entry = devices()[static_cast<size_t>(index)];
+  return {static_cast<int>(entry.compute_units), std::max<cl_uint>(entry.megahertz, 1) * kMegahertz,
+          entry.compute_units * kOfEachUnit};
 }
 
 const char* opencl_build_options(int index) noexcept {

@@ -33,15 +33,17 @@ class UnfoldPlanes : public Kernel<UnfoldPlanes<T>> {
         .parallel(task)
         .vectorize(q, Descriptor::target.natural_vector_size<float>(), Halide::TailStrategy::GuardWithIf);
   }
+  // A thread has all taps of one window, whose place it works out once.
   void schedule(auto) {
     index_arithmetic();
-    Var all("all"), thread("thread");
+    Var all("all"), block("block"), thread("thread");
     columns.func()
         .fuse(q, p, all)
-        .fuse(all, j, all)
-        .fuse(all, i, all)
         .fuse(all, a, all)
-        .gpu_tile(all, thread, 256, Halide::TailStrategy::GuardWithIf);
+        .split(all, block, thread, 128, Halide::TailStrategy::GuardWithIf)
+        .reorder(j, i, thread, block)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
   }
 
  private:

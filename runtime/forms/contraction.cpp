@@ -264,7 +264,7 @@ void fold_batch(Product& product) {
 }  // namespace
 
 Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, const MatmulOptions& options,
-                   std::span<const Scalar> scalars, uint16_t variant) try {
+                   std::span<const Scalar> scalars, uint16_t variant, const Tensor& result) try {
   if (inputs.size() < 2) key_of(kernel, inputs, variant, 1);  // throws
   const Tensor &a = inputs[0], &b = inputs[1];
   const bool has_bias = inputs.size() > 2 && inputs[2].defined();
@@ -298,7 +298,7 @@ Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, con
   }
   full.push_back(m);
   full.push_back(n);
-  const Tensor y = Tensor::empty(full, a.dtype(), a.device());
+  const Tensor y = result.defined() ? result.reshape(full) : Tensor::empty(full, a.dtype(), a.device());
   if (y.numel() == 0) return y.reshape(result_shape);
 
   const bool is_activated = options.activation != Activation::none;

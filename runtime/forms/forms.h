@@ -39,9 +39,10 @@ Tensor reduction(const KernelInfo& kernel, const Tensor& x, const Axes& axes, bo
                  std::span<const Scalar> scalars = {}, uint16_t variant = 0);
 
 /// c[…, m, n] = Σ_k a[…, m, k] · b[…, k, n] + bias[n] of `inputs` a, b and bias; batch axes broadcast; rank 1 operands
-/// as in NumPy's matmul; the bias may be undefined or missing.
+/// as in NumPy's matmul; the bias may be undefined or missing. A `result` that is given, dense and of the result's
+/// shape, takes it.
 Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, const MatmulOptions& options,
-                   std::span<const Scalar> scalars = {}, uint16_t variant = 0);
+                   std::span<const Scalar> scalars = {}, uint16_t variant = 0, const Tensor& result = {});
 
 }  // namespace forms
 }  // namespace ashlar

@@ -4,6 +4,7 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "tests/conformance/cases/by_plan.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/reference.h"
 
@@ -119,6 +120,12 @@ struct Layer {
   Layout layout = Layout::dense;
 };
 
+/// As a call chooses, and by each of the ways that it chooses among.
+void add_in_every_way(Case item) {
+  for (const char* plan : {"unfolded", "gathered"}) add_case(by_plan(item, plan));
+  add_case(std::move(item));
+}
+
 void add_layer(const Layer& layer) {
   const Sliding how = layer.how;
   const bool has_bias = layer.has_bias;
@@ -148,7 +155,7 @@ void add_layer(const Layer& layer) {
             .differentiated = differentiated,
             .fixed_shapes = true};
   if (layer.x.numel() > kMostDifferentiated) item.differentiable = nullptr;
-  add_case(std::move(item));
+  add_in_every_way(std::move(item));
 }
 
 void add_gradients(const std::string& name, const Shape& x, const Shape& weight, const Sliding& how) {
@@ -187,8 +194,8 @@ void add_gradients(const std::string& name, const Shape& x, const Shape& weight,
       .differentiated = {0, 1},
       .fixed_shapes = true};
   if (x.numel() > kMostDifferentiated) of_input.differentiable = of_weight.differentiable = nullptr;
-  add_case(std::move(of_input));
-  add_case(std::move(of_weight));
+  add_in_every_way(std::move(of_input));
+  add_in_every_way(std::move(of_weight));
 }
 
 void add_transposed(const std::string& name, const Shape& x, const Shape& weight, const Sliding& how, const Shape& more,

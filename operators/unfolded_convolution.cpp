@@ -1,0 +1,81 @@
+#include "operators/unfolded_convolution.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ashlar/ops/binary.h"
+#include "ashlar/ops/matmul.h"
+#include "ashlar/ops/reduction.h"
+#include "ashlar/ops/unfold.h"
+#include "runtime/forms/forms.h"
+
+namespace ashlar {
+namespace {
+
+/// Elements of the windows that are in memory at a time: 256 MB.
+constexpr int64_t kMostElements = int64_t{1} << 26;
+
+/// x[n, c · taps, places]; of one tap and no border the images themselves.
+Tensor windows_of(const Tensor& x, const Window& window) {
+  if (window.taps == Pair{1, 1} && window.padding == Pair{0, 0}) {
+    const Tensor read = subsampled(x, window.stride);
+    return read.reshape({read.size(0), read.size(1), read.size(2) * read.size(3)});
+  }
+  return unfold(x, {window.taps[0], window.taps[1]}, {window.dilation[0], window.dilation[1]},
+                {window.padding[0], window.padding[1]}, {window.stride[0], window.stride[1]});
+}
+
+/// Images whose windows fit.
+int64_t images_at_once(const Tensor& x, const Window& window, int64_t places) {
+  return std::clamp<int64_t>(kMostElements / (x.size(1) * window.taps[0] * window.taps[1] * places), 1, x.size(0));
+}
+
+}  // namespace
+
+Tensor convolved_unfolded(const Tensor& x, const Tensor& weight, const Window& window, const Pair& outputs) {
+  const int64_t images = x.size(0), groups = weight.size(0), rows = weight.size(1), places = outputs[0] * outputs[1];
+  const int64_t terms = weight.size(2), at_once = images_at_once(x, window, places);
+  const Tensor y = Tensor::empty({images, groups, rows, places}, DType::f32, x.device());
+  for (int64_t first = 0; first < images; first += at_once) {
+    const int64_t end = std::min(first + at_once, images);
+    const Tensor windows = windows_of(x.slice(0, first, end), window).reshape({end - first, groups, terms, places});
+    forms::contraction(kernels::matmul, std::array{weight.unsqueeze(0), windows}, {}, {}, 0, y.slice(0, first, end));
+  }
+  return y.reshape({images, groups * rows, outputs[0], outputs[1]});
+}
+
+Tensor subsampled(const Tensor& x, const Pair& stride) {
+  return x.slice(2, 0, x.size(2), stride[0]).slice(3, 0, x.size(3), stride[1]);
+}
+
+Tensor product_over_places(const Tensor& dy, const Tensor& x, int64_t groups) {
+  const int64_t images = x.size(0), places = x.size(2) * x.size(3);
+  const int64_t rows = dy.size(1) / groups, channels = x.size(1) / groups;
+  const MatmulOptions of_rows{.transpose_b = true};
+  // Either what each image gives is summed, or the images come beside each other first: whichever is less memory.
+  if (images == 1 || rows * channels <= (rows + channels) * places) {
+    const Tensor each =
+        matmul(dy.reshape({images * groups, rows, places}), x.reshape({images * groups, channels, places}), of_rows);
+    return images == 1 ? each : sum(each.reshape({images, groups, rows, channels}), {0});
+  }
+  const auto beside = [&](const Tensor& t, int64_t of_group) {
+    return t.permute({1, 0, 2, 3}).reshape({groups, of_group, images * places});
+  };
+  return matmul(beside(dy, rows), beside(x, channels), of_rows);
+}
+
+Tensor weight_gradient_unfolded(const Tensor& dy, const Tensor& x, const Window& window, int64_t groups) {
+  const int64_t images = x.size(0), height = dy.size(2), width = dy.size(3);
+  const int64_t at_once = images_at_once(x, window, height * width);
+  Tensor total;
+  for (int64_t first = 0; first < images; first += at_once) {
+    const int64_t count = std::min(at_once, images - first);
+    const Tensor windows = windows_of(x.slice(0, first, first + count), window);
+    const Tensor part = product_over_places(dy.slice(0, first, first + count),
+                                            windows.reshape({count, windows.size(1), height, width}), groups);
+    total = total.defined() ? add(total, part) : part;
+  }
+  return total;
+}
+
+}  // namespace ashlar

@@ -195,7 +195,7 @@ class Convolution : public Kernel<Convolution<T>> {
                                      .column = q};
     std::vector<PlanDescription> all = gathered_plans(problem);
     all.insert(all.begin(), {.name = "by_element", .applies = weight.extent(1) <= kFewRows});
-    if (on_cuda()) all.insert(all.end() - 1, {.name = "few_terms", .applies = weight.extent(2) <= kFewTerms});
+    if (on_cuda()) all.insert(all.end() - 1, {.name = "few_terms", .preferred = weight.extent(2) <= kFewTerms});
     plans.declare(all);
     if (plans.chosen() != "by_element") {
       plan = gathered_plan(problem, plans.chosen());

@@ -269,12 +269,18 @@ bool is_unfolded(const char* operation, Device device, bool is_quicker) {
   return choose_plan(operation, device, plans) == 0;
 }
 
-/// Few rows of many windows don't pay for writing these down, nor few terms for a product's plans, whose results are
-/// most of the memory: of 121 drawn sizes this is 0.97 of the quicker way's speed, gathering alone 0.74 (H200).
-bool is_quicker_unfolded(const Window& window, int64_t rows, int64_t terms, int64_t places) {
+/// On CUDA few rows of many windows don't pay for writing these down, nor do few terms, whose results are most of the
+/// memory: of 121 drawn sizes this has 0.97 of the quicker way's speed, gathering alone 0.74 (H200). OpenCL's gathering
+/// is nearer to its products: 70 sizes (H100).
+bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
   constexpr int64_t kFewRows = 16, kManyElements = 1 << 24, kFewTerms = 4, kManyResults = 1 << 20;
-  if (is_product(window)) return terms > kFewTerms || rows * places <= kManyResults;
-  return rows >= kFewRows || terms * places < kManyElements;
+  constexpr int64_t kRowsOfOpenCl = 32, kPlacesOfOpenCl = 1 << 14, kElementsOfOpenCl = 1 << 22;
+  const int64_t elements = terms * places;
+  if (device.kind == DeviceKind::opencl) {
+    return elements < kElementsOfOpenCl || (rows < kRowsOfOpenCl && places < kPlacesOfOpenCl);
+  }
+  if (terms <= kFewTerms) return rows * places <= kManyResults;
+  return rows >= kFewRows || elements < kManyElements;
 }
 
 /// The gradient of a convolution by its input [n, c, h, w], of f32 tensors with elements.
@@ -300,7 +306,9 @@ Tensor input_gradient(const Tensor& dy, const Tensor& weight, const Shape& shape
     const Pair size{shape[2], shape[3]};
     const Tensor turned = weight.reshape({groups, rows, channels, taps}).permute({0, 2, 1, 3});
     const Shape matrices{groups, channels, rows * taps};
-    if (is_unfolded("conv2d_input", dy.device(), true)) {
+    const bool is_quicker = dy.device().kind == DeviceKind::cuda ||
+                            is_quicker_unfolded(dy.device(), channels, rows * taps, n * size[0] * size[1]);
+    if (is_unfolded("conv2d_input", dy.device(), is_quicker)) {
       return convolved_unfolded(dy, (taps == 1 ? turned : flip(turned, {3})).reshape(matrices), *back, size);
     }
     const Frame frame = frame_of(dy, *back, size, false);
@@ -354,7 +362,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
     } else if (is_depthwise(window, inner, x.device())) {
       y = depthwise(images, filters, added, window, outputs, low);
     } else if (is_unfolded(kName, x.device(),
-                           is_quicker_unfolded(window, out_channels / groups, taps,
+                           is_quicker_unfolded(x.device(), out_channels / groups, taps,
                                                images.size(0) * outputs[0] * outputs[1]))) {
       y = convolved_unfolded(images, matrices, window, outputs);
       add_bias(y, added, low);
@@ -423,11 +431,13 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
     return product_over_places(grads, subsampled(images, window.stride), groups).reshape(shape).to(dy.dtype());
   }
   if (is_depthwise(window, channels, dy.device())) return depthwise_weight(grads, images, shape, window).to(dy.dtype());
-  // Gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to 2.3 times for seven; H200).
+  // On CUDA gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to 2.3 times for seven; H200).
   constexpr int64_t kFewRows = 32, kFewTerms = 128, kManyElements = 1 << 23;
-  const int64_t terms = channels * window.taps[0] * window.taps[1];
-  if (is_unfolded(kName, dy.device(),
-                  rows > kFewRows || terms <= kFewTerms || terms * grads.numel() / grads.size(1) < kManyElements)) {
+  const bool is_cuda = dy.device().kind == DeviceKind::cuda;
+  const int64_t terms = channels * window.taps[0] * window.taps[1], elements = terms * grads.numel() / grads.size(1);
+  if (is_unfolded(
+          kName, dy.device(),
+          elements < kManyElements / (is_cuda ? 1 : 2) || (is_cuda && (rows > kFewRows || terms <= kFewTerms)))) {
     return weight_gradient_unfolded(grads, images, window, groups).reshape(shape).to(dy.dtype());
   }
   // Images beside each other in each channel, so that all of them are one sum.

@@ -28,7 +28,7 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   for (const Tensor& x : inputs) shape = ashlar::broadcast(kernel.name, shape, x.shape());
 
   const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, 0), key);
-  const Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
+  Tensor result = Tensor::empty(shape, dtype, inputs[0].device());
   if (result.numel() == 0) return {result};
 
   // Dense operands of one shape are one row.
@@ -46,11 +46,16 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
     return {result};
   }
 
+  // The innermost loop goes along the result's memory, and with it along that of the operands of its size.
+  const std::optional<Shape> in_order = strides_in_other_order(shape, inputs);
+  if (in_order) result = Tensor(result.storage(), shape, *in_order, result.offset(), dtype);
   std::vector<Tensor> operands{result};
   for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));
   std::vector<Shape> strides;
   for (const Tensor& x : operands) strides.push_back(x.strides());
-  Loops loops = collapse(shape, strides);
+  Loops whole{shape, strides};
+  if (in_order) sort_by_first(whole);
+  Loops loops = collapse(whole.sizes, whole.strides);
   sort_for_few_pieces(loops, kRank);
   for_each_piece(loops, kRank, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
     std::vector<Tensor> views;

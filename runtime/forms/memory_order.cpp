@@ -21,6 +21,18 @@ bool is_dense_in_other_order(const Tensor& x) {
 
 }  // namespace
 
+std::optional<Shape> strides_in_other_order(const Shape& shape, std::span<const Tensor> operands) {
+  const Tensor* first = nullptr;
+  for (const Tensor& x : operands) {
+    if (x.shape() != shape) continue;
+    if (first == nullptr && !is_dense_in_other_order(x)) return {};
+    if (first == nullptr) first = &x;
+    if (x.strides() != first->strides()) return {};
+  }
+  if (first == nullptr) return {};
+  return first->strides();
+}
+
 std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
                                                      std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
                                                      bool broadcasts) {

@@ -85,6 +85,20 @@ TEST_P(Pointwise, BroadcastsAnyRankAndStride) {
   }
 }
 
+// As in PyTorch a result lies as the operands of its size do, whatever broadcasts beside them.
+TEST_P(Pointwise, BroadcastsBesideAPermutedOperand) {
+  std::mt19937 random(33);
+  const Shape axes{2, 0, 1};
+  const Operand base = operand(random, {5, 7, 67}, device());
+  const Tensor x = base.tensor.contiguous().permute(axes), row = operand(random, {5, 1}, device()).tensor;
+  const Tensor y = add(row, x), dense = add(row, x.contiguous());
+  EXPECT_EQ(y.strides(), x.strides());
+  EXPECT_TRUE(dense.is_contiguous());
+  EXPECT_EQ(y.shape(), x.shape());
+  EXPECT_EQ(y.to_vector<float>(), dense.to_vector<float>());
+  EXPECT_TRUE(add(x, x.contiguous()).is_contiguous());
+}
+
 TEST_P(Pointwise, BroadcastsBigRowsAndColumns) {
   std::mt19937 random(32);
   const Operand x = operand(random, {67, 259}, device()), row = operand(random, {259}, device());

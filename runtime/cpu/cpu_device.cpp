@@ -2,6 +2,8 @@
 
 #include <cpuid.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -53,6 +55,26 @@ class CpuDevice final : public DeviceState {
   int64_t output_alignment() const override { return 1; }
 };
 
+// By the processor, its operating system and ASHLAR_CPU.
+CodeTarget widest_code() noexcept {
+  const std::string& limit = environment().cpu;
+  unsigned int a, b, c = 0, d;
+  const bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+  // The built-ins also ask whether the operating system saves the wide registers.
+  if (limit == "baseline" || !has_f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
+    return CodeTarget::cpu;
+  }
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  return has_avx512 && limit != "avx2" ? CodeTarget::cpu_avx512 : CodeTarget::cpu_avx2;
+}
+
+std::atomic<CodeTarget>& picked_code() noexcept {
+  static std::atomic<CodeTarget> code{widest_code()};
+  return code;
+}
+
 }  // namespace
 
 DeviceState& open_cpu_device() {
@@ -79,21 +101,11 @@ std::string cpu_driver() {
   return std::string(name) + " kernels, " + std::to_string(ThreadPool::instance().threads()) + " threads";
 }
 
-CodeTarget cpu_code_target() noexcept {
-  static const CodeTarget widest = [] {
-    const std::string& limit = environment().cpu;
-    unsigned int a, b, c = 0, d;
-    const bool has_f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    // The built-ins also ask whether the operating system saves the wide registers.
-    if (limit == "baseline" || !has_f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-      return CodeTarget::cpu;
-    }
-    const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-                            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                            __builtin_cpu_supports("avx512vl");
-    return has_avx512 && limit != "avx2" ? CodeTarget::cpu_avx512 : CodeTarget::cpu_avx2;
-  }();
-  return widest;
+CodeTarget cpu_code_target() noexcept { return picked_code().load(std::memory_order_relaxed); }
+
+CodeTarget set_cpu_code_target(CodeTarget widest) noexcept {
+  static const CodeTarget most = widest_code();  // asking a virtual machine's processor takes long
+  return picked_code().exchange(std::min(widest, most));
 }
 
 }  // namespace ashlar::detail

@@ -17,5 +17,8 @@ std::string cpu_driver();
 /// The widest code that this processor and its operating system run and that ASHLAR_CPU allows; what wasn't compiled
 /// for it is taken from the next narrower one.
 CodeTarget cpu_code_target() noexcept;
+/// From now on none wider than `widest`, and returns what was the widest so far: for tests that run all code in one
+/// process.
+CodeTarget set_cpu_code_target(CodeTarget widest) noexcept;
 
 }  // namespace ashlar::detail

@@ -61,6 +61,11 @@ void poison_bytes(void* memory, size_t bytes, uint16_t poison) noexcept {
 void check_band(const void* band, size_t bytes, uint16_t poison, std::string_view where) noexcept {
   const auto* got = static_cast<const unsigned char*>(band);
   const size_t first = reinterpret_cast<uintptr_t>(band) % 2;
+  // Most are whole: each byte as the one two before it.
+  if (bytes >= 2 && got[0] == poison_at(poison, first) && got[1] == poison_at(poison, first + 1) &&
+      std::memcmp(got, got + 2, bytes - 2) == 0) {
+    return;
+  }
   size_t begin = bytes, end = 0;
   for (size_t i = 0; i < bytes; ++i) {
     if (got[i] == poison_at(poison, first + i)) continue;

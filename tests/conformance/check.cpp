@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "runtime/memory/guard_bands.h"
 #include "runtime/tensor/storage.h"
-#include "tests/conformance/compare.h"
-#include "tests/conformance/inputs.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -35,64 +32,79 @@ std::vector<HostTensor> flushed_inputs(HostTensors inputs) {
   return flushed;
 }
 
-std::vector<Made> make_all(const Case& item, DType dtype, Device device) {
-  const uint64_t seed = seed_of(item.kernel + "/" + item.name);
-  std::vector<Made> made;
-  for (size_t i = 0; i < item.inputs.size(); ++i) made.push_back(make(item.inputs[i], dtype, device, seed + i));
-  return made;
+bool may_be_flushed(const Case& item, Device device) {
+  return device.kind != DeviceKind::cpu && item.tolerance.kind != Tolerance::Kind::bits;
 }
 
-std::vector<Tensor> call(const Case& item, const std::vector<Made>& made) {
-  std::vector<Tensor> tensors;
-  for (const Made& one : made) tensors.push_back(one.tensor);
-  return item.call(tensors);
+std::vector<Comparison> comparisons(const Case& item, HostTensors inputs, DType dtype) {
+  std::vector<Comparison> all;
+  for (Expected& expected : item.reference(inputs)) all.emplace_back(std::move(expected), item.tolerance, dtype);
+  return all;
 }
 
-}  // namespace
-
-bool same_elements(const Tensor& a, const Tensor& b) {
-  return element_bytes(a) == element_bytes(b) || same_values(download(a).values, download(b).values);
+// With the reference of `inputs` without subnormals; empty where there are none.
+std::vector<Comparison> flushed_comparisons(const Case& item, HostTensors inputs, DType dtype) {
+  const std::vector<HostTensor> zeroed = flushed_inputs(inputs);
+  return zeroed.empty() ? std::vector<Comparison>{} : comparisons(item, zeroed, dtype);
 }
 
-std::string check_outputs(const Case& item, HostTensors inputs, Tensors outputs, DType dtype, Device device) {
-  const std::vector<Expected> expected = item.reference(inputs);
+// `flushed` may be empty, or null.
+std::string compare_all(Tensors outputs, const std::vector<Comparison>& expected,
+                        const std::vector<Comparison>* flushed, Device device) {
   if (outputs.size() != expected.size()) {
     return std::to_string(outputs.size()) + " outputs, the reference has " + std::to_string(expected.size());
   }
-  std::vector<Expected> flushed;
-  if (device.kind != DeviceKind::cpu && item.tolerance.kind != Tolerance::Kind::bits) {
-    if (const auto zeroed = flushed_inputs(inputs); !zeroed.empty()) flushed = item.reference(zeroed);
-  }
+  const bool may_be_other = flushed && !flushed->empty();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!(outputs[i].device() == device)) return "output " + std::to_string(i) + " is on " + outputs[i].device().str();
-    const std::string report =
-        compare(download(outputs[i]), expected[i], flushed.empty() ? nullptr : &flushed[i], item.tolerance, dtype);
+    const std::string report = expected[i](download(outputs[i]), may_be_other ? &(*flushed)[i] : nullptr);
     if (!report.empty()) return "output " + std::to_string(i) + ": " + report;
   }
   return {};
 }
 
-namespace {
+}  // namespace
 
-std::string check_calls(const Case& item, DType dtype, Device device) {
-  std::vector<Made> made = make_all(item, dtype, device);
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return same_bytes(element_bytes(a), element_bytes(b)) || same_values(download(a).values, download(b).values);
+}
+
+std::string check_outputs(const Case& item, HostTensors inputs, Tensors outputs, DType dtype, Device device) {
+  const std::vector<Comparison> expected = comparisons(item, inputs, dtype);
+  std::vector<Comparison> flushed;
+  if (may_be_flushed(item, device)) flushed = flushed_comparisons(item, inputs, dtype);
+  return compare_all(outputs, expected, &flushed, device);
+}
+
+std::string ResultCheck::compare_with_reference(Tensors outputs, Device device) {
+  const Case& item = drawn_.item();
+  const bool flushes = may_be_flushed(item, device);
+  if (!expected_ || (flushes && !flushed_)) {
+    const std::vector<HostTensor> hosts = drawn_.hosts();
+    if (!expected_) expected_ = comparisons(item, hosts, drawn_.dtype());
+    if (flushes) flushed_ = flushed_comparisons(item, hosts, drawn_.dtype());
+  }
+  return compare_all(outputs, *expected_, flushes ? &*flushed_ : nullptr, device);
+}
+
+std::string ResultCheck::check_calls(Device device) {
+  const Case& item = drawn_.item();
+  std::vector<Tensor> tensors = drawn_.tensors(device);
   std::vector<std::vector<std::byte>> before;
-  for (const Made& one : made) before.push_back(storage_bytes(one.tensor));
-  const std::vector<Tensor> outputs = call(item, made);
-  std::vector<HostTensor> hosts;
-  for (Made& one : made) hosts.push_back(std::move(one.host));
-  std::string report = check_outputs(item, hosts, outputs, dtype, device);
+  for (const Tensor& tensor : tensors) before.push_back(storage_bytes(tensor));
+  const std::vector<Tensor> outputs = item.call(tensors);
+  std::string report = compare_with_reference(outputs, device);
   if (!report.empty()) return report;
 
-  for (size_t i = 0; i < made.size(); ++i) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
     // An in-place function may change what it returns.
-    const auto& storage = made[i].tensor.storage();
+    const auto& storage = tensors[i].storage();
     const bool is_result = std::ranges::any_of(outputs, [&](const Tensor& y) { return y.storage() == storage; });
-    if ((item.in_place && is_result) || storage_bytes(made[i].tensor) == before[i]) continue;
+    if ((item.in_place && is_result) || same_bytes(storage_bytes(tensors[i]), before[i])) continue;
     return "input " + std::to_string(i) + " was changed";
   }
-  if (item.in_place) made = make_all(item, dtype, device);
-  const std::vector<Tensor> again = call(item, made);
+  if (item.in_place) tensors = drawn_.tensors(device);
+  const std::vector<Tensor> again = item.call(tensors);
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (i >= again.size() || !same_elements(outputs[i], again[i])) {
       return "output " + std::to_string(i) + " differs between two calls with the same inputs";
@@ -100,8 +112,6 @@ std::string check_calls(const Case& item, DType dtype, Device device) {
   }
   return {};
 }
-
-}  // namespace
 
 std::string with_guard_bands(const std::function<std::string()>& check) {
   const bool before = detail::set_guard_bands(true);
@@ -118,8 +128,13 @@ std::string with_guard_bands(const std::function<std::string()>& check) {
   return report;
 }
 
+std::string ResultCheck::operator()(Device device) {
+  return with_guard_bands([&] { return check_calls(device); });
+}
+
 std::string check_result(const Case& item, DType dtype, Device device) {
-  return with_guard_bands([&] { return check_calls(item, dtype, device); });
+  DrawnCase drawn(item, dtype);
+  return ResultCheck(drawn)(device);
 }
 
 }  // namespace ashlar::conformance

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -10,13 +11,15 @@
 
 #include "runtime/launch/launch.h"
 #include "runtime/vendor/vendor.h"
+#include "tests/conformance/jobs.h"
 
 namespace ashlar::conformance {
 namespace {
 
 struct Launches {
   std::mutex mutex;
-  std::set<std::tuple<const KernelInfo*, uint64_t, CodeTarget>> seen;
+  /// By the code that was picked (picked_code()).
+  std::map<CodeTarget, std::set<std::tuple<const KernelInfo*, uint64_t, CodeTarget>>> seen;
   std::set<const KernelInfo*> by_vendor;
   Reached reached;
   std::set<std::string> plans;
@@ -55,7 +58,7 @@ void note(const KernelInfo& kernel, const KernelInstance& instance) {
       continue;
     Launches& all = launches();
     const std::lock_guard lock(all.mutex);
-    all.seen.emplace(&kernel, instance.key, target);
+    all.seen[picked_code(device_of(target))].emplace(&kernel, instance.key, target);
     all.reached.kernels.emplace(&kernel, target);
     if (*instance.plan) all.plans.insert(instance.plan);
     current = {&kernel, target};
@@ -127,31 +130,28 @@ DeviceKind device_of(CodeTarget target) {
   return target == CodeTarget::cuda ? DeviceKind::cuda : DeviceKind::cpu;
 }
 
-CodeTarget code_target(DeviceKind device) {
-  if (device == DeviceKind::opencl) return CodeTarget::opencl;
-  if (device == DeviceKind::cuda) return CodeTarget::cuda;
+CodeTarget widest_launched(CodeTarget code) {
+  if (device_of(code) != DeviceKind::cpu) return code;
   Launches& all = launches();
   const std::lock_guard lock(all.mutex);
   CodeTarget widest = CodeTarget::cpu;
-  for (const auto& one : all.seen) {
-    const auto target = std::get<CodeTarget>(one);
-    if (device_of(target) == DeviceKind::cpu) widest = std::max(widest, target);
-  }
+  for (const auto& one : all.seen[code]) widest = std::max(widest, std::get<CodeTarget>(one));
   return widest;
 }
 
-std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device) {
-  const CodeTarget widest = code_target(device);
+std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, CodeTarget code) {
+  const CodeTarget widest = widest_launched(code);
   Launches& all = launches();
   const std::lock_guard lock(all.mutex);
+  const auto& seen = all.seen[code];
   std::vector<std::string> missed;
   for (const KernelInfo* kernel : kernels) {
     std::set<uint64_t> in_wider;
     for (int i = static_cast<int>(widest); i >= 0; --i) {
       const auto target = static_cast<CodeTarget>(i);
-      if (device_of(target) != device) break;
+      if (device_of(target) != device_of(code)) break;
       for (const KernelInstance& instance : instances(*kernel, target)) {
-        if (!in_wider.insert(instance.key).second || all.seen.contains({kernel, instance.key, target})) continue;
+        if (!in_wider.insert(instance.key).second || seen.contains({kernel, instance.key, target})) continue;
         missed.push_back(instance_text(*kernel, instance.key, target));
       }
     }

@@ -37,10 +37,10 @@ Reached take_reached();
 /// The names of the plans that have run between two calls of take_plans().
 std::set<std::string> take_plans();
 
-/// Instances of `kernels` for `device` that nothing has launched so far: "exp f16 (cuda)". On the CPU those count that
-/// dispatch can choose: of the widest instructions in use, and of narrower ones what isn't compiled for wider ones.
-/// Kernels not linked for the device have none.
-std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, DeviceKind device);
+/// Instances of `kernels` that nothing has launched so far where `code` was picked: "exp f16 (cuda)". On the CPU those
+/// count that dispatch can choose: of the widest instructions in use, and of narrower ones what isn't compiled for
+/// wider ones. Kernels not linked for the device have none.
+std::vector<std::string> instances_not_launched(std::span<const KernelInfo* const> kernels, CodeTarget code);
 
 /// Kernels whose vendor routine for `device` has computed nothing so far: "matmul (cublaslt_matmul)".
 std::vector<std::string> vendor_routines_not_reached(std::span<const KernelInfo* const> kernels, DeviceKind device);
@@ -48,7 +48,7 @@ std::vector<std::string> vendor_routines_not_reached(std::span<const KernelInfo*
 /// What runs that code.
 DeviceKind device_of(CodeTarget target);
 
-/// The code that `device` runs: on the CPU, the widest that the launches so far have used.
-CodeTarget code_target(DeviceKind device);
+/// The code that runs where `code` is picked: on the CPU, the widest that the launches so far have used there.
+CodeTarget widest_launched(CodeTarget code);
 
 }  // namespace ashlar::conformance

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <optional>
 
 #include "autograd/backward.h"
 #include "autograd/grad.h"
@@ -82,88 +84,127 @@ Slopes slopes(const Case& item, std::vector<HostTensor>& hosts, double& x, const
   return sums;
 }
 
-// A case's inputs, made anew, with the gradients of its result times weights.
-struct Differentiated {
-  std::vector<HostTensor> hosts;
-  std::vector<Var> inputs;
-  HostTensor weights;
-  std::string report;  ///< of inputs that were changed
+class FirstGradients {
+ public:
+  FirstGradients(DrawnCase& drawn, const GradientCheck& how) : drawn_(drawn), how_(how) {}
 
-  Differentiated(const Case& item, DType dtype, Device device, uint64_t seed) {
-    std::vector<std::vector<std::byte>> before;
-    for (size_t i = 0; i < item.inputs.size(); ++i) {
-      Made made = make(item.inputs[i], dtype, device, seed + i);
-      before.push_back(storage_bytes(made.tensor));
-      hosts.push_back(std::move(made.host));
-      inputs.emplace_back(std::move(made.tensor), std::ranges::count(item.differentiated, static_cast<int>(i)) > 0);
+  std::string check(Device device) {
+    const Case& item = drawn_.item();
+    const Run first = run(device);
+    if (!first.report.empty()) return first.report;
+    {
+      const Run again = run(device);
+      for (const int index : item.differentiated) {
+        const Tensor &one = first.inputs[index].grad(), &other = again.inputs[index].grad();
+        if (one.defined() && other.defined() && same_elements(one, other)) continue;
+        if (!one.defined() && !other.defined()) continue;
+        return "the gradient of input " + std::to_string(index) + " differs between two calls with the same inputs";
+      }
     }
-    const Var result = item.differentiable(inputs);
-    weights = {result.shape(), draw({.low = 0.25, .high = 1}, result.shape().numel(), result.dtype(), ~seed),
-               result.dtype()};
-    backward(result, {.seed = upload(weights, device)});
-    for (size_t i = 0; i < inputs.size() && !item.in_place; ++i) {
-      if (storage_bytes(inputs[i].value()) != before[i]) report = "input " + std::to_string(i) + " was changed";
-    }
-  }
-};
-
-std::string check_differences(const Case& item, DType dtype, Device device, const GradientCheck& how) {
-  const uint64_t seed = seed_of(item.kernel + "/" + item.name);
-  auto [hosts, inputs, weights, changed] = Differentiated(item, dtype, device, seed);
-  if (!changed.empty()) return changed;
-  {
-    const Differentiated again(item, dtype, device, seed);
+    std::string report;
+    int wrong = 0;
     for (const int index : item.differentiated) {
-      const Tensor &one = inputs[index].grad(), &other = again.inputs[index].grad();
-      if (one.defined() && other.defined() && same_elements(one, other)) continue;
-      if (!one.defined() && !other.defined()) continue;
-      return "the gradient of input " + std::to_string(index) + " differs between two calls with the same inputs";
+      const Tensor& gradient = first.inputs[index].grad();
+      if (!gradient.defined()) return "input " + std::to_string(index) + " got no gradient";
+      const HostTensor got = download(gradient);
+      const Shape& shape = item.inputs[static_cast<size_t>(index)].shape;
+      if (!(got.shape == shape)) {
+        return "the gradient of input " + std::to_string(index) + " has shape " + got.shape.str() + ", expected " +
+               shape.str();
+      }
+      compare_input(index, got, report, wrong);
     }
+    if (!wrong) return {};
+    return std::to_string(wrong) + " gradient elements are wrong:" + report;
   }
 
-  const std::vector<double> here = item.reference(hosts)[0].values;
-  // What is 0 in each of n results (a softmax of one term) leaves n roundings of either sign, of sums that grow as well.
-  const double floor = kFloor * std::max(1.0, std::sqrt(static_cast<double>(here.size())) / 8);
-  std::string report;
-  int wrong = 0;
-  for (const int index : item.differentiated) {
-    const Tensor& gradient = inputs[index].grad();
-    if (!gradient.defined()) return "input " + std::to_string(index) + " got no gradient";
-    const HostTensor got = download(gradient);
-    if (!(got.shape == hosts[index].shape)) {
-      return "the gradient of input " + std::to_string(index) + " has shape " + got.shape.str() + ", expected " +
-             hosts[index].shape.str();
-    }
-    std::vector<double>& x = hosts[index].values;
-    const std::vector<int64_t> positions = sampled_positions(hosts[index].shape, how.samples, seed);
-    std::vector<Slopes> expected;
+ private:
+  // Inputs made anew, with the gradients of the result times weights.
+  struct Run {
+    std::vector<Var> inputs;
+    std::string report = {};  ///< of inputs that were changed
+  };
+  // Differences for one input, at some of its elements.
+  struct Differences {
+    std::vector<int64_t> positions;
+    std::vector<Slopes> slopes = {};
     double largest = 0;
-    for (const int64_t at : positions) {
-      expected.push_back(slopes(item, hosts, x[at], here, weights.values));
-      largest = std::max(largest, std::abs(expected.back().middle));
+  };
+
+  Run run(Device device) {
+    const Case& item = drawn_.item();
+    std::vector<std::vector<std::byte>> before;
+    Run made;
+    for (Tensor& tensor : drawn_.tensors(device)) {
+      before.push_back(storage_bytes(tensor));
+      const bool wanted = std::ranges::count(item.differentiated, static_cast<int>(made.inputs.size())) > 0;
+      made.inputs.emplace_back(std::move(tensor), wanted);
     }
-    for (size_t i = 0; i < positions.size(); ++i) {
-      const Slopes& slope = expected[i];
-      const double g = got.values[positions[i]];
+    const Var result = item.differentiable(made.inputs);
+    if (!weights_ || !(weights_->shape == result.shape()) || weights_->dtype != result.dtype()) {
+      weights_ = {result.shape(),
+                  draw({.low = 0.25, .high = 1}, result.shape().numel(), result.dtype(), ~drawn_.seed()),
+                  result.dtype()};
+      differences_.clear();
+    }
+    backward(result, {.seed = upload(*weights_, device)});
+    for (size_t i = 0; i < made.inputs.size() && !item.in_place; ++i) {
+      if (!same_bytes(storage_bytes(made.inputs[i].value()), before[i])) {
+        made.report = "input " + std::to_string(i) + " was changed";
+      }
+    }
+    return made;
+  }
+
+  const Differences& differences(int index) {
+    if (const auto found = differences_.find(index); found != differences_.end()) return found->second;
+    const Case& item = drawn_.item();
+    if (hosts_.empty()) {
+      hosts_ = drawn_.hosts();
+      here_ = item.reference(hosts_)[0].values;
+    }
+    HostTensor& input = hosts_[static_cast<size_t>(index)];
+    Differences all{.positions = sampled_positions(input.shape, how_.samples, drawn_.seed())};
+    for (const int64_t at : all.positions) {
+      all.slopes.push_back(slopes(item, hosts_, input.values[at], here_, weights_->values));
+      all.largest = std::max(all.largest, std::abs(all.slopes.back().middle));
+    }
+    return differences_.emplace(index, std::move(all)).first->second;
+  }
+
+  void compare_input(int index, const HostTensor& got, std::string& report, int& wrong) {
+    const DType dtype = drawn_.dtype();
+    const Differences& expected = differences(index);
+    // What is 0 in each of n results (a softmax of one term) leaves n roundings of either sign, of sums that grow as
+    // well.
+    const double floor = kFloor * std::max(1.0, std::sqrt(static_cast<double>(here_.size())) / 8);
+    for (size_t i = 0; i < expected.positions.size(); ++i) {
+      const Slopes& slope = expected.slopes[i];
+      const double g = got.values[expected.positions[i]];
       // Where sums were taken in f32, one rounding to 16 bits and what f32 loses is all.
-      const double of_terms = how.of_terms * slope.terms;
+      const double of_terms = how_.of_terms * slope.terms;
       const double allowed =
-          item.gradient_is_rounded_once && size_of(dtype) == 2
+          drawn_.item().gradient_is_rounded_once && size_of(dtype) == 2
               ? ulp(slope.middle, dtype) + kFloorOfSums + relative_tolerance(DType::f32) * of_terms
-              : relative_tolerance(dtype) * (std::abs(slope.middle) + 0.05 * largest + of_terms) + floor;
+              : relative_tolerance(dtype) * (std::abs(slope.middle) + 0.05 * expected.largest + of_terms) + floor;
       const auto [low, high] = std::minmax({slope.left, slope.middle, slope.right});
       // Rounded as the gradient is: one that doesn't fit is infinite.
       const bool agrees = g >= rounded(low - allowed, got.dtype) && g <= rounded(high + allowed, got.dtype);
       if (agrees || ++wrong > kReported) continue;
       char line[160];
       std::snprintf(line, sizeof line, "\n  input %d, element %lld: gradient %.9g, differences give %.9g, allowed %.3g",
-                    index, static_cast<long long>(positions[i]), g, slope.middle, allowed);
+                    index, static_cast<long long>(expected.positions[i]), g, slope.middle, allowed);
       report += line;
     }
   }
-  if (!wrong) return {};
-  return std::to_string(wrong) + " gradient elements are wrong:" + report;
-}
+
+  DrawnCase& drawn_;
+  GradientCheck how_;
+  std::optional<HostTensor> weights_;
+  std::vector<HostTensor> hosts_;
+  std::vector<double> here_;  ///< the reference of `hosts_`
+  std::map<int, Differences> differences_;
+};
 
 // ---- second gradients
 
@@ -173,36 +214,35 @@ constexpr int64_t kSecondSamples = 12;
 // L = Σ w f(x), S = Σ v dL/dx: how far apart S's gradients by x and w are from differences of f.
 class SecondGradients {
  public:
-  SecondGradients(const Case& item, Device device) : item_(item), device_(device) {}
+  SecondGradients(DrawnCase& drawn, const GradientCheck& how) : drawn_(drawn), item_(drawn.item()), how_(how) {}
 
-  SecondCheck check(const GradientCheck& how) {
+  SecondCheck check(Device device) {
     using Outcome = SecondCheck::Outcome;
-    const uint64_t seed = seed_of(item_.kernel + "/" + item_.name);
-    for (size_t i = 0; i < item_.inputs.size(); ++i) {
-      Made made = make(item_.inputs[i], DType::f32, device_, seed + i);
-      const bool wanted = is_differentiated(static_cast<int>(i));
-      hosts_.push_back(std::move(made.host));
-      inputs_.emplace_back(std::move(made.tensor), wanted);
-      directions_.push_back({hosts_[i].shape,
-                             draw({.low = 0.25, .high = 1}, hosts_[i].shape.numel(), DType::f32, ~(seed + i)),
-                             DType::f32});
-      if (hosts_[i].shape.numel() > kLargestForSecond) return {Outcome::too_large, {}};
+    for (const Input& input : item_.inputs) {
+      if (input.shape.numel() > kLargestForSecond) return {Outcome::too_large, {}};
     }
-    const Var y = item_.differentiable(inputs_);
+    draw_directions();
+    std::vector<Var> inputs;
+    for (Tensor& tensor : drawn_.tensors(device)) {
+      const bool wanted = is_differentiated(static_cast<int>(inputs.size()));
+      inputs.emplace_back(std::move(tensor), wanted);
+    }
+    const Var y = item_.differentiable(inputs);
     if (y.numel() > kLargestForSecond) return {Outcome::too_large, {}};
-    weights_ = {y.shape(), draw({.low = 0.25, .high = 1}, y.numel(), y.dtype(), ~seed), y.dtype()};
-    const Var weights(upload(weights_, device_), true);
+    weigh(y);
+    const Var weights(upload(*weights_, device), true);
 
     std::vector<Var> variables, first_seeds;
-    for (const int index : item_.differentiated) variables.push_back(inputs_[static_cast<size_t>(index)]);
+    for (const int index : item_.differentiated) variables.push_back(inputs[static_cast<size_t>(index)]);
     const std::vector<Var> first = grad({y}, variables, {weights}, {.create_graph = true});
     for (const int index : item_.differentiated) {
-      first_seeds.emplace_back(upload(directions_[static_cast<size_t>(index)], device_));
+      first_seeds.emplace_back(upload(directions_[static_cast<size_t>(index)], device));
     }
     variables.push_back(weights);
     const std::vector<Var> second = grad(first, variables, first_seeds, {.allow_unused = true});
 
     std::string report;
+    wrong_ = 0;
     const HostTensor of_weights = download(second.back().value());
     compare_weights(of_weights, report);
     for (size_t i = 0; i + 1 < second.size(); ++i) {
@@ -210,7 +250,7 @@ class SecondGradients {
       // None at all stands for 0: what is linear in x.
       HostTensor got{hosts_[index].shape, std::vector<double>(hosts_[index].values.size()), DType::f32};
       if (second[i].defined()) got = download(second[i].value());
-      compare_input(index, got, std::min(how.samples, kSecondSamples), seed, report);
+      compare_input(index, got, report);
     }
     if (wrong_ == 0) return {Outcome::agrees, {}};
     return {Outcome::differs, std::to_string(wrong_) + " elements of second gradients are wrong:" + report};
@@ -219,8 +259,38 @@ class SecondGradients {
  private:
   static constexpr double kStep = 1e-4;  // differences of second order leave about 1e-8 of f
 
+  // Of the result's weights: dS/dw by differences to both sides.
+  struct OfWeights {
+    std::vector<double> above, below, here;
+  };
+  // Of one element: the differences with two steps, and the sum of its terms' sizes.
+  struct Mixed {
+    int64_t at;
+    double fine, coarse, terms;
+  };
+  struct OfInput {
+    std::vector<Mixed> elements = {};
+    double largest = 0;
+  };
+
   bool is_differentiated(int input) const {
     return std::ranges::find(item_.differentiated, input) != item_.differentiated.end();
+  }
+
+  void draw_directions() {
+    if (!hosts_.empty()) return;
+    hosts_ = drawn_.hosts();
+    for (size_t i = 0; i < hosts_.size(); ++i) {
+      const Shape& shape = hosts_[i].shape;
+      directions_.push_back(
+          {shape, draw({.low = 0.25, .high = 1}, shape.numel(), DType::f32, ~(drawn_.seed() + i)), DType::f32});
+    }
+  }
+
+  void weigh(const Var& y) {
+    if (weights_ && weights_->shape == y.shape() && weights_->dtype == y.dtype()) return;
+    weights_ = {y.shape(), draw({.low = 0.25, .high = 1}, y.numel(), y.dtype(), ~drawn_.seed()), y.dtype()};
+    of_inputs_.clear();
   }
 
   // f(x + t v)
@@ -236,7 +306,8 @@ class SecondGradients {
   // dS/dw[j] = d/dt f(x + t v)[j]
   void compare_weights(const HostTensor& got, std::string& report) {
     const double t = kStep / 10;
-    const std::vector<double> above = along(t), below = along(-t), here = along(0);
+    if (!of_weights_) of_weights_ = {along(t), along(-t), along(0)};
+    const auto& [above, below, here] = *of_weights_;
     double largest = 0;
     for (size_t j = 0; j < here.size(); ++j) largest = std::max(largest, std::abs((above[j] - below[j]) / (2 * t)));
     for (size_t j = 0; j < here.size(); ++j) {
@@ -259,25 +330,29 @@ class SecondGradients {
     x = middle;
     double sum = 0, terms = 0;
     for (size_t j = 0; j < above.size(); ++j) {
-      const double term = weights_.values[j] * (above[j] - right[j] - left[j] + below[j]) / (4 * h * step);
+      const double term = weights_->values[j] * (above[j] - right[j] - left[j] + below[j]) / (4 * h * step);
       sum += term;
       terms += std::abs(term);
     }
     return {sum, terms};
   }
 
-  void compare_input(size_t index, const HostTensor& got, int64_t samples, uint64_t seed, std::string& report) {
-    std::vector<std::pair<int64_t, std::array<double, 3>>> expected;  // with the two differences and the terms
-    double largest = 0;
-    for (const int64_t at : sampled_positions(hosts_[index].shape, samples, seed)) {
+  const OfInput& of_input(size_t index) {
+    if (const auto found = of_inputs_.find(index); found != of_inputs_.end()) return found->second;
+    OfInput all;
+    const int64_t samples = std::min(how_.samples, kSecondSamples);
+    for (const int64_t at : sampled_positions(hosts_[index].shape, samples, drawn_.seed())) {
       const auto [fine, terms] = mixed(index, at, kStep);
-      const double coarse = mixed(index, at, 3 * kStep).first;
-      expected.push_back({at, {fine, coarse, terms}});
-      largest = std::max(largest, std::abs(fine));
+      all.elements.push_back({at, fine, mixed(index, at, 3 * kStep).first, terms});
+      all.largest = std::max(all.largest, std::abs(fine));
     }
-    for (const auto& [at, values] : expected) {
-      const auto [fine, coarse, terms] = values;
-      const double allowed = 1e-3 * (std::abs(fine) + 0.05 * largest + 0.05 * terms) + kFloorOfSums;
+    return of_inputs_.emplace(index, std::move(all)).first->second;
+  }
+
+  void compare_input(size_t index, const HostTensor& got, std::string& report) {
+    const OfInput& expected = of_input(index);
+    for (const auto& [at, fine, coarse, terms] : expected.elements) {
+      const double allowed = 1e-3 * (std::abs(fine) + 0.05 * expected.largest + 0.05 * terms) + kFloorOfSums;
       const double g = got.values[static_cast<size_t>(at)];
       if (std::abs(fine - coarse) > allowed) continue;  // a kink among them: no second derivative
       const std::string what = "input " + std::to_string(index);
@@ -294,19 +369,19 @@ class SecondGradients {
     report += line;
   }
 
+  DrawnCase& drawn_;
   const Case& item_;
-  Device device_;
+  GradientCheck how_;
   std::vector<HostTensor> hosts_, directions_;
-  std::vector<Var> inputs_;
-  HostTensor weights_;
+  std::optional<HostTensor> weights_;
+  std::optional<OfWeights> of_weights_;
+  std::map<size_t, OfInput> of_inputs_;
   int wrong_ = 0;
 };
 
-}  // namespace
-
-SecondCheck check_second_gradient(const Case& item, Device device, const GradientCheck& how) {
+SecondCheck second_check(SecondGradients& second, Device device) {
   try {
-    return SecondGradients(item, device).check(how);
+    return second.check(device);
   } catch (const AutogradError& error) {
     const std::string_view message = error.what();
     for (const char* once : {"got gradients of gradients through ", "got a gradient through "}) {
@@ -318,17 +393,41 @@ SecondCheck check_second_gradient(const Case& item, Device device, const Gradien
   }
 }
 
-std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how) {
+}  // namespace
+
+SecondCheck check_second_gradient(const Case& item, Device device, const GradientCheck& how) {
+  DrawnCase drawn(item, DType::f32);
+  SecondGradients second(drawn, how);
+  return second_check(second, device);
+}
+
+struct GradientsCheck::Parts {
+  FirstGradients first;
+  SecondGradients second;
+  bool twice;
+};
+
+// 16-bit results of several kernels leave differences of differences too few digits.
+GradientsCheck::GradientsCheck(DrawnCase& drawn, const GradientCheck& how)
+    : parts_(new Parts{{drawn, how}, {drawn, how}, drawn.dtype() == DType::f32 && how.twice}) {}
+
+GradientsCheck::~GradientsCheck() = default;
+
+std::string GradientsCheck::operator()(Device device) {
   return with_guard_bands([&] {
-    std::string report = check_differences(item, dtype, device, how);
-    // 16-bit results of several kernels leave differences of differences too few digits.
-    if (report.empty() && dtype == DType::f32 && how.twice) {
+    std::string report = parts_->first.check(device);
+    if (report.empty() && parts_->twice) {
       // What can't be differentiated twice has to say so; whether it could be is its author's business.
-      const SecondCheck second = check_second_gradient(item, device, how);
+      const SecondCheck second = second_check(parts_->second, device);
       if (second.outcome == SecondCheck::Outcome::differs) report = second.report;
     }
     return report;
   });
+}
+
+std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how) {
+  DrawnCase drawn(item, dtype);
+  return GradientsCheck(drawn, how)(device);
 }
 
 }  // namespace ashlar::conformance

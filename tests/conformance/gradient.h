@@ -1,9 +1,10 @@
 // Gradients, and gradients of gradients, against central finite differences of the case's double reference.
 #pragma once
 
+#include <memory>
 #include <string>
 
-#include "tests/conformance/case.h"
+#include "tests/conformance/inputs.h"
 
 namespace ashlar::conformance {
 
@@ -34,11 +35,27 @@ struct SecondCheck {
 /// there's no kink.
 SecondCheck check_second_gradient(const Case& item, Device device, const GradientCheck& how = {});
 
-/// Runs the case's recording function, seeds backward() with random weights w, and compares each differentiated
-/// input's gradient with (L(x + h) − L(x − h)) / 2h, L = Σ w · reference(x), at all elements or a sample of them. At a
-/// kink (relu at 0, a tie of max) every slope between the ones on both sides will do. In f32, for tensors of up to 8192
-/// elements, gradients of gradients are compared likewise, where the function can be differentiated twice. Also checks
-/// that inputs are unchanged, and that a second time gives the same bits. Empty when they agree, else a report.
+/// Checks the gradients of a case. Differences of its reference are worked out at first use, once for all devices and
+/// all ways of calling.
+class GradientsCheck {
+ public:
+  explicit GradientsCheck(DrawnCase& drawn, const GradientCheck& how = {});
+  ~GradientsCheck();
+
+  /// Runs the case's recording function, seeds backward() with random weights w, and compares each differentiated
+  /// input's gradient with (L(x + h) − L(x − h)) / 2h, L = Σ w · reference(x), at all elements or a sample of them. At
+  /// a kink (relu at 0, a tie of max) every slope between the ones on both sides will do. In f32, for tensors of up to
+  /// 8192 elements, gradients of gradients are compared likewise, where the function can be differentiated twice. Also
+  /// checks that inputs are unchanged, and that a second time gives the same bits. Empty when they agree, else a
+  /// report.
+  std::string operator()(Device device);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The same once.
 std::string check_gradient(const Case& item, DType dtype, Device device, const GradientCheck& how = {});
 
 }  // namespace ashlar::conformance

@@ -164,6 +164,31 @@ TEST(Check, SeesWrongResultsChangedInputsAndChance) {
             "");
 }
 
+TEST(Check, WorksTheReferenceOutOnceAndSeesWhatALaterWayGetsWrong) {
+  int references = 0;
+  bool is_wrong = false, writes = false;
+  Case item = doubling([&](Tensors x) {
+    std::vector<float> values = twice(x[0]);
+    if (is_wrong) values[6] += 1;
+    if (writes) static_cast<float*>(x[0].data())[3] = 5;
+    return std::vector{Tensor::from(values, {7})};
+  });
+  item.reference = [&references, reference = item.reference](HostTensors x) {
+    ++references;
+    return reference(x);
+  };
+  DrawnCase drawn(item, DType::f32);
+  ResultCheck check(drawn);
+  EXPECT_EQ(check(Device::cpu()), "");
+  is_wrong = true;
+  EXPECT_NE(check(Device::cpu()), "");
+  is_wrong = false, writes = true;
+  EXPECT_EQ(check(Device::cpu()), "input 0 was changed");
+  writes = false;
+  EXPECT_EQ(check(Device::cpu()), "");
+  EXPECT_EQ(references, 1);
+}
+
 TEST(Check, SeesAChangedInputOfAnySize) {
   Case item = doubling({});
   item.inputs = {{.shape = {200'003}, .layout = Layout::stepped}};
@@ -275,6 +300,32 @@ TEST(Gradient, SeesWrongOnes) {
   EXPECT_EQ(run(2), "");
   EXPECT_NE(run(2.01F), "");
   EXPECT_NE(run(std::numeric_limits<float>::quiet_NaN()), "");
+}
+
+TEST(Gradient, WorksDifferencesOutOnceAndSeesWhatALaterWayGetsWrong) {
+  int references = 0;
+  float slope = 2;
+  Case item = doubling([](Tensors x) { return std::vector{Tensor::from(twice(x[0]), {7})}; });
+  item.reference = [&references, reference = item.reference](HostTensors x) {
+    ++references;
+    return reference(x);
+  };
+  item.differentiable = [&slope](Vars x) {
+    return record("doubling", {x[0]}, Tensor::from(twice(x[0].value()), {7}), [&slope](const Tensor& dy) {
+      std::vector<float> dx = dy.to_vector<float>();
+      for (float& v : dx) v *= slope;
+      return std::vector{Tensor::from(dx, {7})};
+    });
+  };
+  DrawnCase drawn(item, DType::f32);
+  GradientsCheck check(drawn, {.twice = false});
+  EXPECT_EQ(check(Device::cpu()), "");
+  const int first = references;
+  slope = 2.01F;
+  EXPECT_NE(check(Device::cpu()), "");
+  slope = 2;
+  EXPECT_EQ(check(Device::cpu()), "");
+  EXPECT_EQ(references, first);
 }
 
 TEST(Gradient, SeesChangedInputsAndChance) {

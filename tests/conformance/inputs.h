@@ -13,6 +13,41 @@ struct Made {
 
 Made make(const Input& input, DType dtype, Device device, uint64_t seed);
 
+/// An input's elements, drawn once for as many tensors as are wanted.
+struct Drawn {
+  HostTensor host;
+  Placement placement;
+  bool is_dense = false;          ///< the whole of its storage, in order
+  std::vector<std::byte> stored;  ///< all that lies in the storage, in host.dtype
+
+  Tensor tensor(Device device) const;
+};
+
+Drawn drawn(const Input& input, DType dtype, uint64_t seed);
+
+/// A case in one element type. Its inputs are drawn at first use, by the seed that its name gives.
+class DrawnCase {
+ public:
+  /// `item` must live as long.
+  DrawnCase(const Case& item, DType dtype) : item_(item), dtype_(dtype) {}
+
+  const Case& item() const { return item_; }
+  DType dtype() const { return dtype_; }
+  uint64_t seed() const { return seed_of(item_.kernel + "/" + item_.name); }
+  const std::vector<Drawn>& inputs();
+  std::vector<HostTensor> hosts();
+  std::vector<Tensor> tensors(Device device);
+
+ private:
+  const Case& item_;
+  DType dtype_;
+  std::optional<std::vector<Drawn>> inputs_;
+};
+
+/// Tensors like a case's inputs, for a device that computes nothing. Each word in them is 1: memory that a computed
+/// size is then read from (nonzero) holds whatever was there, and so a small one.
+std::vector<Tensor> blank_tensors(const Case& item, DType dtype, Device device);
+
 /// A dense tensor of these values.
 Tensor upload(const HostTensor& host, Device device);
 
@@ -20,6 +55,7 @@ Tensor upload(const HostTensor& host, Device device);
 HostTensor download(const Tensor& tensor);
 /// The same as they are stored, row-major.
 std::vector<std::byte> element_bytes(const Tensor& tensor);
+bool same_bytes(const std::vector<std::byte>& a, const std::vector<std::byte>& b);
 /// Every byte of a tensor's storage: its elements and what lies between them.
 std::vector<std::byte> storage_bytes(const Tensor& tensor);
 

@@ -1,16 +1,17 @@
 #include "tests/conformance/jobs.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include "autograd/backward.h"
+#include "runtime/cpu/cpu_device.h"
 #include "runtime/forms/movement.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/coverage.h"
-#include "tests/conformance/inputs.h"
 
 namespace ashlar::conformance {
 
@@ -32,6 +33,17 @@ InWay::~InWay() {
   set_forced_plan(plan_);
 }
 
+CodeTarget picked_code(DeviceKind device) {
+  if (device == DeviceKind::opencl) return CodeTarget::opencl;
+  return device == DeviceKind::cuda ? CodeTarget::cuda : detail::cpu_code_target();
+}
+
+InCode::InCode(CodeTarget code) : before_(detail::cpu_code_target()) {
+  if (device_of(code) == DeviceKind::cpu) detail::set_cpu_code_target(code);
+}
+
+InCode::~InCode() { detail::set_cpu_code_target(before_); }
+
 uint64_t Job::fingerprint() const {
   std::ostringstream text;
   text << std::hexfloat << test() << ' ' << static_cast<int>(item->tolerance.kind) << ' ' << item->tolerance.bound;
@@ -44,10 +56,13 @@ uint64_t Job::fingerprint() const {
 
 std::vector<Job> jobs_on(Device device, Kernels kernels) {
   std::vector<Job> jobs;
+  std::map<std::pair<std::string, DType>, std::vector<Way>> known;  // by stem
   for (const Case& item : cases()) {
     if (item.benchmark) continue;
     for (const DType dtype : item.dtypes) {
-      const std::vector<Way> ways = ways_of(item.kernel, dtype, device.kind, kernels);
+      const auto [found, is_new] = known.try_emplace({stem(item.kernel), dtype});
+      if (is_new) found->second = ways_of(item.kernel, dtype, device.kind, kernels);
+      const std::vector<Way>& ways = found->second;
       for (const bool gradient : {false, true}) {
         if (gradient && (!item.differentiable || std::ranges::count(item.gradient_dtypes, dtype) == 0)) continue;
         for (const Way& way : ways) jobs.push_back({&item, dtype, device, gradient, way});
@@ -57,19 +72,15 @@ std::vector<Job> jobs_on(Device device, Kernels kernels) {
   return jobs;
 }
 
-void run_unchecked(const Job& job) try {
+void run_unchecked(const Job& job, Tensors inputs) try {
   const Case& item = *job.item;
-  std::vector<Tensor> tensors;
-  for (size_t i = 0; i < item.inputs.size(); ++i) {
-    tensors.push_back(make(item.inputs[i], job.dtype, job.device, seed_of(item.kernel + "/" + item.name) + i).tensor);
-  }
   if (!job.gradient) {
-    item.call(tensors);
+    item.call(inputs);
     return;
   }
   std::vector<Var> variables;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    variables.emplace_back(tensors[i], std::ranges::count(item.differentiated, static_cast<int>(i)) > 0);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    variables.emplace_back(inputs[i], std::ranges::count(item.differentiated, static_cast<int>(i)) > 0);
   }
   const Var result = item.differentiable(variables);
   backward(result, {.seed = Tensor::zeros(result.shape(), result.dtype(), job.device)});

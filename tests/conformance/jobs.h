@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/launch/kernel.h"
-#include "tests/conformance/case.h"
+#include "tests/conformance/inputs.h"
 
 namespace ashlar::conformance {
 
@@ -36,6 +36,20 @@ class InWay {
   std::string plan_;
 };
 
+/// What code a device runs now; on the CPU, the widest that is picked.
+CodeTarget picked_code(DeviceKind device);
+/// Has the CPU pick none wider than `code`, for as long as it lives; on other devices nothing.
+class InCode {
+ public:
+  explicit InCode(CodeTarget code);
+  ~InCode();
+  InCode(const InCode&) = delete;
+  InCode& operator=(const InCode&) = delete;
+
+ private:
+  CodeTarget before_;
+};
+
 /// One test of one case: its result, or its gradient.
 struct Job {
   const Case* item;
@@ -55,8 +69,8 @@ struct Job {
 /// with for that kind of device.
 std::vector<Job> jobs_on(Device device, Kernels kernels);
 
-/// Makes the inputs and calls, comparing nothing: for a driver that stands in for a GPU and computes nothing.
-void run_unchecked(const Job& job);
+/// Calls a job's function, comparing nothing: for a driver that stands in for a GPU and computes nothing.
+void run_unchecked(const Job& job, Tensors inputs);
 
 /// The kernel that a gradient kernel belongs to: "exp_grad" is reached through the cases of "exp".
 std::string stem(const std::string& kernel);

@@ -286,7 +286,8 @@ std::vector<Reach> reach_by_draws(const PropertyRun& run, Device device, Kernels
     take_reached();
     const Clock::time_point start = Clock::now();
     try {
-      run_unchecked({&draw.item, draw.dtype, device, draw.gradient, way_of(draw, device, run)});
+      run_unchecked({&draw.item, draw.dtype, device, draw.gradient, way_of(draw, device, run)},
+                    blank_tensors(draw.item, draw.dtype, device));
     } catch (const Error&) {
       // What must be refused reaches nothing.
     }

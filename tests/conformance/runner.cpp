@@ -5,12 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <set>
 
@@ -26,13 +25,12 @@
 #include "tests/conformance/gradient.h"
 #include "tests/conformance/jobs.h"
 #include "tests/conformance/property.h"
+#include "tests/conformance/recorder.h"
 #include "tests/conformance/report.h"
 #include "tests/conformance/standing.h"
 
 namespace ashlar::conformance {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string program;
@@ -56,18 +54,35 @@ struct Options {
   std::vector<std::string> changed;
   std::string left_out;
   bool unchecked = false;
+  bool every_code = false;
   std::vector<std::string> sample;
+};
+
+// What the tests of one case in one dtype share, which run one after another.
+struct Checks {
+  DrawnCase drawn;
+  ResultCheck result{drawn};
+  GradientsCheck gradients{drawn};
+
+  static Checks& of(const Job& job) {
+    static std::unique_ptr<Checks> last;
+    if (!last || &last->drawn.item() != job.item || last->drawn.dtype() != job.dtype) {
+      last.reset(new Checks{DrawnCase(*job.item, job.dtype)});
+    }
+    return *last;
+  }
 };
 
 class CaseTest : public testing::Test {
  public:
-  CaseTest(const Job& job, bool unchecked) : job_(job), unchecked_(unchecked) {}
+  CaseTest(const Job& job, CodeTarget code, bool unchecked) : job_(job), code_(code), unchecked_(unchecked) {}
   void TestBody() override try {
+    const InCode code(code_);
     const InWay way(job_.way);
-    if (unchecked_) return run_unchecked(job_);
-    if (!job_.way.plan.empty() && !reaches_plan()) return;  // the usual way, which has a test of its own
-    const std::string report = job_.gradient ? check_gradient(*job_.item, job_.dtype, job_.device)
-                                             : check_result(*job_.item, job_.dtype, job_.device);
+    if (unchecked_) return run_unchecked(job_, blank_tensors(*job_.item, job_.dtype, job_.device));
+    Checks& checks = Checks::of(job_);
+    if (!job_.way.plan.empty() && !reaches_plan(checks.drawn)) return;  // the usual way, which has a test of its own
+    const std::string report = job_.gradient ? checks.gradients(job_.device) : checks.result(job_.device);
     if (!report.empty()) ADD_FAILURE() << report;
   } catch (const OutOfMemory& error) {
     if (!job_.item->is_large) throw;
@@ -80,13 +95,14 @@ class CaseTest : public testing::Test {
 
  private:
   /// Whether the plan can serve a call of the case.
-  bool reaches_plan() const {
+  bool reaches_plan(DrawnCase& drawn) const {
     take_plans();
-    run_unchecked(job_);
+    run_unchecked(job_, drawn.tensors(job_.device));
     return take_plans().contains(job_.way.plan);
   }
 
   Job job_;
+  CodeTarget code_;
   bool unchecked_;
 };
 
@@ -118,22 +134,22 @@ class SkippedTest : public testing::Test {
 // Runs last: have the others reached everything?
 class CoverageTest : public testing::Test {
  public:
-  CoverageTest(std::vector<const KernelInfo*> kernels, Device device) : kernels_(std::move(kernels)), device_(device) {}
+  CoverageTest(std::vector<const KernelInfo*> kernels, CodeTarget code) : kernels_(std::move(kernels)), code_(code) {}
   void TestBody() override {
     if (vendor_policy() == VendorPolicy::always) {
-      for (const std::string& missed : vendor_routines_not_reached(kernels_, device_.kind)) {
+      for (const std::string& missed : vendor_routines_not_reached(kernels_, device_of(code_))) {
         ADD_FAILURE() << "no case reaches the vendor's routine of " << missed;
       }
       return;
     }
-    for (const std::string& missed : instances_not_launched(kernels_, device_.kind)) {
+    for (const std::string& missed : instances_not_launched(kernels_, code_)) {
       ADD_FAILURE() << "no case reaches the compiled instance " << missed;
     }
   }
 
  private:
   std::vector<const KernelInfo*> kernels_;
-  Device device_;
+  CodeTarget code_;
 };
 
 class HasCaseTest : public testing::Test {
@@ -180,81 +196,6 @@ class DeviceTest : public testing::Test {
   Kernels kernels_;
 };
 
-// "2026-11-21T14:03:00Z"
-std::string now() {
-  char text[32];
-  const std::time_t seconds = std::time(nullptr);
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&seconds));
-  return text;
-}
-
-// Collects the results per device while GoogleTest runs, and what each test reached.
-class Recorder : public testing::EmptyTestEventListener {
- public:
-  Recorder(const std::map<std::string, Job>& jobs, std::string revision)
-      : jobs_(jobs), revision_(std::move(revision)) {}
-
-  void OnTestStart(const testing::TestInfo&) override {
-    take_reached();
-    start_ = Clock::now();
-  }
-
-  void OnTestEnd(const testing::TestInfo& info) override {
-    const std::string name = std::string(info.test_suite_name()) + "." + info.name();
-    const auto found = jobs_.find(name);
-    if (found == jobs_.end()) return;
-    const Job& job = found->second;
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const testing::TestResult& result = *info.result();
-    std::string reason;
-    for (int i = 0; i < result.total_part_count(); ++i) {
-      if (result.GetTestPartResult(i).skipped()) reason = result.GetTestPartResult(i).message();
-    }
-    const Outcome outcome = result.Skipped() ? Outcome::skipped : result.Failed() ? Outcome::failed : Outcome::passed;
-    DeviceRun& run = runs_[job.device.str()];
-    if (run.description.empty() && job.device.is_available()) {
-      run.description = job.device.description();
-      run.driver = job.device.driver();
-    }
-    run.seconds += seconds;
-    run.add(job.item->kernel, std::string(name_of(job.dtype)), name, job.fingerprint(), job.gradient, outcome, reason);
-    last_[job.device.str()] = job.device;
-
-    Reached reached = take_reached();
-    if (outcome == Outcome::skipped) return;
-    KernelRun& part = run.kernels[job.item->kernel];
-    auto& ran = job.gradient ? part.gradients_ran : part.ran;
-    // Almost every case moves elements about: that counts only where it's all that a case does.
-    const bool only_moves = std::ranges::all_of(reached.kernels, [](const auto& one) { return is_mover(*one.first); });
-    for (const auto& [kernel, target] : reached.kernels) {
-      if (device_of(target) != job.device.kind) continue;
-      if (!only_moves && is_mover(*kernel) && kernel->name != job.item->kernel) continue;
-      ran[Expectation::code_key(kernel->name, target)] = kernel->targets[static_cast<size_t>(target)]->code_hash;
-    }
-    reaches_.push_back({name, seconds, std::move(reached.functions)});
-  }
-
-  std::vector<DeviceRun> runs() {
-    std::vector<DeviceRun> all;
-    for (auto& [name, run] : runs_) {
-      run.target = name_of(code_target(last_[name].kind));
-      run.revision = revision_;
-      run.date = now();
-      all.push_back(run);
-    }
-    return all;
-  }
-  const std::vector<Reach>& reaches() const { return reaches_; }
-
- private:
-  const std::map<std::string, Job>& jobs_;
-  std::string revision_;
-  Clock::time_point start_;
-  std::map<std::string, DeviceRun> runs_;
-  std::map<std::string, Device> last_;
-  std::vector<Reach> reaches_;
-};
-
 // "" where `item` can run on `device`, else why not.
 std::string reason_to_skip(const Case& item, Device device, Kernels kernels) {
   if (!device.is_available()) return "no " + device.str() + " device or driver on this machine";
@@ -263,13 +204,28 @@ std::string reason_to_skip(const Case& item, Device device, Kernels kernels) {
   return is_built(**found, device.kind) ? "" : "not built for " + std::string(name_of(device.kind));
 }
 
-void register_job(const Job& job, Kernels kernels, bool unchecked) {
+// What the code that a device picks adds to the name of a test in narrower code: "/cpu_avx2".
+std::string code_suffix(CodeTarget code) {
+  return code == picked_code(device_of(code)) ? "" : std::string("/") + name_of(code);
+}
+
+void register_job(const Job& job, CodeTarget code, Kernels kernels, bool unchecked) {
   const std::string reason = reason_to_skip(*job.item, job.device, kernels);
-  testing::RegisterTest(job.item->kernel.c_str(), job.name().c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                        [job, reason, unchecked]() -> testing::Test* {
+  const std::string name = job.name() + code_suffix(code);
+  testing::RegisterTest(job.item->kernel.c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                        [job, code, reason, unchecked]() -> testing::Test* {
                           if (!reason.empty()) return new SkippedTest(reason);
-                          return new CaseTest(job, unchecked);
+                          return new CaseTest(job, code, unchecked);
                         });
+}
+
+// What cases run on a device: the code that it picks, and with `every` all narrower code for the CPU, the widest first.
+std::vector<CodeTarget> codes_on(Device device, bool every) {
+  std::vector<CodeTarget> codes{picked_code(device.kind)};
+  while (every && device.kind == DeviceKind::cpu && codes.back() != CodeTarget::cpu) {
+    codes.push_back(static_cast<CodeTarget>(static_cast<uint8_t>(codes.back()) - 1));
+  }
+  return codes;
 }
 
 // Which shard of `count` runs a kernel and its gradient: by the order of the names.
@@ -430,14 +386,16 @@ int run_all(const Options& options, Kernels kernels) {
   std::vector<const KernelInfo*> covered;
   std::ranges::copy_if(kernels, std::back_inserter(covered), [&](const KernelInfo* k) { return wanted(k->name); });
 
-  std::map<std::string, Job> jobs;
+  std::map<std::string, JobInCode> jobs;
   const std::set<std::string> only = tests_in(options.only);
   for (const Device device : devices) {
     for (const Job& job : jobs_on(device, kernels)) {
       if (!wanted(job.item->kernel) || !wanted_in(job.item->kernel, job.dtype)) continue;
       if (!only.empty() && !only.contains(job.test())) continue;
-      jobs.emplace(job.test(), job);
-      register_job(job, kernels, options.unchecked);
+      for (const CodeTarget code : codes_on(device, options.every_code)) {
+        jobs.emplace(job.test() + code_suffix(code), JobInCode{job, code});
+        register_job(job, code, kernels, options.unchecked);
+      }
     }
     register_draws(only, property, device);
   }
@@ -454,9 +412,11 @@ int run_all(const Options& options, Kernels kernels) {
   if (is_whole && only.empty() && options.sample.empty() && options.cover.empty()) {
     for (const Device device : devices) {
       if (!device.is_available()) continue;
-      const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind));
-      testing::RegisterTest("coverage", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [covered, device]() -> testing::Test* { return new CoverageTest(covered, device); });
+      for (const CodeTarget code : codes_on(device, options.every_code)) {
+        const std::string name = "every_instance_is_reached/" + std::string(name_of(device.kind)) + code_suffix(code);
+        testing::RegisterTest("coverage", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                              [covered, code]() -> testing::Test* { return new CoverageTest(covered, code); });
+      }
     }
   }
   set_vendor_policy(options.vendor ? VendorPolicy::always : VendorPolicy::never);
@@ -522,6 +482,9 @@ int run_conformance(int argc, char** argv, Kernels kernels) {
   app.add_option("--times", options.times, "How many tests of --cover reach each function, where there are so many")
       ->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "Only the tests that this file names, as --cover writes it");
+  app.add_flag(
+      "--every-code", options.every_code,
+      "On the CPU every case also in each narrower code than what it picks (ASHLAR_CPU), as runs of their own");
   app.add_flag("--unchecked", options.unchecked, "Compare nothing: for a driver that stands in for a GPU")
       ->excludes("--results");
   app.add_option("--changed", options.changed,

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "runtime/launch/kernel.h"
 
@@ -50,13 +52,45 @@ double largest(DType dtype) {
   return (2.0 - power_of_two(-format.mantissa)) * power_of_two(format.highest);
 }
 
-double rounded_to_format(double value, DType dtype) {
-  if (dtype == DType::f64 || value == 0 || !std::isfinite(value)) return value;
-  if (dtype == DType::f32) return static_cast<float>(value);
-  const double unit = ulp(value, dtype);
-  const double nearest = std::nearbyint(value / unit) * unit;
-  if (std::abs(nearest) > largest(dtype)) return std::copysign(std::numeric_limits<double>::infinity(), value);
-  return nearest;
+template <DType kType>
+double rounded_to(double value) {
+  if constexpr (kType == DType::f64) {
+    return value;
+  } else if constexpr (kType == DType::f32) {
+    return static_cast<float>(value);
+  } else if constexpr (kType == DType::f16 || kType == DType::bf16) {
+    constexpr Format kFormat = format_of(kType);
+    if (value == 0 || !std::isfinite(value)) return value;
+    // A sum of that size keeps multiples of the last digit alone: one addition rounds to the nearest.
+    const int exponent = std::clamp(exponent_of(value), kFormat.lowest, kFormat.highest);
+    const double shift = std::copysign(0x1.8p52 * power_of_two(exponent - kFormat.mantissa), value);
+    const double nearest = (value + shift) - shift;
+    if (std::abs(nearest) > largest(kType)) return std::copysign(std::numeric_limits<double>::infinity(), value);
+    return std::copysign(nearest, value);
+  } else if constexpr (kType == DType::boolean) {
+    return value != 0;
+  } else {
+    return std::trunc(value) + 0.0;  // no -0 among integers
+  }
+}
+
+// use(std::integral_constant<DType, dtype>), where all integers are i64.
+template <class Use>
+void with_type(DType dtype, Use use) {
+  switch (dtype) {
+    case DType::f32:
+      return use(std::integral_constant<DType, DType::f32>());
+    case DType::f16:
+      return use(std::integral_constant<DType, DType::f16>());
+    case DType::bf16:
+      return use(std::integral_constant<DType, DType::bf16>());
+    case DType::f64:
+      return use(std::integral_constant<DType, DType::f64>());
+    case DType::boolean:
+      return use(std::integral_constant<DType, DType::boolean>());
+    default:
+      return use(std::integral_constant<DType, DType::i64>());
+  }
 }
 
 // Uniform in [0, 1).
@@ -86,10 +120,9 @@ uint16_t half_bits(double value) {
   const double size = std::abs(value);
   if (std::isnan(value)) return sign | 0x7e00;
   if (std::isinf(value)) return sign | 0x7c00;
-  if (size < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::ldexp(size, 24)));
-  const int exponent = std::ilogb(size);
-  const auto mantissa = static_cast<uint16_t>(std::ldexp(size, 10 - exponent) - 1024);
-  return static_cast<uint16_t>(sign | (exponent + 15) << 10 | mantissa);
+  if (size < 0x1p-14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(size * 0x1p24));
+  const auto mantissa = static_cast<uint16_t>(std::bit_cast<uint64_t>(size) >> (kMantissa - 10) & 1023);
+  return static_cast<uint16_t>(sign | (exponent_of(size) + 15) << 10 | mantissa);
 }
 
 double half_value(uint16_t bits) {
@@ -97,8 +130,8 @@ double half_value(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 1023;
   if (exponent == 31) return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * HUGE_VAL;
-  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
-  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+  if (exponent == 0) return sign * mantissa * 0x1p-24;
+  return sign * (1024 + mantissa) * power_of_two(exponent - 25);
 }
 
 template <class T>
@@ -132,20 +165,14 @@ double ulp(double value, DType dtype) {
 double smallest_normal(DType dtype) { return power_of_two(format_of(dtype).lowest); }
 
 double rounded(double value, DType dtype) {
-  switch (dtype) {
-    case DType::i32:
-    case DType::i64:
-    case DType::u8:
-    case DType::u32:
-    case DType::i8:
-    case DType::u16:
-    case DType::i16:
-      return std::trunc(value) + 0.0;  // no -0 among integers
-    case DType::boolean:
-      return value != 0;
-    default:
-      return rounded_to_format(value, dtype);
-  }
+  round_all({&value, 1}, dtype);
+  return value;
+}
+
+void round_all(std::span<double> values, DType dtype) {
+  with_type(dtype, [&](auto type) {
+    for (double& value : values) value = rounded_to<type>(value);
+  });
 }
 
 std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint64_t seed) {
@@ -161,8 +188,10 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
   std::vector<double> result(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t bits = mix(seed + static_cast<uint64_t>(i));
-    const uint64_t more = mix(bits);
-    const double sign = values.low < 0 && (more & 1) ? -1 : 1;
+    const auto more = [bits] { return mix(bits); };
+    const auto power = [&](double size, int exponent) {
+      return (values.low < 0 && (more() & 1) ? -size : size) * power_of_two(exponent);
+    };
     double x = values.low + fraction(bits) * range;
     switch (values.pattern) {
       case Pattern::uniform:
@@ -174,32 +203,35 @@ std::vector<double> draw(const Values& values, int64_t count, DType dtype, uint6
         x = values.low + (static_cast<double>(order[i]) + 0.5) / count * range;
         break;
       case Pattern::special:
-        if (!integral && (more & 1)) x = special_value(more >> 1);
+        if (!integral && (more() & 1)) x = special_value(more() >> 1);
         break;
       case Pattern::masked:
-        if (!integral && more % 64 != 0) x = -std::numeric_limits<double>::infinity();
+        if (!integral && more() % 64 != 0) x = -std::numeric_limits<double>::infinity();
         break;
       case Pattern::denormal:
-        x = sign * std::ldexp(0.01 + 0.98 * fraction(bits), format.lowest);
+        x = power(0.01 + 0.98 * fraction(bits), format.lowest);
         break;
       case Pattern::huge:
-        x = sign * std::ldexp(1 + fraction(bits), format.highest - static_cast<int>(bits % 4));
+        x = power(1 + fraction(bits), format.highest - static_cast<int>(bits % 4));
         break;
       case Pattern::tiny:
-        x = sign * std::ldexp(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4));
+        x = power(1 + fraction(bits), format.lowest + static_cast<int>(bits % 4));
         break;
       case Pattern::wide:
-        x = integral ? whole_range(dtype, fraction(bits), more)
-                     : sign * std::ldexp(1 + fraction(bits), exponent_of(format, more >> 1));
+        x = integral ? whole_range(dtype, fraction(bits), more())
+                     : power(1 + fraction(bits), exponent_of(format, more() >> 1));
         break;
     }
     if (is_integer(dtype) && !is_signed(dtype)) x = std::abs(x);
-    if (dtype == DType::boolean) x = more >> 1 & 1;
-    x = rounded(x, dtype);
-    // Rounding up to infinity is a special value, which most patterns don't ask for.
-    const bool asks_for_infinity = values.pattern == Pattern::special || values.pattern == Pattern::masked;
-    if (std::isinf(x) && !asks_for_infinity) x = std::copysign(largest(dtype), x);
+    if (dtype == DType::boolean) x = more() >> 1 & 1;
     result[i] = x;
+  }
+  round_all(result, dtype);
+  // Rounding up to infinity is a special value, which most patterns don't ask for.
+  if (values.pattern != Pattern::special && values.pattern != Pattern::masked) {
+    for (double& x : result) {
+      if (std::isinf(x)) x = std::copysign(largest(dtype), x);
+    }
   }
   return result;
 }
@@ -260,6 +292,16 @@ double load(DType dtype, const void* address) {
       break;
   }
   return get<uint8_t>(address);
+}
+
+void load_all(DType dtype, const void* elements, std::span<double> values) {
+  const auto* at = static_cast<const std::byte*>(elements);
+  const auto size = static_cast<size_t>(size_of(dtype));
+  if (dtype == DType::f16) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = half_value(get<uint16_t>(at + i * size));
+    return;
+  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] = load(dtype, at + i * size);
 }
 
 }  // namespace ashlar::conformance

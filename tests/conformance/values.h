@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +41,8 @@ uint64_t mix(uint64_t counter);
 
 /// The value that `dtype` stores for `value`: to nearest, ties to even, overflow to infinity; integers truncate.
 double rounded(double value, DType dtype);
+/// Each of them.
+void round_all(std::span<double> values, DType dtype);
 
 /// Distance of neighbouring numbers of a floating `dtype` at |value|.
 double ulp(double value, DType dtype);
@@ -50,5 +53,7 @@ double smallest_normal(DType dtype);
 /// Stores `value`, which must be representable, as one element at `address`; and reads it back.
 void store(double value, DType dtype, void* address);
 double load(DType dtype, const void* address);
+/// As many elements as `values` has.
+void load_all(DType dtype, const void* elements, std::span<double> values);
 
 }  // namespace ashlar::conformance

@@ -79,6 +79,16 @@ TEST(CpuCode, IsTheWidestThatRunsHereAndIsCompiled) {
   EXPECT_LE(widest, limit == "baseline" ? 0 : limit == "avx2" ? 1 : 2);
 }
 
+TEST(CpuCode, CanBeMadeNarrowerAndNoWiderThanRunsHere) {
+  const CodeTarget widest = detail::cpu_code_target();
+  for (const CodeTarget code : {CodeTarget::cpu, CodeTarget::cpu_avx2, CodeTarget::cpu_avx512}) {
+    detail::set_cpu_code_target(code);
+    EXPECT_EQ(detail::cpu_code_target(), std::min(code, widest));
+    EXPECT_EQ(cpu_code_for(3), static_cast<int>(std::min(code, widest)));
+  }
+  EXPECT_EQ(detail::set_cpu_code_target(widest), widest);
+}
+
 TEST_F(Dispatch, SizesPickTheSetting) {
   const std::vector<TunedGrid> grids{grid(here_.name, here_.family)};
   EXPECT_EQ(setting_for(grids, 512), 0);

@@ -69,14 +69,23 @@ struct States {
   std::vector<double> h, cell;
 };
 
+// In four sums at a time, which don't wait for each other.
+double dot(const double* a, const double* b, int64_t count) {
+  double sums[4] = {};
+  int64_t k = 0;
+  for (; k + 4 <= count; k += 4) {
+    for (int64_t i = 0; i < 4; i++) sums[i] += a[k + i] * b[k + i];
+  }
+  for (; k < count; k++) sums[0] += a[k] * b[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 // One step of one row: gates x and their bias, weight [gates n, n]. Gates as PyTorch has them: r z n, or i f g o.
 States stepped(const Sequence& of, const States& old, const double* x, const double* weight, const double* bias) {
   const int64_t n = of.hidden;
   States next = old;
   const auto product = [&](int64_t g, int64_t c, const std::vector<double>& state) {
-    double sum = bias[g * n + c];
-    for (int64_t k = 0; k < n; k++) sum += weight[(g * n + c) * n + k] * state[k];
-    return sum;
+    return bias[g * n + c] + dot(weight + (g * n + c) * n, state.data(), n);
   };
   const auto gate = [&](int64_t g, int64_t c) { return x[g * n + c] + product(g, c, old.h); };
   std::vector<double> reset_state(old.h);

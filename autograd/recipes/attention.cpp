@@ -98,7 +98,7 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
     };
     if (needs(0) + needs(1) + needs(2) > 1 && !is_on_cpu) {
       gradients = attention_grad_by_pairs({dy, query, key, value, logsumexp, delta(), attn_mask}, is_causal, scale,
-                                          forms::Attention::most_bytes(query.device().kind));
+                                          forms::Attention::kMostBytes);
       gradients.resize(4);
     } else if (needs(0) + needs(1) + needs(2) > 1) {
       gradients = by(kernels::attention_grads, delta());

@@ -207,8 +207,7 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
     const KernelInfo& chosen = kernel_for(operands, call.integer(0) != 0);
     constexpr int64_t kBytesOfScore = 4;
     const bool is_by_pairs = &chosen != &kernel;
-    for (const AttentionPiece& piece :
-         pieces_of_attention(query, keys, is_by_pairs ? kBytesOfScore : 0, most_bytes(query.device().kind))) {
+    for (const AttentionPiece& piece : pieces_of_attention(query, keys, is_by_pairs ? kBytesOfScore : 0, kMostBytes)) {
       std::vector<Tensor> inputs, results;
       std::vector<Scalar> scalars;
       for (size_t i = 0; i < operands.all.size(); i++) {

@@ -21,8 +21,9 @@ struct Attention : FormDefaults {
                                            .own = own,
                                            .scalars_last = true,
                                            .sizes = {"heads", "queries", "keys", "width"}};
-  /// Of scores, or of weights and slopes, that kernels for GPUs keep at a time.
-  static constexpr int64_t most_bytes(DeviceKind kind) { return int64_t{1} << (kind == DeviceKind::cuda ? 29 : 27); }
+  /// Of scores, or of weights and slopes, that kernels for GPUs keep at a time: a quarter of it has so few tiles of
+  /// long sequences that most of an H100 waits. Buffers of half of it, which OpenCL has from 1 GB of memory on.
+  static constexpr int64_t kMostBytes = int64_t{1} << 29;
   static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
   static CanonicalSizes sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   static std::vector<std::string> shape_names(const KernelInfo& kernel);

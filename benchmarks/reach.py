@@ -52,5 +52,7 @@ ALL = (
     *(Line("opencl", work, family, ("cuda",), least, rivals="our CUDA kernels") for work, family, least in (
         ("elementwise, broadcast", "elementwise", 0.85), ("reductions, argmax", "reductions", 0.85),
         ("softmax and its kin, cross-entropy", "rows", 0.85), ("permutes, copies of views", "permutes", 0.85),
-        ("products, every layout", "products_f32", 0.65), ("products + bias + activation", "layers", 0.65))),
+        ("products, every layout", "products", 0.65), ("products + bias + activation", "layers", 0.65),
+        *((NETWORKS[family], family, least) for family, least in (
+            ("norms", 0.8), ("batch_norm", 0.8), ("activations", 0.8), ("losses", 0.8), ("convolutions", 0.5), ("attention", 0.5))))),
 )

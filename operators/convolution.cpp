@@ -263,9 +263,12 @@ bool is_quicker_folded(const Tensor& dy, const Tensor& weight, int64_t groups) {
   return is_much ? rows >= kManyRows && channels <= rows : rows >= kRows && channels <= 2 * rows;
 }
 
-/// Whether windows are written down, for products of matrices, or gathered from a frame as a product goes on.
-bool is_unfolded(const char* operation, Device device, bool is_quicker) {
-  const std::array plans{Plan{"unfolded", true, device.kind != DeviceKind::cpu && is_quicker}, Plan{"gathered"}};
+/// Whether windows are written down, for products of matrices, or gathered from a frame as a product goes on: always
+/// those of images that have more of them than there shall be in memory.
+bool is_unfolded(const char* operation, Device device, const Window& window, int64_t elements_of_image,
+                 bool is_quicker) {
+  const bool fits = is_product(window) || elements_of_image <= kMostWindowElements;
+  const std::array plans{Plan{"unfolded", fits, device.kind != DeviceKind::cpu && is_quicker}, Plan{"gathered"}};
   return choose_plan(operation, device, plans) == 0;
 }
 
@@ -306,9 +309,10 @@ Tensor input_gradient(const Tensor& dy, const Tensor& weight, const Shape& shape
     const Pair size{shape[2], shape[3]};
     const Tensor turned = weight.reshape({groups, rows, channels, taps}).permute({0, 2, 1, 3});
     const Shape matrices{groups, channels, rows * taps};
-    const bool is_quicker = dy.device().kind == DeviceKind::cuda ||
-                            is_quicker_unfolded(dy.device(), channels, rows * taps, n * size[0] * size[1]);
-    if (is_unfolded("conv2d_input", dy.device(), is_quicker)) {
+    const int64_t places = size[0] * size[1];
+    const bool is_quicker =
+        dy.device().kind == DeviceKind::cuda || is_quicker_unfolded(dy.device(), channels, rows * taps, n * places);
+    if (is_unfolded("conv2d_input", dy.device(), *back, dy.size(1) * taps * places, is_quicker)) {
       return convolved_unfolded(dy, (taps == 1 ? turned : flip(turned, {3})).reshape(matrices), *back, size);
     }
     const Frame frame = frame_of(dy, *back, size, false);
@@ -361,9 +365,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
       add_bias(y, added, low);
     } else if (is_depthwise(window, inner, x.device())) {
       y = depthwise(images, filters, added, window, outputs, low);
-    } else if (is_unfolded(kName, x.device(),
-                           is_quicker_unfolded(x.device(), out_channels / groups, taps,
-                                               images.size(0) * outputs[0] * outputs[1]))) {
+    } else if (const int64_t places = outputs[0] * outputs[1];
+               is_unfolded(kName, x.device(), window, groups * taps * places,
+                           is_quicker_unfolded(x.device(), out_channels / groups, taps, images.size(0) * places))) {
       y = convolved_unfolded(images, matrices, window, outputs);
       add_bias(y, added, low);
     } else {
@@ -435,9 +439,9 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
   constexpr int64_t kFewRows = 32, kFewTerms = 128, kManyElements = 1 << 23;
   const bool is_cuda = dy.device().kind == DeviceKind::cuda;
   const int64_t terms = channels * window.taps[0] * window.taps[1], elements = terms * grads.numel() / grads.size(1);
-  if (is_unfolded(
-          kName, dy.device(),
-          elements < kManyElements / (is_cuda ? 1 : 2) || (is_cuda && (rows > kFewRows || terms <= kFewTerms)))) {
+  const bool is_quicker =
+      elements < kManyElements / (is_cuda ? 1 : 2) || (is_cuda && (rows > kFewRows || terms <= kFewTerms));
+  if (is_unfolded(kName, dy.device(), window, groups * elements / images.size(0), is_quicker)) {
     return weight_gradient_unfolded(grads, images, window, groups).reshape(shape).to(dy.dtype());
   }
   // Images beside each other in each channel, so that all of them are one sum.

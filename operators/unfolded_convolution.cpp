@@ -12,9 +12,6 @@
 namespace ashlar {
 namespace {
 
-/// Elements of the windows that are in memory at a time: 256 MB.
-constexpr int64_t kMostElements = int64_t{1} << 26;
-
 /// x[n, c · taps, places]; of one tap and no border the images themselves.
 Tensor windows_of(const Tensor& x, const Window& window) {
   if (window.taps == Pair{1, 1} && window.padding == Pair{0, 0}) {
@@ -27,7 +24,8 @@ Tensor windows_of(const Tensor& x, const Window& window) {
 
 /// Images whose windows fit.
 int64_t images_at_once(const Tensor& x, const Window& window, int64_t places) {
-  return std::clamp<int64_t>(kMostElements / (x.size(1) * window.taps[0] * window.taps[1] * places), 1, x.size(0));
+  return std::clamp<int64_t>(kMostWindowElements / (x.size(1) * window.taps[0] * window.taps[1] * places), 1,
+                             x.size(0));
 }
 
 }  // namespace

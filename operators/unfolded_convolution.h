@@ -6,6 +6,9 @@
 
 namespace ashlar {
 
+/// Elements of windows that are in memory at a time, 256 MB; or one image's, whoever calls sees to that.
+inline constexpr int64_t kMostWindowElements = int64_t{1} << 26;
+
 /// y[n, (g,o), p, q] = Σ_t weight[g, o, t] x[n, (g,c), …], t = (c,i,j), of f32 tensors with elements: x [n, groups · c,
 /// h, w], weight [groups, o, c · taps] of any strides.
 Tensor convolved_unfolded(const Tensor& x, const Tensor& weight, const Window& window, const Pair& outputs);

@@ -99,6 +99,22 @@ TEST_P(ConvolutionOnDevice, PaddingModesReadTheImage) {
   }
 }
 
+// With many filters for each channel the gradient by the input is folded, with few of them gathered: their sums agree.
+TEST_P(ConvolutionOnDevice, TheInputsGradientIsTheSumOverFilters) {
+  constexpr int64_t kFilters = 48, kAtOnce = 12;
+  Random random(7);
+  const Tensor w = Tensor::randn({kFilters, 3, 3, 2}, random, DType::f32, device()),
+               dy = Tensor::randn({2, kFilters, 9, 8}, random, DType::f32, device());
+  const auto gradient = [&](int64_t first, int64_t end) {
+    return conv2d_input(dy.slice(1, first, end).contiguous(), w.slice(0, first, end).contiguous(), {11, 9});
+  };
+  Tensor sum = gradient(0, kAtOnce);
+  for (int64_t first = kAtOnce; first < kFilters; first += kAtOnce) sum = add(sum, gradient(first, first + kAtOnce));
+  const std::vector<float> expected = sum.to_vector<float>(), got = gradient(0, kFilters).to_vector<float>();
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); i++) ASSERT_NEAR(got[i], expected[i], 1e-4) << i;
+}
+
 // Images of more rows than the CPU works on at once: of ones, an output counts the elements under its window.
 TEST_P(ConvolutionOnDevice, ImagesOfAnyHeightAreWhole) {
   for (const int64_t side : {29, 32, 33, 56, 97, 300}) {

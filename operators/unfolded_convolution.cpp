@@ -22,23 +22,26 @@ Tensor windows_of(const Tensor& x, const Window& window) {
                 {window.padding[0], window.padding[1]}, {window.stride[0], window.stride[1]});
 }
 
-/// Images whose windows fit.
-int64_t images_at_once(const Tensor& x, const Window& window, int64_t places) {
-  return std::clamp<int64_t>(kMostWindowElements / (x.size(1) * window.taps[0] * window.taps[1] * places), 1,
-                             x.size(0));
+/// Calls f(first, end, their windows) for as many images at a time as have windows that fit.
+template <class Function>
+void for_each_piece(const Tensor& x, const Window& window, int64_t places, Function f) {
+  const int64_t images = x.size(0), of_image = x.size(1) * window.taps[0] * window.taps[1] * places;
+  const int64_t at_once = std::clamp<int64_t>(kMostWindowElements / of_image, 1, images);
+  for (int64_t first = 0; first < images; first += at_once) {
+    const int64_t end = std::min(first + at_once, images);
+    f(first, end, windows_of(x.slice(0, first, end), window));
+  }
 }
 
 }  // namespace
 
 Tensor convolved_unfolded(const Tensor& x, const Tensor& weight, const Window& window, const Pair& outputs) {
   const int64_t images = x.size(0), groups = weight.size(0), rows = weight.size(1), places = outputs[0] * outputs[1];
-  const int64_t terms = weight.size(2), at_once = images_at_once(x, window, places);
   const Tensor y = Tensor::empty({images, groups, rows, places}, DType::f32, x.device());
-  for (int64_t first = 0; first < images; first += at_once) {
-    const int64_t end = std::min(first + at_once, images);
-    const Tensor windows = windows_of(x.slice(0, first, end), window).reshape({end - first, groups, terms, places});
-    forms::contraction(kernels::matmul, std::array{weight.unsqueeze(0), windows}, {}, {}, 0, y.slice(0, first, end));
-  }
+  for_each_piece(x, window, places, [&](int64_t first, int64_t end, const Tensor& windows) {
+    const std::array operands{weight.unsqueeze(0), windows.reshape({end - first, groups, weight.size(2), places})};
+    forms::contraction(kernels::matmul, operands, {}, {}, 0, y.slice(0, first, end));
+  });
   return y.reshape({images, groups * rows, outputs[0], outputs[1]});
 }
 
@@ -63,16 +66,13 @@ Tensor product_over_places(const Tensor& dy, const Tensor& x, int64_t groups) {
 }
 
 Tensor weight_gradient_unfolded(const Tensor& dy, const Tensor& x, const Window& window, int64_t groups) {
-  const int64_t images = x.size(0), height = dy.size(2), width = dy.size(3);
-  const int64_t at_once = images_at_once(x, window, height * width);
+  const int64_t height = dy.size(2), width = dy.size(3);
   Tensor total;
-  for (int64_t first = 0; first < images; first += at_once) {
-    const int64_t count = std::min(at_once, images - first);
-    const Tensor windows = windows_of(x.slice(0, first, first + count), window);
-    const Tensor part = product_over_places(dy.slice(0, first, first + count),
-                                            windows.reshape({count, windows.size(1), height, width}), groups);
+  for_each_piece(x, window, height * width, [&](int64_t first, int64_t end, const Tensor& windows) {
+    const Tensor part = product_over_places(dy.slice(0, first, end),
+                                            windows.reshape({end - first, windows.size(1), height, width}), groups);
     total = total.defined() ? add(total, part) : part;
-  }
+  });
   return total;
 }
 

@@ -18,18 +18,11 @@ struct PipelinedTuning {
 /// Shared memory of a block that every GPU has.
 inline constexpr int kSharedBytesOfAll = 48 << 10;
 
-/// Under this many 64 × 64 tiles the device is better filled by dealing k over threads of 16 × 16 tiles; and under so
-/// many of these, or where few of a tile are results (of 71 products of 16 bits with at most 2²² flops, H100: one that
-/// the other way was quicker for, by 1.02).
-inline constexpr int kCudaMinTiles = 24, kCudaMinSmallTiles = 500, kCudaLeastOfTile = 3;
-
 /// Elements of 16 bits: loaded, widened and kept in shared memory as f32, since an asynchronous copy moves four bytes
 /// or more and can't widen.
 inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionProblem& p, const WorkgroupTile& tile) {
   constexpr int kSmall = 16;
-  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns), small_tiles = tiles_of_result(p, kSmall, kSmall);
-  const Expr many =
-      tiles >= kCudaMinTiles && small_tiles >= kCudaMinSmallTiles && small_tiles / kCudaLeastOfTile >= tiles;
+  const Expr many = has_many_tiles(p, tile, kSmall);
   const std::vector<std::string> tunables{"tile_columns", "tile_rows", "thread_rows", "tile_depth", "tile_unroll"};
   const QuadLoads can = quad_loads(p);
   // A kernel each for the layouts of a layer's forward and backward passes: without a branch around the loads of the
@@ -130,19 +123,6 @@ struct WideTiles {
     }
   }
 };
-
-/// Short sides: tiles of threads. By order they are never preferred: only the model knows when they pay.
-inline void add_thread_plans(const ContractionProblem& p, std::vector<ContractionPlan>& plans) {
-  const auto add = [&](const ThreadTile& tile, const std::string& name) {
-    plans.push_back(thread_plan(p, tile, name));
-    plans.back().preferred = Expr(false);
-    plans.back().microseconds = modelled_microseconds(p, name, work_of_threads(p, tile));
-  };
-  add({.rows = 2, .columns = 4, .unroll = 4}, "threads");
-  add({.rows = 2, .columns = 4, .unroll = 8}, "threads_deep");
-  add({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
-  add({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
-}
 
 /// Elements of f32. The preferences below are for 132 multiprocessors, of which a block takes one or shares it with one
 /// more: tiles shrink, and k is dealt over more warps, as the result does.
@@ -258,16 +238,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add_medium(tiles.medium_nt, even_k, "medium_nt", {aligned && layer});
   add_medium(tiles.medium_tt, even_right_k, "medium_tt", {left_t && right_t_quads});
   add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
-  // Blocks of two warps, of which a multiprocessor holds several.
-  const PipelinedTile odd_medium{.lane_rows = 8,
-                                 .lane_columns = 8,
-                                 .lanes_n = 8,
-                                 .warps_m = 2,
-                                 .warps_n = 1,
-                                 .depth = 8,
-                                 .stages = 3,
-                                 .order = PipelinedOrder::columns,
-                                 .lead = 10};
+  const PipelinedTile odd_medium = kTileOfTwoWarps;
   PipelinedTile even_small = odd_medium, odd_wide = odd_medium, odd_tall = odd_medium;
   even_small.order = PipelinedOrder::quads;
   odd_wide.lane_rows = odd_tall.lane_columns = 4;
@@ -300,24 +271,14 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                             .stages = 3,
                             .order = PipelinedOrder::quads,
                             .lead = 2};
-  const PipelinedTile smallest{.lane_rows = 8,
-                               .lane_columns = 4,
-                               .lanes_n = 8,
-                               .warps_m = 1,
-                               .warps_n = 1,
-                               .warps_k = 8,
-                               .depth = 8,
-                               .stages = 3,
-                               .order = PipelinedOrder::quads,
-                               .lead = 2};
   const PipelinedAccess apart_anywhere{.columns_apart = true};
   add(odd_medium, apart, "odd_medium", {fits(odd_medium)}, some);
   add(odd_wide, apart_anywhere, "odd_wide", {}, Expr(false));
   add(odd_tall, apart_anywhere, "odd_tall", {}, Expr(false));
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
   add(small, {}, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
-  add_thread_plans(p, plans);
-  add(smallest, {}, "smallest", {}, {});
+  add_thread_plans(p, {"threads", "threads_deep", "dealt", "dealt_row"}, plans);
+  add(kSmallestTile, {}, "smallest", {}, {});
   return plans;
 }
 

@@ -7,20 +7,17 @@
 
 namespace ashlar::dsl {
 
-/// By order, tiles are for results of many of them (as kCudaMinTiles and its kin say).
-inline constexpr int kOpenClMinTiles = 24, kOpenClMinSmallTiles = 500, kOpenClLeastOfTile = 3;
+/// Terms that a tile of either takes at a time, and rows and columns of a small one.
+inline constexpr int kOpenClDepth = 16, kOpenClSmall = 16;
 
 /// The plans for every size and type.
 inline std::vector<ContractionPlan> contraction_plans(OpenCL, const ContractionProblem& p, WorkgroupTile tile) {
-  constexpr int kSmall = 16;
-  tile.depth = 16;
+  tile.depth = kOpenClDepth;
   tile.unroll = 4;
-  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns), small_tiles = tiles_of_result(p, kSmall, kSmall);
   ContractionPlan tiled = tile_plan(p, tile, TileLoads::quads, "tile", {});
-  tiled.preferred =
-      tiles >= kOpenClMinTiles && small_tiles >= kOpenClMinSmallTiles && small_tiles / kOpenClLeastOfTile >= tiles;
+  tiled.preferred = has_many_tiles(p, tile, kOpenClSmall);
   tiled.tunables = {"tile_columns", "tile_rows", "thread_rows"};
-  return {tiled, split_plan(p, {.columns = kSmall, .rows = kSmall, .parts = 4, .unroll = 4}, "split")};
+  return {tiled, split_plan(p, {.columns = kOpenClSmall, .rows = kOpenClSmall, .parts = 4, .unroll = 4}, "split")};
 }
 
 /// More of them, for f32, chosen by the model: tiles whose sums stay in registers, and threads where a side is short.
@@ -55,41 +52,21 @@ inline std::vector<ContractionPlan> wide_contraction_plans(OpenCL, const Contrac
              has_layout = (p.left.column_stride == 1 || can.left_along_rows) &&
                           (p.right.row_stride == 1 || can.right_along_columns);
   add(large, {.whole_stages = true, .whole_tiles = true}, "large", {fits && is_plain, fits && has_layout});
-  plans.back().preferred = (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kOpenClMinTiles;
-  const PipelinedTile odd_medium{.lane_rows = 8,
-                                 .lane_columns = 8,
-                                 .lanes_n = 8,
-                                 .warps_m = 2,
-                                 .warps_n = 1,
-                                 .depth = 8,
-                                 .stages = 2,
-                                 .order = PipelinedOrder::columns,
-                                 .lead = 10};
+  constexpr int kLeastTiles = 24;
+  plans.back().preferred = (p.rows / large.rows()) * (p.columns / large.columns()) * p.batches >= kLeastTiles;
+  PipelinedTile odd_medium = kTileOfTwoWarps, smallest = kSmallestTile;
+  odd_medium.stages = smallest.stages = 2;
+  smallest.depth = 4;
   PipelinedTile odd_wide = odd_medium;
   odd_wide.lane_rows = 4;
   add(odd_medium, {.columns_apart = true}, "odd_medium", {});
   add(odd_wide, {.columns_apart = true}, "odd_wide", {});
-  const PipelinedTile smallest{.lane_rows = 8,
-                               .lane_columns = 4,
-                               .lanes_n = 8,
-                               .warps_m = 1,
-                               .warps_n = 1,
-                               .warps_k = 8,
-                               .depth = 4,
-                               .stages = 2,
-                               .order = PipelinedOrder::quads,
-                               .lead = 2};
   add(smallest, {}, "smallest", {});
-  const auto add_threads = [&](const ThreadTile& tile, const std::string& name) {
-    modelled(thread_plan(p, tile, name), work_of_threads(p, tile));
-    plans.back().preferred = Expr(false);
-  };
-  add_threads({.rows = 2, .columns = 4, .unroll = 4}, "threads");
-  add_threads({.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}, "dealt");
-  add_threads({.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}, "dealt_row");
+  add_thread_plans(p, {"threads", "dealt", "dealt_row"}, plans);
   const std::vector<ContractionPlan> of_all = contraction_plans(OpenCL{}, p, workgroup);
-  modelled(of_all[0], work_of_tiles(p, {workgroup.rows, workgroup.columns, 16, 4}));
-  modelled(of_all[1], work_of_tiles(p, {16, 16, 16, 8}));
+  constexpr int kWarp = 32, kWarpsOfSplit = 8;
+  modelled(of_all[0], work_of_tiles(p, {workgroup.rows, workgroup.columns, kOpenClDepth, workgroup.threads() / kWarp}));
+  modelled(of_all[1], work_of_tiles(p, {kOpenClSmall, kOpenClSmall, kOpenClDepth, kWarpsOfSplit}));
   return plans;
 }
 

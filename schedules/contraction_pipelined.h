@@ -45,6 +45,28 @@ struct PipelinedTile {
   }
 };
 
+/// 64 × 64 results by two warps: a multiprocessor holds several of such blocks.
+inline constexpr PipelinedTile kTileOfTwoWarps{.lane_rows = 8,
+                                               .lane_columns = 8,
+                                               .lanes_n = 8,
+                                               .warps_m = 2,
+                                               .warps_n = 1,
+                                               .depth = 8,
+                                               .stages = 3,
+                                               .order = PipelinedOrder::columns,
+                                               .lead = 10};
+/// 32 × 32 results, whose terms eight warps share.
+inline constexpr PipelinedTile kSmallestTile{.lane_rows = 8,
+                                             .lane_columns = 4,
+                                             .lanes_n = 8,
+                                             .warps_m = 1,
+                                             .warps_n = 1,
+                                             .warps_k = 8,
+                                             .depth = 8,
+                                             .stages = 3,
+                                             .order = PipelinedOrder::quads,
+                                             .lead = 2};
+
 /// What a pipelined plan may take for granted about the calls it is for.
 struct PipelinedAccess {
   bool whole_stages = false;  ///< k is a multiple of the tile's stage_depth()
@@ -92,9 +114,9 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
   left(k, m, b) = or_zero(left_k, element(m, p.rows, left_k ? Expr(false) : can.left_along_rows,
                                           [&](const Expr& row) { return p.left_at(term(left_k), row, b); }));
   const bool right_in_quads = access.right_along_k;
-  right(n, k, b) = or_zero(
-      right_in_quads, element(n, p.columns, right_k ? Expr(false) : can.right_along_columns,
-                              [&](const Expr& column) { return p.right_at(column, term(right_in_quads), b); }));
+  right(n, k, b) =
+      or_zero(right_in_quads, element(n, p.columns, right_k ? Expr(false) : can.right_along_columns,
+                                      [&](const Expr& column) { return p.right_at(column, term(right_in_quads), b); }));
   // What a thread multiplies is read in quads: the quad of k is kq, the place in it kr.
   Var kr("kr"), kq("kq");
   Func left_quad(prefix + "_left_quad"), right_quad(prefix + "_right_quad");

@@ -11,7 +11,17 @@ namespace ashlar::dsl {
 /// terms at a time. Local memory: 4 (columns · rows + depth · (columns + rows + 8)) bytes.
 struct WorkgroupTile {
   int columns, rows, thread_columns, thread_rows, depth, unroll;
+  int threads() const { return columns * rows / (thread_columns * thread_rows); }
 };
+
+/// Whether a result has enough tiles: under so many of 64 × 64 a device is better filled by dealing k over threads of
+/// small tiles, of `small` × `small`; and under so many of these, or where few of a tile are results (of 71 products of
+/// 16 bits with at most 2²² flops, H100: one that the other way was quicker for, by 1.02).
+inline Expr has_many_tiles(const ContractionProblem& p, const WorkgroupTile& tile, int small) {
+  constexpr int kLeastTiles = 24, kLeastSmallTiles = 500, kLeastOfTile = 3;
+  const Expr tiles = tiles_of_result(p, tile.rows, tile.columns), small_tiles = tiles_of_result(p, small, small);
+  return tiles >= kLeastTiles && small_tiles >= kLeastSmallTiles && small_tiles / kLeastOfTile >= tiles;
+}
 
 /// The ways in which four neighbouring elements of an operand can be loaded at once, aligned.
 struct QuadLoads {

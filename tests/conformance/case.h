@@ -123,6 +123,8 @@ struct Case {
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
   /// Each gradient is one sum, rounded to its 16 bits only at the end: checked to that, however its terms cancel.
   bool gradient_is_rounded_once = false;
+  /// Gradients are differences of sums over the last axis of that input, which leave the more the longer it is.
+  std::optional<int> gradient_sums_over = {};
 
   /// The random property test (`--draws`) redraws the sizes and layouts of every case (draw.h says how). True where
   /// the functions above hold sizes: then these stay as they are.

@@ -172,12 +172,21 @@ class FirstGradients {
     return differences_.emplace(index, std::move(all)).first->second;
   }
 
+  // A sum of n terms of either sign is off by about √n roundings of what has grown to √n: √n for the results that the
+  // floor counts already, √n here.
+  double floor_of_sums() const {
+    const Case& item = drawn_.item();
+    if (!item.gradient_sums_over) return 1;
+    const int64_t count = item.inputs[static_cast<size_t>(*item.gradient_sums_over)].shape.back();
+    return std::max(1.0, std::sqrt(static_cast<double>(count)) / 3);
+  }
+
   void compare_input(int index, const HostTensor& got, std::string& report, int& wrong) {
     const DType dtype = drawn_.dtype();
     const Differences& expected = differences(index);
     // What is 0 in each of n results (a softmax of one term) leaves n roundings of either sign, of sums that grow as
     // well.
-    const double floor = kFloor * std::max(1.0, std::sqrt(static_cast<double>(here_.size())) / 8);
+    const double floor = kFloor * std::max(1.0, std::sqrt(static_cast<double>(here_.size())) / 8) * floor_of_sums();
     for (size_t i = 0; i < expected.positions.size(); ++i) {
       const Slopes& slope = expected.slopes[i];
       const double g = got.values[expected.positions[i]];

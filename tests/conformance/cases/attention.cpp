@@ -149,7 +149,8 @@ struct Problem {
 };
 
 Case example(std::string name, const Problem& p) {
-  // So small that what is left where a gradient's terms cancel, as they do for a single key, is below its floor.
+  // So small that what is left where a gradient's terms cancel, as they do for a single key, is below its floor, which
+  // grows with the values' width.
   const Values values{.low = -1, .high = 1};
   const Options options = p.options;
   const bool has_mask = p.mask.has_value();
@@ -177,6 +178,7 @@ Case example(std::string name, const Problem& p) {
   // What rounding to 16 bits takes from a saved y can be as large as a gradient that is left when terms cancel. The
   // gradients' kernels have cases of their own in these types.
   item.gradient_dtypes = {DType::f32};
+  item.gradient_sums_over = 2;
   const bool is_added = has_mask && p.mask->dtype != DType::boolean;
   if (is_added && p.mask->values.pattern == Pattern::uniform) item.differentiated.push_back(3);
   return item;

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <numbers>
 #include <random>
 #include <set>
 #include <string>
@@ -31,6 +32,7 @@ using namespace ashlar;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCallsOfAGraph = 16, kRounds = 4, kSamples = 24;
+constexpr int64_t kMostColumns = 8192;
 constexpr double kShortCall = 200, kLeastRound = 400;  // µs
 constexpr double kHopeless = 4, kEager = 50;  // so many times the best's first call and microseconds: timed once
 constexpr double kWithin = 1.25;
@@ -43,6 +45,7 @@ constexpr const char* kAutomatic = "automatic";
 
 struct Options {
   std::string device = "cpu", csv;
+  Activation activation = Activation::none;
   std::vector<std::string> products;
   uint64_t seed = 0;
   int draws = 100, most_rows = 8192, most_batches = 512;
@@ -86,7 +89,7 @@ Draw draw_of(const Options& options, int index) {
   for (;;) {
     Draw draw;
     for (int64_t* one : {&draw.m, &draw.n, &draw.k}) {
-      *one = size(one == &draw.m ? options.most_rows : 8192);
+      *one = size(one == &draw.m ? options.most_rows : kMostColumns);
       if (index % 3 == 0) *one = std::max<int64_t>(64, (*one + 32) / 64 * 64);
       if (index % 3 == 1) *one |= 1;
     }
@@ -140,7 +143,8 @@ class Measured {
         plans_(plans),
         device_(Device::parse(options.device)),
         left_(static_cast<int64_t>(options.most_elements) + (1 << 22), 1, device_),
-        right_(static_cast<int64_t>(options.most_elements) + (1 << 22), 2, device_) {}
+        right_(static_cast<int64_t>(options.most_elements) + (1 << 22), 2, device_),
+        zeros_(Tensor::zeros({kMostColumns}, DType::f32, device_)) {}
 
   /// Times of the plans that can serve it, by name, in microseconds, but for hopeless ones. Throws where one is wrong.
   std::map<std::string, double> times(const Draw& draw) {
@@ -195,7 +199,9 @@ class Measured {
                      draw.transpose_a ? Shape{draw.batch, draw.k, draw.m} : Shape{draw.batch, draw.m, draw.k}, index),
                  b = right_.operand(
                      draw.transpose_b ? Shape{draw.batch, draw.n, draw.k} : Shape{draw.batch, draw.k, draw.n}, index);
-    return matmul(a, b, {.transpose_a = draw.transpose_a, .transpose_b = draw.transpose_b});
+    return matmul(a, b,
+                  {.transpose_a = draw.transpose_a, .transpose_b = draw.transpose_b, .activation = options_.activation},
+                  options_.activation == Activation::none ? Tensor() : zeros_.slice(0, 0, draw.n));
   }
 
   double once_of(const Draw& draw, const std::string& plan) {
@@ -220,6 +226,11 @@ class Measured {
     return microseconds_since(start) / (times * in_one);
   }
 
+  double activated(double x) const {
+    if (options_.activation == Activation::relu) return std::max(x, 0.0);
+    return options_.activation == Activation::gelu ? x / 2 * (1 + std::erf(x / std::numbers::sqrt2)) : x;
+  }
+
   void check(const Draw& d, const Tensor& y, const std::string& plan) const {
     std::mt19937_64 random(static_cast<uint64_t>(d.m * 8192 + d.n));
     for (int i = 0; i < kSamples; i++) {
@@ -234,6 +245,7 @@ class Measured {
         sum += term;
         magnitude += std::abs(term);
       }
+      sum = activated(sum);
       const double came = y[batch][row][column].item();
       if (!(std::abs(came - sum) <= 1e-5 * magnitude)) {
         throw KernelError("matmul " + d.str(),
@@ -248,10 +260,11 @@ class Measured {
   const std::vector<std::string>& plans_;
   Device device_;
   Numbers left_, right_;
+  Tensor zeros_;  ///< of a layer's bias
   int next_ = 0;
 };
 
-/// Those of f32 products without an epilogue that this device may call.
+/// Those of f32 products that this device may call.
 std::vector<std::string> plan_names(Device device) {
   std::vector<std::string> names;
   for (const TargetTable* table : kernels::matmul.targets) {
@@ -260,7 +273,8 @@ std::vector<std::string> plan_names(Device device) {
       const KernelInstance& one = table->instances[i];
       const bool is_of_device =
           std::string_view(one.symbol).find("_" + std::string(name_of(device.kind))) != std::string_view::npos;
-      if (!is_of_device || KernelKey::unpacked(one.key).packed() != KernelKey{}.packed() || *one.tunables) continue;
+      const KernelKey key = KernelKey::unpacked(one.key);
+      if (!is_of_device || key.elements != KernelKey{}.elements || *one.tunables) continue;
       if (std::ranges::find(names, one.plan) == names.end()) names.emplace_back(one.plan);
     }
   }
@@ -362,6 +376,10 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Begins no draw after so many");
   app.add_option("--flops", options.most_flops, "At most, of a draw [2^38; on the CPU 2^31]");
   app.add_option("--elements", options.most_elements, "At most, of an operand or the result [2^26; on the CPU 2^23]");
+  const std::map<std::string, Activation> activations{
+      {"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}};
+  app.add_option("--activation", options.activation, "none, relu or gelu of each product")
+      ->transform(CLI::CheckedTransformer(activations));
   app.add_option("--csv", options.csv, "Writes a row for each draw and plan");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -31,7 +31,7 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     }
     if (!Descriptor::target.has_feature(Halide::Target::CUDA)) {
       std::vector<ContractionPlan> all =
-          contraction_plans(Cpu{}, problem, {.micro_rows = 6, .depth = 512, .unroll = 4}, EpilogueLength::short_one,
+          contraction_plans(Cpu{}, problem, {.micro_rows = 6, .depth = 512}, EpilogueLength::short_one,
                             /*is_f32=*/true);
       std::erase_if(all, [](const ContractionPlan& plan) { return plan.name == "one_row"; });  // corrections have many
       return all;

@@ -10,13 +10,16 @@ namespace ashlar::dsl {
 /// for vectors of up to 8 floats, fewer for longer ones: a panel of the right operand then stays within 32 KB, or 64 KB
 /// of 16 floats.
 struct PackedTile {
-  int micro_rows, depth, unroll;
+  int micro_rows, depth;
 };
 
 namespace detail {
 
 /// Products of at most this many rows aren't packed where the right operand is contiguous along n.
 inline constexpr int kFewRows = 16;
+
+/// Which operands are packed: the left one may be read from where it lies, if that is along k.
+enum class Packs : uint8_t { both, right };
 
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
 // u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each
@@ -71,28 +74,31 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
           .microseconds = modelled_stream(p, shares, lanes)};
 }
 
-// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into zero-padded panels of
-// N columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows,
-// the right operand packed before them.
-inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, const Halide::Func& right,
-                                   int lanes, const PackedTile& tile) {
+// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): operands are packed into zero-padded panels of N
+// columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the
+// right operand packed before them. Packing the left one as well pays where many panels of columns read it.
+inline ContractionPlan packed_plan(const std::string& name, const ContractionProblem& p, const Halide::Func& left,
+                                   const CpuTile& micro_tile, const PackedTile& tile, Packs packs) {
   using Halide::Func;
   using Halide::Stage;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
-  const int micro_rows = tile.micro_rows, micro_columns = widest_vectors(lanes) * lanes,
-            depth = tile.depth * 8 / std::max(lanes, 8);
+  const auto [micro_columns, micro_rows, lanes] = micro_tile;
+  const bool packs_left = packs == Packs::both;
+  const int depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
-  // Chunks of equal length, a multiple of the unrolling.
-  const Expr chunks = rounded_up(p.inner, depth);
-  const Expr length = ((p.inner + chunks - 1) / chunks + tile.unroll - 1) / tile.unroll * tile.unroll;
-  Func packed_left("packed_left"), packed_right("packed_right"), micro("micro"), total("total");
-  packed_right(i, k, right_panel, b) = right(right_panel * micro_columns + i, k, b);
+  const Expr chunks = rounded_up(p.inner, depth), length = (p.inner + chunks - 1) / chunks;  // alike
+  const Panels packed_right(name + "_right", p, vectors_of_columns(p), micro_tile);
+  Func packed_left("packed_left"), micro("micro"), total("total");
   packed_left(k, j, left_panel, chunk, b) = left(chunk * length + k, left_panel * micro_rows + j, b);
-  const Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
+  Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
+  r.where(chunk * length + r < p.inner);
+  const Expr term = Halide::unsafe_promise_clamped(chunk * length + r, 0, p.inner - 1);
+  const Expr of_left = packs_left ? Expr(packed_left(r, j, left_panel, chunk, b))
+                                  : p.left_at(term, ContractionProblem::inside(left_panel * micro_rows + j, p.rows),
+                                              Halide::unsafe_promise_clamped(b, 0, p.batches - 1));
   micro(i, j, right_panel, left_panel, chunk, b) = 0.0f;
-  micro(i, j, right_panel, left_panel, chunk, b) +=
-      packed_right(i, chunk * length + r, right_panel, b) * packed_left(r, j, left_panel, chunk, b);
+  micro(i, j, right_panel, left_panel, chunk, b) += packed_right(i % lanes, term, i / lanes, right_panel, b) * of_left;
   total(n, m, b) = 0.0f;
   total(n, m, b) += micro(n % micro_columns, m % micro_rows, n / micro_columns, m / micro_rows, r_chunk, b);
 
@@ -105,7 +111,8 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const Expr column_panels = (right_panels + column_blocks - 1) / column_blocks;
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .name = "packed",
+      .name = name,
+      .when = packs_left ? std::vector<Expr>{} : std::vector<Expr>{p.left.column_stride == 1 && p.inner >= 1},
       .product = total,
       .schedule_output =
           [=](Stage out) {
@@ -119,9 +126,8 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
           },
       .schedule_stages =
           [=](Func out) {
-            Func totals = total, sums = micro, a = packed_left, c = packed_right;
-            Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y"), group("group"), in_group("in_group"),
-                k_in("k_in");
+            Func totals = total, sums = micro, a = packed_left;
+            Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y");
             totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
             totals.vectorize(x, lanes).unroll(x);
             totals.update()
@@ -137,26 +143,19 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             sums.bound_storage(b, 1).store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
             sums.vectorize(i, lanes).unroll(i).unroll(j);
             sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
-            sums.update().vectorize(i, lanes).unroll(i).unroll(j).unroll(r, tile.unroll);
-            // The right operand, before the rows: eight panels side by side, so that whole lines are read.
+            sums.update().vectorize(i, lanes).unroll(i).unroll(j);
             constexpr int kSideBySide = 8;
-            c.bound(i, 0, micro_columns).align_bounds(i, micro_columns);
-            Stage rows_contiguous = c.specialize(p.right.column_stride == 1);
-            rows_contiguous.split(right_panel, group, in_group, kSideBySide, TailStrategy::GuardWithIf)
-                .reorder(i, in_group, k, group, b)
-                .vectorize(i, lanes)
-                .unroll(i);
-            c.split(k, k, k_in, 16, TailStrategy::GuardWithIf).reorder(k_in, i, k, right_panel, b);
-            c.compute_at(out, column_block).parallel(right_panel);
-            rows_contiguous.parallel(group);
+            Panels(packed_right).schedule({out, column_block}, kSideBySide, true);  // before the rows
+            if (!packs_left) return;
             // The left operand: a chunk for each block of rows.
             a.bound(j, 0, micro_rows).bound_storage(k, depth + 16).compute_at(totals, r_chunk);
             Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
             columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
             a.reorder(j, k, left_panel, chunk, b).unroll(j);
           },
-      .tunables = {"micro_rows", "panel_depth"},
-      .microseconds = modelled_packed(p, {micro_columns, micro_rows, lanes}, depth)};
+      .tunables =
+          packs_left ? std::vector<std::string>{"micro_rows", "panel_depth"} : std::vector<std::string>{"panel_depth"},
+      .microseconds = modelled_packed(p, micro_tile, depth, packs_left)};
 }
 
 }  // namespace detail
@@ -174,8 +173,6 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   right(n, k, b) = p.right_at(n, k, batch);
   const Halide::Func padded_left =
       Halide::BoundaryConditions::constant_exterior(left, 0.0f, {{0, p.inner}, {0, p.rows}});
-  const Halide::Func padded_right =
-      Halide::BoundaryConditions::constant_exterior(right, 0.0f, {{0, p.columns}, {0, p.inner}});
   const detail::TileSides of_columns = detail::vectors_of_columns(p), of_rows = detail::vectors_of_rows(p);
   const bool unpacked = is_f32 && epilogue == EpilogueLength::none && lanes >= 8;
   using detail::ShortSide;
@@ -204,7 +201,11 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
     plans.push_back(detail::unpacked_plan("unpacked_rows", p, of_rows, {lanes, 8, lanes}));
   }
   plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));
-  plans.push_back(detail::packed_plan(p, padded_left, padded_right, lanes, tile));
+  plans.push_back(detail::packed_plan("packed_right", p, padded_left, {2 * lanes, has_long_vectors ? 8 : 6, lanes},
+                                      tile, detail::Packs::right));
+  plans.push_back(detail::packed_plan("packed", p, padded_left,
+                                      {detail::widest_vectors(lanes) * lanes, tile.micro_rows, lanes}, tile,
+                                      detail::Packs::both));
   return plans;
 }
 

@@ -165,32 +165,87 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
           .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride == 1, tile, s.by_rows)};
 }
 
+// panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
+// are packed apart from its rest, so that no lane has a condition. Behind the rest are zeros for lanes that nobody
+// reads: whatever lay there may be subnormal, which takes a hundred cycles.
+class Panels {
+ public:
+  Panels(const std::string& name, const ContractionProblem& p, const TileSides& s, const CpuTile& tile)
+      : lanes_(tile.lanes), vectors_(tile.wide / tile.lanes), b_(p.batch), func_(name) {
+    const Expr first = (tile_ * vectors_ + v_) * lanes_;
+    const auto element = [&](const Expr& lane) {
+      return s.wide(Halide::unsafe_promise_clamped(k_, 0, p.inner - 1),
+                    Halide::unsafe_promise_clamped(first + lane, 0, s.wide_count - 1), b_);
+    };
+    whole_.where(first + lanes_ <= s.wide_count);
+    rest_ = Halide::RDom(0, s.wide_count % lanes_, "rest");
+    rest_.where(first == s.wide_count / lanes_ * lanes_);
+    beyond_.where(first + lanes_ > s.wide_count);  // without lanes: no loop for whole vectors
+    beyond_.where(first + beyond_ >= s.wide_count);
+    func_(i_, k_, v_, tile_, b_) = Halide::undef<float>();
+    func_(whole_, k_, v_, tile_, b_) = element(whole_);
+    func_(rest_, k_, v_, tile_, b_) = element(rest_);
+    func_(beyond_, k_, v_, tile_, b_) = 0.0f;
+    is_contiguous_ = s.wide_stride == 1;
+  }
+
+  Expr operator()(const Expr& lane, const Expr& k, const Expr& v, const Expr& tile, const Expr& b) const {
+    return func_(lane, k, v, tile, b);
+  }
+
+  /// Where they are made; `beside` of them side by side where the operand is contiguous, so that whole lines are read.
+  void schedule(const Halide::LoopLevel& at, int beside, bool is_parallel) {
+    using Halide::TailStrategy;
+    Var k_in("k_in"), group("group"), in_group("in_group");
+    func_.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
+    const std::vector<std::pair<Halide::Stage, Halide::RVar>> stages{
+        {func_.update(0), whole_.x}, {func_.update(1), rest_.x}, {func_.update(2), beyond_.x}};
+    for (const auto& [every, lane] : stages) {
+      Halide::Stage stage = every;
+      stage.reorder(lane, k_, v_, tile_, b_).never_partition_all();
+      if (lane.name() == beyond_.x.name()) {
+        stage.vectorize(lane, lanes_, TailStrategy::Predicate);
+        continue;
+      }
+      Halide::Stage contiguous = stage.specialize(is_contiguous_);
+      const bool is_whole = lane.name() == whole_.x.name();
+      if (is_whole)
+        contiguous.vectorize(lane);
+      else
+        contiguous.vectorize(lane, lanes_, TailStrategy::Predicate);
+      if (beside > 1) {
+        contiguous.split(tile_, group, in_group, beside, TailStrategy::GuardWithIf);
+        contiguous.reorder(lane, v_, in_group, k_, group, b_);
+      }
+      // A line of each of the panel's rows at a time: transposed in registers where there are as many rows.
+      stage.split(k_, k_, k_in, lanes_, TailStrategy::GuardWithIf).reorder(k_in, lane, k_, v_, tile_, b_);
+      stage.vectorize(k_in);
+      if (is_whole) stage.unroll(lane);
+      if (!is_parallel) continue;
+      stage.parallel(tile_);
+      contiguous.parallel(beside > 1 ? group : tile_);
+    }
+  }
+
+ private:
+  int lanes_, vectors_;
+  Var b_, i_{"i"}, v_{"v"}, k_{"k"}, tile_{"wide_tile"};
+  Halide::RDom whole_{0, lanes_, "whole"}, rest_, beyond_{0, lanes_, "beyond"};
+  Halide::Func func_;
+  Expr is_contiguous_;
+};
+
 // sum(w, q) = Σ_k panel(w mod V, k, w / V) narrow(k, q): vectors of V along the wide side, whose operand is packed into
-// a panel for each tile, and elements of the other operand from where they lie. Vectors that lie within the operand are
-// packed apart from its rest, so that no lane has a condition. Behind the rest are zeros for lanes that nobody reads:
-// whatever lay there may be subnormal, which takes a hundred cycles.
+// a panel for each tile, and elements of the other operand from where they lie.
 inline ContractionPlan direct_plan(const std::string& name, const ContractionProblem& p, const TileSides& s,
                                    const CpuTile& tile, EpilogueLength epilogue) {
   using Halide::Func;
   using Halide::RDom;
-  using Halide::TailStrategy;
   const auto [wide, narrow, lanes] = tile;
-  const int vectors = wide / lanes;
   const Var b = p.batch, n = p.column, m = p.row;
   const Expr w = s.wide_index, q = s.narrow_index;
-  Var i("i"), v("v"), k("k"), wide_tile("wide_tile");
-  Func panel(name + "_panel"), micro(name + "_micro"), product(name);
-  const Expr first = (wide_tile * vectors + v) * lanes;
-  const auto element = [&](const Expr& lane) {
-    return s.wide(Halide::unsafe_promise_clamped(k, 0, p.inner - 1),
-                  Halide::unsafe_promise_clamped(first + lane, 0, s.wide_count - 1), b);
-  };
-  RDom whole(0, lanes, "whole"), rest(0, s.wide_count % lanes, "rest");
-  whole.where(first + lanes <= s.wide_count);
-  rest.where(first == s.wide_count / lanes * lanes);
-  panel(i, k, v, wide_tile, b) = 0.0f;
-  panel(whole, k, v, wide_tile, b) = element(whole);
-  panel(rest, k, v, wide_tile, b) = element(rest);
+  const Panels panel(name + "_panel", p, s, tile);
+  Func micro(name + "_micro"), product(name);
   RDom r(0, p.inner, "r");
   r.where(TileLoops::has_results(p, s, w / wide * wide, q / narrow * narrow));
   micro(n, m, b) = 0.0f;
@@ -206,19 +261,8 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =
               [=](Func out) {
-                Func sums = micro, operand = panel;
-                Var k_in("k_in");
-                keep_in_registers(sums, s, tile, b, r, {out, loops.narrow_tile});
-                operand.compute_at(out, loops.wide_tile).bound(i, 0, lanes).bound(v, 0, vectors).vectorize(i);
-                Halide::Stage of_whole = operand.update(0).reorder(whole, k, v, wide_tile, b),
-                              of_rest = operand.update(1).reorder(rest, k, v, wide_tile, b).never_partition_all();
-                of_whole.specialize(s.wide_stride == 1).vectorize(whole);
-                of_rest.specialize(s.wide_stride == 1).vectorize(rest, lanes, TailStrategy::Predicate);
-                // A line of each of the panel's rows at a time: transposed in registers where there are as many rows.
-                for (Halide::Stage* lines : {&of_whole, &of_rest})
-                  lines->split(k, k, k_in, lanes, TailStrategy::GuardWithIf);
-                of_whole.reorder(k_in, whole, k, v, wide_tile, b).vectorize(k_in).unroll(whole);
-                of_rest.reorder(k_in, rest, k, v, wide_tile, b).vectorize(k_in);
+                keep_in_registers(micro, s, tile, b, r, {out, loops.narrow_tile});
+                Panels(panel).schedule({out, loops.wide_tile}, 1, false);
               },
           .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s), s.wide_stride == 1,
                                           s.narrow_k_stride == 1, tile, s.by_rows)};

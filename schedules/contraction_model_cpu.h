@@ -1,8 +1,8 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
-// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 2500, with AVX2 to 1500, on two
-// cores of an AMD EPYC that has both; by which the chosen plan takes 1.04 times what the best one does (geometric
-// mean).
+// (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 3200, half of them with a bias
+// and an activation, with AVX2 to 1200, on two cores of an AMD EPYC that has both; by which the chosen plan takes 1.04
+// times what the best one does, with AVX2 1.06 (geometric means of draws that weren't fitted).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -37,8 +37,18 @@ inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
   return select(elements > kCached && p.inner > kFollowed, elements / static_cast<float>(kLine), 0.0f);
 }
 
-/// What such a line costs of an operand whose elements are read one by one, some of each line at a time.
+/// What such a line costs plans that pack nothing, of an operand whose elements are read one by one, some of each line
+/// at a time.
 inline constexpr float kFarLineOfElements = 40;
+
+/// How many lines of 64 bytes of the narrow operand are read anew for each tile of the wide one: none of what the
+/// second cache keeps, `run` elements of it.
+inline Expr lines_again(const ContractionProblem& p, const Expr& narrow, const Expr& run) {
+  constexpr float kCached = 1 << 18;
+  constexpr int kLine = 16;
+  const Expr k = as_real(p.inner);
+  return select(as_real(run) * k > kCached, as_real(narrow) * k / static_cast<float>(kLine), 0.0f);
+}
 
 /// What a plan of tiles takes, in cycles.
 struct TileCost {
@@ -47,16 +57,19 @@ struct TileCost {
   float packed, transposed;      ///< packing a vector that lies so, an element that doesn't
   float strided;                 ///< a step along k where the narrow operand doesn't lie so
   float far;                     ///< a line that comes from memory by itself
+  float again;                   ///< a line that no cache keeps from one tile to the next
+  float panel;                   ///< what a packed tile costs besides
+  float far_narrow;              ///< a far line of the narrow operand, for each tile of the wide one
 };
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{416, 331, 0.318f, 0, 0.55f, 3.76f, 0.487f, 0.03f, 7}
-                   : TileCost{633, 336, 0.189f, 20, 0, 4.07f, 1.01f, 0.12f, 6.9f};
+    return by_rows ? TileCost{667, 0, 0.302f, 0, 0.31f, 1.25f, 0.4f, 0, 4.7f, 0, 290, 1.5f}
+                   : TileCost{632, 71, 0.21f, 19, 0, 2.26f, 0.533f, 0.13f, 7.4f, 0.81f, 229, 1.5f};
   }
-  if (by_rows) return {523, 402, 0.303f, 0, 0.85f, 5.77f, 1.13f, 0.3f, 2.8f};
-  return tile.wide > tile.lanes ? TileCost{295, 341, 0.247f, 31, 0, 6.27f, 0.844f, 0.19f, 2.2f}
-                                : TileCost{295, 341, 0.255f, 18, 0, 6.6f, 0.87f, 0.1f, 2.2f};
+  if (by_rows) return {406, 97, 0.275f, 0, 0.45f, 4.16f, 0.613f, 0.135f, 3.9f, 1.7f, 362, 7.1f};
+  return tile.wide > tile.lanes ? TileCost{418, 93, 0.222f, 27, 0, 4.68f, 0.616f, 0.22f, 2.6f, 0.88f, 264, 1.9f}
+                                : TileCost{527, 21, 0.263f, 15, 0.1f, 5.41f, 0.513f, 0.28f, 0.9f, 0.59f, 235, 5};
 }
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
@@ -70,11 +83,12 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
   const Expr of_tile =
       k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
       cost.tile;
-  const Expr packed =
-      wide_tiles * as_real(runs) * k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes);
+  const Expr packed = wide_tiles * as_real(runs) *
+                      (k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes) + cost.panel);
   const Expr lines =
       cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
-      kFarLineOfElements * wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
+      wide_tiles * (cost.far_narrow * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k)) +
+                    cost.again * lines_again(p, narrow, narrow / runs));
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
   return microseconds_of(p, cost.start,
                          cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
@@ -88,14 +102,14 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{391, 42, 0.371f, 36, 0.07f, 0.26f, 4.7f}
-                                  : is_row    ? Cost{438, 49, 0.641f, 9.3f, 0, 0, 3}
-                                  : is_narrow ? Cost{392, 66, 0.373f, 3.1f, 1.2f, 0.01f, 11.5f}
-                                              : Cost{388, 56, 0.297f, 24, 0, 0.3f, 10.2f}
-                       : by_rows ? Cost{461, 61, 0.335f, 13.7f, 0.2f, 0.04f, 1.1f}
-                    : is_row    ? Cost{363, 52, 0.515f, 7.2f, 0, 0.11f, 2.2f}
-                    : is_narrow ? Cost{346, 60, 0.315f, 2.7f, 0.78f, 0, 1.2f}
-                                : Cost{360, 38, 0.282f, 9.2f, 0, 0.04f, 2.6f};
+  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 0.05f, 0.21f, 10.7f}
+                                  : is_row    ? Cost{448, 29, 0.531f, 15.6f, 0, 0.26f, 3}
+                                  : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 2.9f}
+                                              : Cost{455, 16, 0.263f, 27, 0, 0.23f, 11.7f}
+                       : by_rows ? Cost{459, 36, 0.296f, 26, 0.04f, 0, 1.6f}
+                    : is_row    ? Cost{486, 54, 0.453f, 8.4f, 0, 0, 1.4f}
+                    : is_narrow ? Cost{424, 86, 0.276f, 2.6f, 0.95f, 0.02f, 2.8f}
+                                : Cost{396, 51, 0.297f, 7.4f, 0, 0, 1.2f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
   const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
@@ -125,12 +139,12 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
     float start, product, vector, sum_of_lanes, tile, transposed;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_one = tile.narrow == 1, is_packed = lies == ShortSide::packed;
-  const Cost cost = has_long    ? is_one      ? Cost{197, 43, 1.85f, 3.5f, 1.3f, 0}
-                                  : is_packed ? Cost{300, 974, 0.491f, 0.92f, 9.6f, 1.77f}
-                                              : Cost{989, 218, 0.464f, 0.81f, 11.2f, 0}
-                       : is_one ? Cost{231, 8, 0.983f, 3.5f, 0, 0}
-                    : is_packed ? Cost{136, 902, 0.325f, 0.79f, 1.4f, 0.82f}
-                                : Cost{421, 175, 0.322f, 0.47f, 16.4f, 0};
+  const Cost cost = has_long    ? is_one      ? Cost{253, 0, 1.56f, 4.9f, 24.5f, 0}
+                                  : is_packed ? Cost{446, 292, 0.46f, 1.7f, 5.8f, 0.82f}
+                                              : Cost{658, 24, 0.42f, 1.5f, 0, 0}
+                       : is_one ? Cost{243, 22, 1.26f, 1.7f, 0, 0}
+                    : is_packed ? Cost{201, 427, 0.31f, 1.4f, 10.8f, 0.64f}
+                                : Cost{352, 96, 0.322f, 0.3f, 13.1f, 0};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));
   Expr packed = 0.0f;
   if (is_packed) {
@@ -146,34 +160,41 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
                                  (results * (vectors * cost.vector + cost.sum_of_lanes) + cost.tile));
 }
 
-// start + products · (product + vectors of the right operand · (loading one + its products) + sums of the shares of k)
+// start + products · (product + vectors of the right operand · (loading one + its products) + sums of the shares of k +
+// steps of the left operand's rows)
 inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int lanes) {
   struct Cost {
-    float start, product, vector, load, share;
+    float start, product, vector, load, share, strided;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{485, 2310, 0.392f, 3.3f, 7.1f} : Cost{2420, 2270, 0.279f, 1, 1.8f};
+  const Cost cost = has_long_vectors(lanes) ? Cost{576, 3130, 0.402f, 3.2f, 5.5f, 1.43f}
+                                            : Cost{4350, 1150, 0.362f, 1.4f, 5.7f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
-  return microseconds_of(p, cost.start,
-                         cost.product + vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) +
-                                                   cost.share * rows * as_real(shares)));
+  return microseconds_of(
+      p, cost.start,
+      cost.product +
+          vectors * (as_real(p.inner) * (cost.load + cost.vector * rows) + cost.share * rows * as_real(shares)) +
+          select(p.left.column_stride == 1, 0.0f, cost.strided * as_real(p.inner) * rows));
 }
 
-// start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
-inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth) {
+// start + products · (operands packed + tiles · (k · vectors + what a chunk of k costs besides))
+inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth, bool packs_left) {
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1480, 855, 0.206f, 128, 18.3f, 2.33f, 0.41f, 0.72f}
-                                                 : Cost{1160, 985, 0.201f, 33, 6.8f, 1.3f, 0.39f, 0.83f};
+  const Cost cost = has_long_vectors(tile.lanes) ? packs_left ? Cost{1120, 396, 0.241f, 109, 9.8f, 1.07f, 0.33f, 0.64f}
+                                                              : Cost{649, 695, 0.226f, 74, 12.5f, 1.04f, 0.11f, 0}
+                    : packs_left ? Cost{2140, 467, 0.22f, 28, 6.9f, 0.86f, 0.44f, 0.98f}
+                                                 : Cost{752, 550, 0.211f, 34, 9.7f, 0.98f, 0.12f, 0};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);
   const Expr right = select(p.right.column_stride == 1, cost.right_vector * as_real(rounded_up(p.columns, tile.lanes)),
                             cost.right * columns);
-  return microseconds_of(
-      p, cost.start,
-      cost.product + tiles * (k * vectors * cost.vector + cost.chunk * as_real(rounded_up(p.inner, depth))) +
-          k * right + k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided));
+  const Expr left = k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided);
+  return microseconds_of(p, cost.start,
+                         cost.product +
+                             tiles * (k * vectors * cost.vector + cost.chunk * as_real(rounded_up(p.inner, depth))) +
+                             k * right + left);
 }
 
 }  // namespace detail

@@ -61,7 +61,7 @@ struct ContractionTunables {
             .depth = tile_depth.value(),
             .unroll = tile_unroll.value()};
   }
-  PackedTile packed() const { return {.micro_rows = micro_rows.value(), .depth = panel_depth.value(), .unroll = 4}; }
+  PackedTile packed() const { return {.micro_rows = micro_rows.value(), .depth = panel_depth.value()}; }
 };
 
 /// The plans for operands of type T on the target that the kernel is compiled for, in the order in which they are

@@ -45,23 +45,26 @@ uint16_t with_epilogue(const KernelInfo& kernel, uint16_t variant, std::string_v
 }
 
 /// The first `rank - dropped` sizes or strides.
-Shape leading(Shape shape, int dropped) {
-  for (int i = 0; i < dropped; i++) shape.erase(shape.rank() - 1);
-  return shape;
+Shape leading(const Shape& shape, int dropped) {
+  Shape first;
+  for (int i = 0; i < shape.rank() - dropped; i++) first.push_back(shape[i]);
+  return first;
 }
 
 /// Batched matrices ready for the kernels: strides of the last two dimensions non-negative and one of them 1, where
 /// a dimension of size 1 counts as having the stride that suits.
-Tensor with_unit_stride(const Tensor& given) {
-  const Tensor x = without_negative_strides(given);
+Tensor with_unit_stride(Tensor x) {
   const int rows = x.rank() - 2, columns = x.rank() - 1;
-  Shape strides = x.strides();
-  const auto is_unit = [&](int i) { return strides[i] == 1 || x.shape()[i] == 1; };
-  if (!is_unit(rows) && !is_unit(columns)) return with_unit_stride(x.contiguous());
-  if (x.shape()[columns] > 1 && x.shape()[rows] > 1) return x;
-  if (x.shape()[columns] == 1) strides[columns] = strides[rows] == 1 ? x.shape()[rows] : 1;
-  if (x.shape()[rows] == 1) strides[rows] = strides[columns] == 1 ? x.shape()[columns] : 1;
-  return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
+  const Shape &sizes = x.shape(), &steps = x.strides();
+  bool is_flipped = false;
+  for (int i = 0; i < x.rank(); i++) is_flipped |= sizes[i] > 1 && steps[i] < 0;
+  const auto is_unit = [&](int i) { return steps[i] == 1 || sizes[i] == 1; };
+  if (is_flipped || (!is_unit(rows) && !is_unit(columns))) return with_unit_stride(x.contiguous());
+  if (sizes[columns] > 1 && sizes[rows] > 1) return x;
+  Shape strides = steps;
+  if (sizes[columns] == 1) strides[columns] = strides[rows] == 1 ? sizes[rows] : 1;
+  if (sizes[rows] == 1) strides[rows] = strides[columns] == 1 ? sizes[columns] : 1;
+  return Tensor(x.storage(), sizes, strides, x.offset(), x.dtype());
 }
 
 constexpr int64_t kMostMatrices = 65535;  // they stand along the third dimension of the grid, which CUDA limits
@@ -132,6 +135,7 @@ struct Product {
 
   /// Whether it shall be computed in parts of k, and how long they are.
   PartsOfSums in_parts() const {
+    if (a.shape().back() < kLeastTermsOfParts) return {};
     constexpr int64_t kAligned = 4;  // elements, of the widest access
     const std::array<int64_t, 8> numbers{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)),
                                          key.packed(),
@@ -159,7 +163,7 @@ struct Product {
     launch(*kernel.last, key, std::array{sums, bias}, {}, std::array{y.reshape({m, n})});
   }
 
-  bool is_one_matrix() const { return y.numel() == y.size(-2) * y.size(-1); }
+  bool is_one_matrix() const { return y.numel() == y.shape()[y.rank() - 2] * y.shape().back(); }
 
   /// What it takes by the model, one launch; -1: there's none.
   double modelled() const {
@@ -278,9 +282,9 @@ Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, con
   const auto transposed = [](const Tensor& x) { return x.transpose(-1, -2); };
   Tensor left = a.rank() == 1 ? a.unsqueeze(0) : options.transpose_a ? transposed(a) : a;
   Tensor right = b.rank() == 1 ? b.unsqueeze(1) : options.transpose_b ? transposed(b) : b;
-  int64_t m = left.size(-2), n = right.size(-1);
-  const int64_t k = left.size(-1);
-  if (right.size(-2) != k) {
+  int64_t m = left.shape()[left.rank() - 2], n = right.shape().back();
+  const int64_t k = left.shape().back();
+  if (right.shape()[right.rank() - 2] != k) {
     throw shape_error(kernel, shown, "a[..., m, k] and b[..., k, n] (after transposing) with equal k",
                       "Set transpose_a or transpose_b, or reshape()");
   }
@@ -305,15 +309,22 @@ Tensor contraction(const KernelInfo& kernel, std::span<const Tensor> inputs, con
   Tensor bias = has_bias ? dense_as(inputs[2], {n}) : Tensor();
   if (is_activated && !has_bias) bias = Tensor::zeros({n}, a.dtype(), a.device());
 
-  Product product{
-      kernel, key,     with_epilogue(kernel, variant, "none"), std::move(left), std::move(right), std::move(bias),
-      y,      scalars, {.allow_tf32 = options.allow_tf32}};
+  const bool has_epilogue = is_activated || has_bias;
+  Product product{kernel,
+                  key,
+                  has_epilogue ? with_epilogue(kernel, variant, "none") : key.variant,
+                  std::move(left),
+                  std::move(right),
+                  std::move(bias),
+                  y,
+                  scalars,
+                  {.allow_tf32 = options.allow_tf32}};
   if (k == 0) {  // a sum of nothing: as if k were 1 and everything 0
     product.a = Tensor::zeros({m, 1}, a.dtype(), a.device());
     product.b = Tensor::zeros({1, n}, a.dtype(), a.device());
   }
-  product.a = with_unit_stride(product.a);
-  product.b = with_unit_stride(product.b);
+  product.a = with_unit_stride(std::move(product.a));
+  product.b = with_unit_stride(std::move(product.b));
   if (!product.bias.defined())
     product.bias = Tensor(product.b.storage(), {1}, {1}, product.b.offset(), b.dtype());  // unread
   fold_batch(product);

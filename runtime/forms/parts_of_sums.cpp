@@ -13,7 +13,7 @@
 namespace ashlar::forms {
 namespace {
 
-constexpr int64_t kLeastLength = 64, kMostParts = 128, kAligned = 4;
+constexpr int64_t kLeastLength = kLeastTermsOfParts / 2, kMostParts = 128, kAligned = 4;
 
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -128,7 +128,7 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
 
 PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
                           const PartsModel& model) {
-  if (k < 2 * kLeastLength) return {};
+  if (k < kLeastTermsOfParts) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};
   int64_t length = 0;

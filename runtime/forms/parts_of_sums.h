@@ -18,6 +18,9 @@ struct PartsOfSums {
 /// What the kernel's plans take by their model for so many parts of so many terms each; -1: there's no model.
 using PartsModel = std::function<double(int64_t parts, int64_t terms)>;
 
+/// A product of fewer terms is always one.
+inline constexpr int64_t kLeastTermsOfParts = 128;
+
 /// How the operands lie in memory.
 struct PartsLayout {
   bool along_k;                      ///< both along k, in aligned quads

@@ -251,6 +251,31 @@ FirstPass first_pass_of(const Split& split) {
   return {};
 }
 
+/// x's axes as they lie in memory, the outermost first.
+Shape axes_in_memory(const Tensor& x) {
+  Shape axes;
+  for (int i = 0; i < x.rank(); i++) axes.push_back(i);
+  std::ranges::stable_sort(
+      axes, [&](int64_t a, int64_t b) { return x.strides()[static_cast<int>(a)] > x.strides()[static_cast<int>(b)]; });
+  return axes;
+}
+
+/// A copy of x without gaps, its axes in memory as they are, where that leaves fewer loops; else undefined.
+Tensor without_gaps(const Tensor& x, unsigned reduced_axes, int loops) {
+  const Shape axes = axes_in_memory(x);
+  Shape back = axes, strides = x.strides();
+  int64_t stride = 1;
+  for (int i = x.rank() - 1; i >= 0; i--) {
+    const auto axis = static_cast<int>(axes[i]);
+    back[axis] = i;
+    strides[axis] = stride;
+    stride *= x.shape()[axis];
+  }
+  const Split dense = split_axes(Tensor(x.storage(), x.shape(), strides, 0, x.dtype()), reduced_axes);
+  if (dense.kept.sizes.rank() + dense.reduced.sizes.rank() >= loops) return {};
+  return x.permute(axes).contiguous().permute(back);
+}
+
 /// The reduced axes of `source` (a bit each): one dense result for each element of the kept ones, in their order.
 /// Separated axes take a pass each and one over memory, where the kernel allows that and the strides do; else the
 /// tensor is copied so that they are neighbours.
@@ -289,6 +314,8 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
       return reduce_axes(behind_first_pass(work, y), y.reshape(sizes).permute(order), rest);
     }
   }
+  if (const Tensor x = without_gaps(source, reduced_axes, kept_loops + reduced_loops); x.defined())
+    return reduce_axes(work, x, reduced_axes);
   return reduce_canonical(work, as_reduction(source, reduced_axes));
 }
 

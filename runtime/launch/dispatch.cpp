@@ -187,6 +187,14 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
   return chosen;
 }
 
+int64_t state_of_choices() {
+  const bool is_free = forced_setting.load(std::memory_order_relaxed) < 0 && !any_plan_forced() &&
+                       replacement.load(std::memory_order_relaxed) == nullptr && !environment().log_dispatch;
+  if (!is_free) [[unlikely]]
+    return -1;
+  return static_cast<int64_t>(plan_choice()) << 8 | static_cast<int64_t>(cpu_code_target());
+}
+
 double modelled_microseconds(const KernelInfo& kernel, KernelKey key, Device device, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs) {
   double microseconds = -1;

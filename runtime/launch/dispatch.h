@@ -21,6 +21,9 @@ const KernelInstance* find_instance(const KernelInfo& kernel, KernelKey key, Dev
 const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, Device device,
                                       std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
+/// What choose_instance() goes by besides its arguments, as a number; -1 where anything is forced, replaced or logged.
+int64_t state_of_choices();
+
 /// What the plan that a call would get by its kernel's model takes, in microseconds; -1 where there is no such model.
 double modelled_microseconds(const KernelInfo& kernel, KernelKey key, Device device, std::span<const Tensor> inputs,
                              std::span<const Tensor> outputs);

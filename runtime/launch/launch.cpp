@@ -12,6 +12,7 @@
 #include "runtime/launch/bind.h"
 #include "runtime/launch/dispatch.h"
 #include "runtime/launch/halide_hooks.h"
+#include "runtime/launch/known_calls.h"
 #include "runtime/launch/launch_checks.h"
 #include "runtime/launch/launch_context.h"
 #include "runtime/launch/launch_detour.h"
@@ -181,6 +182,39 @@ void run_on_device(const KernelInfo& kernel, KernelKey key, const KernelInstance
   run_call(kernel, instance, call, stream);
 }
 
+/// Runs a call that has passed the checks, of which less has to be found out for the next one like it.
+void run_checked(const KernelInfo& kernel, KernelKey key, CallArguments arguments, Device device,
+                 const CallNumbers& numbers) {
+  const KernelInstance* instance = choose_instance(kernel, key, device, arguments.inputs, arguments.outputs);
+  if (instance == nullptr) {
+    if (device.kind == DeviceKind::cpu || fallback() == Fallback::error ||
+        find_instance(kernel, key, DeviceKind::cpu) == nullptr) {
+      throw_missing_kernel(kernel, key, device);
+    }
+    run_on_cpu_instead(kernel, key, arguments);
+    return;
+  }
+
+  StreamState& stream = current_stream(device);
+  const std::vector<Tensor> scratch = make_scratch(kernel, key, arguments, device);
+  arguments.scratch = scratch;
+  if (const OutputDetour detour(arguments); detour.needed()) {
+    CallArguments redirected = arguments;
+    redirected.outputs = detour.outputs();
+    // A plan may ask for their strides.
+    instance = choose_instance(kernel, key, device, arguments.inputs, redirected.outputs);
+    run_on_device(kernel, key, *instance, redirected, stream);
+    detour.store();
+    return;
+  }
+  // On OpenCL whether there's a detour may depend on whether tensors share a buffer.
+  const bool is_simple =
+      scratch.empty() && (device.kind != DeviceKind::opencl ||
+                          std::ranges::all_of(arguments.outputs, [](const Tensor& y) { return y.offset() == 0; }));
+  run_on_device(kernel, key, *instance, arguments, stream);
+  if (is_simple) keep_instance(numbers, instance);
+}
+
 [[gnu::cold]] void describe(TraceSpan& span, Device device, std::span<const Tensor> inputs,
                             std::span<const Tensor> outputs) {
   std::string shapes;
@@ -200,37 +234,22 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
             std::span<const Tensor> outputs, Precision precision) try {
   using namespace detail;
   require_hooks();
-  CallArguments arguments{inputs, scalars, outputs, {}};
-  const Device device = check_arguments(kernel, key, arguments);
-  if (std::ranges::all_of(outputs, [](const Tensor& y) { return y.numel() == 0; })) return;
-  check_inputs_not_empty(kernel, inputs);
+  const CallArguments arguments{inputs, scalars, outputs, {}};
+  const CallNumbers numbers(kernel, key, arguments);
+  const KernelInstance* known = known_instance(numbers);
+  const Device device = known ? outputs[0].storage()->device() : check_arguments(kernel, key, arguments);
+  if (!known) {
+    if (std::ranges::all_of(outputs, [](const Tensor& y) { return y.numel() == 0; })) return;
+    check_inputs_not_empty(kernel, inputs);
+  }
   TraceSpan span("call", kernel.name);
   if (span.is_on()) [[unlikely]]
     describe(span, device, inputs, outputs);
   if (run_by_vendor({kernel, key, inputs, outputs, precision.allow_tf32})) return;
-
-  const KernelInstance* instance = choose_instance(kernel, key, device, inputs, outputs);
-  if (instance == nullptr) {
-    if (device.kind == DeviceKind::cpu || fallback() == Fallback::error ||
-        find_instance(kernel, key, DeviceKind::cpu) == nullptr) {
-      throw_missing_kernel(kernel, key, device);
-    }
-    run_on_cpu_instead(kernel, key, arguments);
-    return;
-  }
-
-  StreamState& stream = current_stream(device);
-  const std::vector<Tensor> scratch = make_scratch(kernel, key, arguments, device);
-  arguments.scratch = scratch;
-  if (const OutputDetour detour(arguments); detour.needed()) {
-    CallArguments redirected = arguments;
-    redirected.outputs = detour.outputs();
-    instance = choose_instance(kernel, key, device, inputs, redirected.outputs);  // a plan may ask for their strides
-    run_on_device(kernel, key, *instance, redirected, stream);
-    detour.store();
-  } else {
-    run_on_device(kernel, key, *instance, arguments, stream);
-  }
+  if (known)
+    run_on_device(kernel, key, *known, arguments, current_stream(device));
+  else
+    run_checked(kernel, key, arguments, device, numbers);
   for (const Tensor& y : outputs) y.storage()->bump();
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(kernel.name);

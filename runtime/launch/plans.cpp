@@ -60,6 +60,8 @@ std::array<double, kPlanDeviceNumbers> ask_device(Device device) {
 
 }  // namespace
 
+PlanChoice plan_choice() { return choice().load(std::memory_order_relaxed); }
+
 const double* plan_device_numbers(Device device) {
   using Numbers = std::array<double, kPlanDeviceNumbers>;
   static std::array<std::array<std::atomic<const Numbers*>, kMostDevices>, kDeviceKinds> known{};
@@ -100,7 +102,7 @@ PlanJudgement judge_plans(const KernelInfo& kernel, const PlanSet& plans, std::s
 
 int choose_among(const PlanSet& plans, const PlanJudgement& judged, Device device, double& microseconds) {
   microseconds = -1;
-  if (plans.cost == nullptr || choice().load(std::memory_order_relaxed) == PlanChoice::order)
+  if (plans.cost == nullptr || plan_choice() == PlanChoice::order)
     return std::countr_zero(judged.applies & judged.preferred);
   struct Quickest {
     int plan;
@@ -154,7 +156,7 @@ PlanChoice set_plan_choice(PlanChoice choice) { return detail::choice().exchange
 
 size_t choose_plan(const char* operation, Device device, std::span<const Plan> plans, std::string_view call) {
   using namespace detail;
-  const bool by_model = choice().load(std::memory_order_relaxed) == PlanChoice::model;
+  const bool by_model = plan_choice() == PlanChoice::model;
   const Plan* chosen = nullptr;
   int best_rank = -1;
   for (const Plan& plan : plans) {

@@ -41,6 +41,8 @@ size_t choose_plan(const char* operation, Device device, std::span<const Plan> p
 
 namespace detail {
 
+PlanChoice plan_choice();
+
 /// The numbers of a device that models ask for, by PlanDevice. A CPU's clock and memory are taken as 3 GHz and 20 GB/s,
 /// since nothing tells them.
 const double* plan_device_numbers(Device device);

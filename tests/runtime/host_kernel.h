@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/forms/plain.h"
+#include "runtime/launch/known_calls.h"
 #include "runtime/launch/launch.h"
 
 namespace ashlar::testing {
@@ -26,6 +27,7 @@ class HostKernel {
   HostKernel(const char* name, std::span<const Argument> arguments, Function function,
              const char* (*shape_rule)(const Shape*, Shape*) = nullptr)
       : instance_{KernelKey{}.packed(), function, name}, table_{&instance_, 1} {
+    detail::forget_known_calls();
     info_ = {kTablesVersion, name, "", &form_of<forms::Plain>, arguments, {}, 1, shape_rule, nullptr, {&table_}};
   }
   HostKernel(const HostKernel&) = delete;

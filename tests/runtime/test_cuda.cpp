@@ -101,6 +101,7 @@ class Cuda : public ::testing::Test {
     info.targets[static_cast<size_t>(CodeTarget::cuda)] = &table;
     const std::vector<Tensor> inputs = {x}, outputs = {y};
     const std::vector<Scalar> scalars = {scale};
+    detail::forget_known_calls();
     launch(info, KernelKey{}, inputs, scalars, outputs);
   }
 

@@ -35,6 +35,7 @@ class Dispatch : public ::testing::Test {
     table_.grid_count = static_cast<int>(grids.size());
     const Tensor x = Tensor::ones({elements}), y = Tensor::empty({elements});
     last_run = -1;
+    detail::forget_known_calls();
     launch(info_, KernelKey{}, std::array{x}, std::array{Scalar(3.0)}, std::array{y});
     EXPECT_EQ(y.to_vector<float>().back(), 3);
     return last_run;
@@ -67,6 +68,7 @@ int cpu_code_for(int count) {
                         nullptr,
                         {tables, tables + 1, tables + 2}};
   const Tensor x = Tensor::ones({8}), y = Tensor::empty({8});
+  detail::forget_known_calls();
   launch(info, KernelKey{}, std::array{x}, std::array{Scalar(3.0)}, std::array{y});
   return last_run;
 }

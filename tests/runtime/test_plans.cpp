@@ -54,6 +54,7 @@ const PlanChoice at_the_start = set_plan_choice(PlanChoice::order);
 class PlansOfKernels : public ::testing::Test {
  protected:
   ~PlansOfKernels() override {
+    detail::forget_known_calls();
     set_forced_plan("");
     set_forced_setting(-1);
     set_plan_choice(PlanChoice::order);
@@ -68,6 +69,7 @@ class PlansOfKernels : public ::testing::Test {
     return last_run;
   }
   void tune(uint16_t setting) {
+    detail::forget_known_calls();
     settings_[0] = setting;
     const detail::DeviceIdentity& here = detail::device_identity(Device::cpu());
     grid_ = {KernelKey{}.packed(), here.name_hash, here.family_hash, "a device", {0}, {1}, settings_};

@@ -49,16 +49,19 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   // The innermost loop goes along the result's memory, and with it along that of the operands of its size.
   const std::optional<Shape> in_order = strides_in_other_order(shape, inputs);
   if (in_order) result = Tensor(result.storage(), shape, *in_order, result.offset(), dtype);
-  std::vector<Tensor> operands{result};
+  std::vector<Tensor> operands;
+  operands.reserve(inputs.size() + 1);
+  operands.push_back(result);
   for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));
-  std::vector<Shape> strides;
-  for (const Tensor& x : operands) strides.push_back(x.strides());
-  Loops whole{shape, strides};
+  Loops whole{shape, {}};
+  whole.strides.reserve(operands.size());
+  for (const Tensor& x : operands) whole.strides.push_back(x.strides());
   if (in_order) sort_by_first(whole);
   Loops loops = collapse(whole.sizes, whole.strides);
   sort_for_few_pieces(loops, kRank);
   for_each_piece(loops, kRank, [&](const Loops& piece, const std::vector<int64_t>& offsets) {
     std::vector<Tensor> views;
+    views.reserve(operands.size());
     for (size_t o = 0; o < operands.size(); o++) {
       views.push_back(piece_of(operands[o], piece, static_cast<int>(o), offsets[o], kRank));
     }

@@ -5,7 +5,7 @@
 
 namespace ashlar::forms {
 
-Loops collapse(const Shape& sizes, std::vector<Shape> strides) {
+Loops collapse(const Shape& sizes, const std::vector<Shape>& strides) {
   Loops loops{{}, std::vector<Shape>(strides.size())};
   for (int i = 0; i < sizes.rank(); i++) {
     if (sizes[i] == 1) continue;
@@ -32,11 +32,18 @@ Loops collapse(const Shape& sizes, std::vector<Shape> strides) {
 
 namespace {
 
-/// Sorts the outermost `count` loops.
-void sort_loops(Loops& loops, int count, const std::function<bool(int a, int b)>& goes_outside) {
+/// Sorts the outermost `count` loops. They are few: each is put into its place among those before.
+void sort_loops(Loops& loops, int count, const auto& goes_outside) {
   std::array<int, kMaxRank> order{};
   std::iota(order.begin(), order.begin() + count, 0);
-  std::stable_sort(order.begin(), order.begin() + count, goes_outside);
+  bool is_sorted = true;
+  for (int i = 1; i < count; i++) {
+    for (int j = i; j > 0 && goes_outside(order[j], order[j - 1]); j--) {
+      std::swap(order[j], order[j - 1]);
+      is_sorted = false;
+    }
+  }
+  if (is_sorted) return;
   const auto reorder = [&](Shape& values) {
     const Shape before = values;
     for (int i = 0; i < count; i++) values[i] = before[order[i]];
@@ -48,7 +55,8 @@ void sort_loops(Loops& loops, int count, const std::function<bool(int a, int b)>
 }  // namespace
 
 void sort_by_first(Loops& loops) {
-  sort_loops(loops, loops.sizes.rank(), [before = loops.strides[0]](int a, int b) { return before[a] > before[b]; });
+  const Shape before = loops.strides[0];
+  sort_loops(loops, loops.sizes.rank(), [&](int a, int b) { return before[a] > before[b]; });
 }
 
 void sort_for_few_pieces(Loops& loops, int rank) {

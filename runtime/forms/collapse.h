@@ -20,7 +20,7 @@ struct Loops {
 
 /// Drops dimensions of size 1 and merges a dimension with the next where every operand steps evenly across the two:
 /// stride[i] = size[i + 1] · stride[i + 1]. The elements keep their row-major order.
-Loops collapse(const Shape& sizes, std::vector<Shape> strides);
+Loops collapse(const Shape& sizes, const std::vector<Shape>& strides);
 
 /// Reorders the dimensions so that the first operand's strides fall from the outermost to the innermost.
 void sort_by_first(Loops& loops);

@@ -8,7 +8,9 @@ namespace ashlar::forms {
 namespace {
 
 bool is_dense_in_other_order(const Tensor& x) {
-  if (x.is_contiguous()) return false;
+  int64_t reach = 1;  // of dense elements: as far as there are elements
+  for (int i = 0; i < x.rank(); i++) reach += (x.shape()[i] - 1) * x.strides()[i];
+  if (reach != x.numel() || x.is_contiguous()) return false;
   Loops loops{x.shape(), {x.strides()}};
   sort_by_first(loops);
   int64_t next = 1;
@@ -36,6 +38,10 @@ std::optional<Shape> strides_in_other_order(const Shape& shape, std::span<const 
 std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
                                                      std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
                                                      bool broadcasts) {
+  const bool may_be = std::ranges::any_of(
+      call.inputs, [](const Tensor& x) { return x.defined() && is_dense_in_other_order(x); });
+  if (!may_be) [[likely]]
+    return {};
   std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());
   const Tensor* first = nullptr;
   int rank_of_elements = 0;

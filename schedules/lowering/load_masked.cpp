@@ -1,5 +1,6 @@
 #include "schedules/lowering/load_masked.h"
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -62,7 +63,79 @@ class LoadMasked : public IRMutator {
   int depth_ = 0, masked_ = 0;
 };
 
+// i < n of vectors, and clamps to it.
+struct Bound {
+  Expr index, extent;  ///< vectors
+
+  static std::optional<Bound> of(const Expr& condition) {
+    const auto* less = condition.as<LT>();
+    if (less == nullptr || !less->a.type().is_vector()) return {};
+    return Bound{less->a, less->b};
+  }
+  bool is_last(const Expr& e) const { return is_const_zero(simplify(e + 1 - extent)); }
+};
+
+// clamp(i, 0, n - 1) is i where i < n: indices begin at 0.
+class WithoutClamps : public IRMutator {
+ public:
+  explicit WithoutClamps(const Bound& bound) : bound_(bound) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Max* max) override {
+    const auto* min = max->a.as<Min>();
+    const bool is_it = min != nullptr && is_const_zero(max->b) &&
+                       ((equal(min->a, bound_.index) && bound_.is_last(min->b)) ||
+                        (equal(min->b, bound_.index) && bound_.is_last(min->a)));
+    return is_it ? bound_.index : IRMutator::visit(max);
+  }
+  const Bound& bound_;
+};
+
+class MaskLoads : public IRMutator {
+ public:
+  MaskLoads(const Bound& bound, Expr condition) : bound_(bound), condition_(std::move(condition)) {}
+
+ private:
+  using IRMutator::visit;
+  Expr visit(const Load* load) override {
+    constexpr int kLeastBits = 32;  // narrower ones AVX2 can't mask
+    const bool may_be = load->param.defined() && load->type.lanes() == condition_.type().lanes() &&
+                        load->type.bits() >= kLeastBits && is_const_one(load->predicate);
+    if (!may_be) return load;
+    const Expr index = simplify(WithoutClamps(bound_).mutate(load->index));
+    const auto* ramp = index.as<Ramp>();
+    if (ramp == nullptr || !is_const_one(ramp->stride) || index.same_as(load->index)) return load;
+    return Load::make(load->type, load->name, index, load->image, load->param, condition_, {});
+  }
+  const Bound& bound_;
+  Expr condition_;
+};
+
+class LoadTailsMasked : public IRMutator {
+ public:
+  explicit LoadTailsMasked(std::string stage) : stage_(std::move(stage)) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const Store* store) override {
+    if (store->name != stage_ && !store->name.starts_with(stage_ + ".")) return store;
+    return IRMutator::visit(store);
+  }
+  Expr visit(const Select* select) override {
+    const std::optional<Bound> bound = Bound::of(select->condition);
+    if (!bound) return IRMutator::visit(select);
+    return Select::make(select->condition, MaskLoads(*bound, select->condition).mutate(select->true_value),
+                        mutate(select->false_value));
+  }
+  std::string stage_;
+};
+
 }  // namespace
+
+void load_tails_masked(const Halide::Func& stage) {
+  Descriptor::current->lowering_passes.push_back(std::make_shared<LoadTailsMasked>(stage.name()));
+}
 
 void load_masked(const std::vector<Halide::Parameter>& inputs) {
   std::set<std::string> names;

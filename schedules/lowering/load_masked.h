@@ -9,4 +9,8 @@ namespace ashlar::dsl {
 /// others: a vector may then reach beyond the end of what it reads. For targets that have masked loads.
 void load_masked(const std::vector<Halide::Parameter>& inputs);
 
+/// What `stage` selects where i < n, of elements of 32 bits and more: loads of x[clamp(i, 0, n - 1)], neighbours in
+/// memory, become masked ones of x[i], where they would be taken one by one.
+void load_tails_masked(const Halide::Func& stage);
+
 }  // namespace ashlar::dsl

@@ -1,5 +1,6 @@
 #include "schedules/lowering/vector_rows.h"
 
+#include "schedules/lowering/load_masked.h"
 #include "schedules/lowering/store_whole.h"
 
 namespace ashlar::dsl {
@@ -58,7 +59,14 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     add(main_, at, values_at(block_, of_block));
   }
 
-  define(rest_, lane_index, stage.starts());
+  // Behind the others, in the order of memory: a processor's prefetching goes on from a row to the next.
+  std::vector<std::vector<Expr>> parts;
+  for (int i = 0; i < width_ / vector_; i++) {
+    std::vector<Expr> shifted = at;
+    shifted[0] = lane_ + i * vector_;
+    parts.push_back(values_at(main_, shifted));
+  }
+  define(rest_, lane_index, stage.merge(parts));
   if (stage.has_length()) {
     RDom steps(0, step_elements / vector_);
     const Expr first = length / step_elements * step_elements + steps * vector_;
@@ -73,26 +81,19 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     add(rest_, place, state_at(extent / step_elements * step_elements + elements_, Halide::Internal::const_true()));
   }
 
-  std::vector<std::vector<Expr>> parts{values_at(rest_, at)};
-  for (int i = 0; i < width_ / vector_; i++) {
-    std::vector<Expr> shifted = at;
-    shifted[0] = lane_ + i * vector_;
-    parts.push_back(values_at(main_, shifted));
-  }
-  halves_.emplace_back(stage.name() + "_lanes");
-  define(halves_.back(), lane_index, stage.merge(parts));
   // The last four lanes are taken one by one: a vector of two of them would be loaded across what was stored before.
   for (int lanes = vector_ / 2; lanes >= 4; lanes /= 2) {
     Func half(stage.name() + "_" + std::to_string(lanes) + "_lanes");
     std::vector<Expr> shifted = at;
     shifted[0] = lane_ + lanes;
-    define(half, lane_index, stage.merge(values_at(halves_.back(), at), values_at(halves_.back(), shifted)));
+    const Func whole = halves_.empty() ? rest_ : halves_.back();
+    define(half, lane_index, stage.merge(values_at(whole, at), values_at(whole, shifted)));
     halves_.push_back(half);
   }
   const auto lane = [&](int i) {
     std::vector<Expr> one = at;
     one[0] = i;
-    return values_at(halves_.back(), one);
+    return values_at(halves_.empty() ? rest_ : halves_.back(), one);
   };
   define(total_, index,
          vector_ == 2 ? stage.merge(lane(0), lane(1))
@@ -114,7 +115,8 @@ void VectorReduction::compute_at(const Halide::LoopLevel& level) {
   } else {
     rest_.update().vectorize(lane_);
   }
-  for (size_t i = 0; i < halves_.size(); i++) in_lanes(halves_[i], vector_ >> i);
+  load_tails_masked(rest_);
+  for (size_t i = 0; i < halves_.size(); i++) in_lanes(halves_[i], vector_ >> (i + 1));
   if (block_.defined()) {
     main_.update().reorder(lane_, each_block_.x);  // around the block, whose lanes are vectors of their own
     block_.compute_at(main_, each_block_.x).store_in(Halide::MemoryType::Stack).bound(lane_, 0, width_);

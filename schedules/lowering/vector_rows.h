@@ -25,7 +25,7 @@ class VectorReduction {
  private:
   static constexpr int kSteps = 1024;
   Halide::Func main_, block_, rest_, total_;
-  std::vector<Halide::Func> halves_;  ///< main and rest together, then halves of a vector joined
+  std::vector<Halide::Func> halves_;  ///< of a vector joined
   Halide::RDom each_block_, within_, elements_;
   Var lane_{"lane"}, block_number_{"block"};
   int vector_, width_, together_;  ///< lanes of a vector and of main; elements of each in a step

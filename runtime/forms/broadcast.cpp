@@ -13,6 +13,17 @@
 #include "runtime/support/error.h"
 
 namespace ashlar::forms {
+namespace {
+
+/// `x` itself, or a dense copy where a CPU would gather each of its elements for many results.
+Tensor without_steps(const Tensor& x, const Shape& result) {
+  constexpr int64_t kMany = 8;
+  if (x.rank() == 0 || x.device().kind != DeviceKind::cpu) return x;
+  const bool is_stepped = x.shape().back() > 1 && x.strides().back() > 1;
+  return is_stepped && result.numel() / x.numel() >= kMany ? x.contiguous() : x;
+}
+
+}  // namespace
 
 std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& call) try {
   constexpr int kRank = 4;
@@ -52,7 +63,8 @@ std::vector<Tensor> Broadcast::call(const KernelInfo& kernel, const FormCall& ca
   std::vector<Tensor> operands;
   operands.reserve(inputs.size() + 1);
   operands.push_back(result);
-  for (const Tensor& x : inputs) operands.push_back(without_negative_strides(x).broadcast_to(shape));
+  for (const Tensor& x : inputs)
+    operands.push_back(without_steps(without_negative_strides(x), shape).broadcast_to(shape));
   Loops whole{shape, {}};
   whole.strides.reserve(operands.size());
   for (const Tensor& x : operands) whole.strides.push_back(x.strides());

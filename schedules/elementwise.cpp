@@ -114,23 +114,31 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
 
 }  // namespace
 
+namespace {
+
+// elements_per_task(), where tasks are alike and, of few, an even number: of three, one thread of two would have twice
+// the other's work.
+Expr elements_per_even_task(const Expr& total) {
+  constexpr int kMore = 64;  // so that tasks of whole vectors leave no last one of a few elements
+  const Expr about = elements_per_task(total), tasks = (total / 2 + about / 2 - 1) / about * 2;
+  return Halide::select(tasks > 0, (total - 1) / Halide::max(1, tasks) + kMore, about);
+}
+
+}  // namespace
+
 void elementwise(Cpu, Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables*) {
-  Var vector("vector"), lane("lane"), task("task"), chunk("chunk"), in_chunk("in_chunk");
+  Var vector("vector"), lane("lane"), chunk("chunk"), in_chunk("in_chunk");
   const int lanes = Descriptor::target.natural_vector_size<float>();
   for (Parameter input : inputs_of(out)) {
     if (input.dimensions() == 3) input.set_stride_constraint(0, 1);  // see element_of()
   }
   // Vectors first: a short tensor then runs its few vectors, not a whole chunk of masked ones.
   constexpr int kChunk = 16384;
+  const Expr of_task = elements_per_even_task(out.output_buffers()[0].dim(0).extent()) / lanes;
   out.split(i, vector, lane, lanes, TailStrategy::GuardWithIf)
-      .split(vector, chunk, in_chunk, kChunk / lanes, TailStrategy::GuardWithIf)
-      .vectorize(lane);
-  if (stages.empty()) {
-    const Expr chunks = elements_per_task(out.output_buffers()[0].dim(0).extent()) / kChunk;
-    out.split(chunk, task, chunk, chunks, TailStrategy::GuardWithIf).parallel(task);
-  } else {
-    out.parallel(chunk);  // one loop more, and Halide no longer sees that the stages fit into registers
-  }
+      .split(vector, chunk, in_chunk, stages.empty() ? of_task : Expr(kChunk / lanes), TailStrategy::GuardWithIf)
+      .vectorize(lane)
+      .parallel(chunk);
   for (Stage* stage : stages) {
     stage->func().compute_at(out, in_chunk).vectorize(stage->func().args()[0], lanes, TailStrategy::GuardWithIf);
   }

@@ -218,7 +218,7 @@ struct FirstPass {
 };
 
 /// The longest axis whose pass needs no copy, since it leaves the least to the next one.
-FirstPass first_pass_of(const Split& split) {
+FirstPass first_pass_of(const Split& split, int64_t few) {
   const int kept = split.kept.sizes.rank(), reduced = split.reduced.sizes.rank();
   const auto size = [&](int i) { return i < kept ? split.kept.sizes[i] : split.reduced.sizes[i - kept]; };
   const auto stride = [&](int i) { return i < kept ? split.kept.strides[0][i] : split.reduced.strides[0][i - kept]; };
@@ -238,7 +238,7 @@ FirstPass first_pass_of(const Split& split) {
     }
     const Split others{collapse(sizes, {strides}), {{size(kept + r)}, {{stride(kept + r)}}}};
     if (others.kept.sizes.rank() > 2) continue;
-    pass.canonical = canonical_of(others);
+    pass.canonical = canonical_of(others, few);
     pass.reduced = r;
     int64_t outer = 1;
     for (int i = 0; i < sizes.rank(); i++) {
@@ -293,7 +293,8 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     return reduce_canonical(work, seen_as(canonical_of(split, few_elements(work.kernel, source.device()))));
   }
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
-    if (const FirstPass pass = first_pass_of(split); pass.reduced >= 0) {
+    const FirstPass pass = first_pass_of(split, few_elements(work.kernel, source.device()));
+    if (pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);
       const KernelInfo& kernel = work.kernel;
       const int64_t chunk = chunk_of(work, x.shape(), x.device().kind);

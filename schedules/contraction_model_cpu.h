@@ -41,6 +41,15 @@ inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
 /// at a time.
 inline constexpr float kFarLineOfElements = 40;
 
+/// The lines of a matrix of so many elements that is read across its rows and lies in no cache at all, and what each
+/// costs besides.
+inline Expr lines_beyond_caches(const Expr& elements) {
+  constexpr float kCached = 1 << 23;
+  constexpr int kLine = 16;
+  return select(elements > kCached, elements / static_cast<float>(kLine), 0.0f);
+}
+inline constexpr float kLineBeyondCaches = 15;
+
 /// How many lines of 64 bytes of the narrow operand are read anew for each tile of the wide one: none of what the
 /// second cache keeps, `run` elements of it.
 inline Expr lines_again(const ContractionProblem& p, const Expr& narrow, const Expr& run) {
@@ -85,10 +94,12 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
       cost.tile;
   const Expr packed = wide_tiles * as_real(runs) *
                       (k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes) + cost.panel);
+  const Expr of_narrow = as_real(narrow) * k;
+  const Expr far_narrow =
+      cost.far_narrow * far_lines(p, of_narrow) + kLineBeyondCaches * lines_beyond_caches(of_narrow);
   const Expr lines =
       cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
-      wide_tiles * (cost.far_narrow * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k)) +
-                    cost.again * lines_again(p, narrow, narrow / runs));
+      wide_tiles * (select(narrow_lies_along_k, 0.0f, far_narrow) + cost.again * lines_again(p, narrow, narrow / runs));
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
   return microseconds_of(p, cost.start,
                          cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);

@@ -18,9 +18,6 @@ namespace detail {
 /// Products of at most this many rows aren't packed where the right operand is contiguous along n.
 inline constexpr int kFewRows = 16;
 
-/// Which operands are packed: the left one may be read from where it lies, if that is along k.
-enum class Packs : uint8_t { both, right };
-
 // product(n, m, b) = Σ_t part(n, m, t, b) + the k % U last terms,  part t = Σ_q Σ_{u<U} left(qU + u, m) · right(n, qU +
 // u) A few rows, right operand contiguous along n: it is streamed once, U rows of it side by side, by tasks that each
 // take a share of k. A vector of each of them is loaded once for all rows of the product, and the next U rows are asked
@@ -74,31 +71,29 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
           .microseconds = modelled_stream(p, shares, lanes)};
 }
 
-// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): operands are packed into zero-padded panels of N
-// columns and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the
-// right operand packed before them. Packing the left one as well pays where many panels of columns read it.
-inline ContractionPlan packed_plan(const std::string& name, const ContractionProblem& p, const Halide::Func& left,
-                                   const CpuTile& micro_tile, const PackedTile& tile, Packs packs) {
+// total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into panels of N columns
+// and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the right
+// operand packed before them.
+inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Func& left, int lanes,
+                                   const PackedTile& tile) {
   using Halide::Func;
   using Halide::Stage;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
-  const auto [micro_columns, micro_rows, lanes] = micro_tile;
-  const bool packs_left = packs == Packs::both;
+  const CpuTile micro_tile{widest_vectors(lanes) * lanes, tile.micro_rows, lanes};
+  const int micro_columns = micro_tile.wide, micro_rows = micro_tile.narrow;
   const int depth = tile.depth * 8 / std::max(lanes, 8);
   Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   const Expr chunks = rounded_up(p.inner, depth), length = (p.inner + chunks - 1) / chunks;  // alike
-  const Panels packed_right(name + "_right", p, vectors_of_columns(p), micro_tile);
+  const Panels packed_right("packed_right", p, vectors_of_columns(p), micro_tile);
   Func packed_left("packed_left"), micro("micro"), total("total");
   packed_left(k, j, left_panel, chunk, b) = left(chunk * length + k, left_panel * micro_rows + j, b);
   Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
   r.where(chunk * length + r < p.inner);
   const Expr term = Halide::unsafe_promise_clamped(chunk * length + r, 0, p.inner - 1);
-  const Expr of_left = packs_left ? Expr(packed_left(r, j, left_panel, chunk, b))
-                                  : p.left_at(term, ContractionProblem::inside(left_panel * micro_rows + j, p.rows),
-                                              Halide::unsafe_promise_clamped(b, 0, p.batches - 1));
   micro(i, j, right_panel, left_panel, chunk, b) = 0.0f;
-  micro(i, j, right_panel, left_panel, chunk, b) += packed_right(i % lanes, term, i / lanes, right_panel, b) * of_left;
+  micro(i, j, right_panel, left_panel, chunk, b) +=
+      packed_right(i % lanes, term, i / lanes, right_panel, b) * packed_left(r, j, left_panel, chunk, b);
   total(n, m, b) = 0.0f;
   total(n, m, b) += micro(n % micro_columns, m % micro_rows, n / micro_columns, m / micro_rows, r_chunk, b);
 
@@ -111,8 +106,7 @@ inline ContractionPlan packed_plan(const std::string& name, const ContractionPro
   const Expr column_panels = (right_panels + column_blocks - 1) / column_blocks;
   const Var column_block("column_block"), row_block("row_block");
   return {
-      .name = name,
-      .when = packs_left ? std::vector<Expr>{} : std::vector<Expr>{p.left.column_stride == 1 && p.inner >= 1},
+      .name = "packed",
       .product = total,
       .schedule_output =
           [=](Stage out) {
@@ -146,16 +140,14 @@ inline ContractionPlan packed_plan(const std::string& name, const ContractionPro
             sums.update().vectorize(i, lanes).unroll(i).unroll(j);
             constexpr int kSideBySide = 8;
             Panels(packed_right).schedule({out, column_block}, kSideBySide, true);  // before the rows
-            if (!packs_left) return;
             // The left operand: a chunk for each block of rows.
             a.bound(j, 0, micro_rows).bound_storage(k, depth + 16).compute_at(totals, r_chunk);
             Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
             columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
             a.reorder(j, k, left_panel, chunk, b).unroll(j);
           },
-      .tunables =
-          packs_left ? std::vector<std::string>{"micro_rows", "panel_depth"} : std::vector<std::string>{"panel_depth"},
-      .microseconds = modelled_packed(p, micro_tile, depth, packs_left)};
+      .tunables = {"micro_rows", "panel_depth"},
+      .microseconds = modelled_packed(p, micro_tile, depth)};
 }
 
 }  // namespace detail
@@ -201,11 +193,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
     plans.push_back(detail::unpacked_plan("unpacked_rows", p, of_rows, {lanes, 8, lanes}));
   }
   plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));
-  plans.push_back(detail::packed_plan("packed_right", p, padded_left, {2 * lanes, has_long_vectors ? 8 : 6, lanes},
-                                      tile, detail::Packs::right));
-  plans.push_back(detail::packed_plan("packed", p, padded_left,
-                                      {detail::widest_vectors(lanes) * lanes, tile.micro_rows, lanes}, tile,
-                                      detail::Packs::both));
+  plans.push_back(detail::packed_plan(p, padded_left, lanes, tile));
   return plans;
 }
 

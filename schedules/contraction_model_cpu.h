@@ -187,15 +187,13 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
           select(p.left.column_stride == 1, 0.0f, cost.strided * as_real(p.inner) * rows));
 }
 
-// start + products · (operands packed + tiles · (k · vectors + what a chunk of k costs besides))
-inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth, bool packs_left) {
+// start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
+inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth) {
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? packs_left ? Cost{1120, 396, 0.241f, 109, 9.8f, 1.07f, 0.33f, 0.64f}
-                                                              : Cost{649, 695, 0.226f, 74, 12.5f, 1.04f, 0.11f, 0}
-                    : packs_left ? Cost{2140, 467, 0.22f, 28, 6.9f, 0.86f, 0.44f, 0.98f}
-                                                 : Cost{752, 550, 0.211f, 34, 9.7f, 0.98f, 0.12f, 0};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1120, 396, 0.241f, 109, 9.8f, 1.07f, 0.33f, 0.64f}
+                                                 : Cost{2140, 467, 0.22f, 28, 6.9f, 0.86f, 0.44f, 0.98f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

@@ -121,7 +121,7 @@ namespace {
 Expr elements_per_even_task(const Expr& total) {
   constexpr int kMore = 64;  // so that tasks of whole vectors leave no last one of a few elements
   const Expr about = elements_per_task(total), tasks = (total / 2 + about / 2 - 1) / about * 2;
-  return Halide::select(tasks > 0, (total - 1) / Halide::max(1, tasks) + kMore, about);
+  return total / Halide::max(1, tasks) + kMore;
 }
 
 }  // namespace

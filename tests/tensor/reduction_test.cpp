@@ -118,6 +118,20 @@ TEST_P(Reduction, LongOnesInTwoPasses) {
   }
 }
 
+// Three loops over kept axes, two without the gaps.
+TEST_P(Reduction, ViewsWithGaps) {
+  std::mt19937 random(53);
+  const Tensor all = Tensor::from(testing::eighths(random, 3 * 4 * 6 * 9), {3, 4, 6, 9}, device());
+  const Tensor x = all.slice(3, 0, 7), dense = x.contiguous();
+  for (const Axes& axes : {Axes{1}, Axes{0, 2}, Axes{2}}) {
+    const auto of = [&](const KernelInfo& kernel, const Tensor& view) {
+      return forms::reduction(kernel, view, axes, false);
+    };
+    EXPECT_EQ(of(kernels::sum, x).to_vector<float>(), of(kernels::sum, dense).to_vector<float>()) << axes.str();
+    EXPECT_EQ(of(kernels::argmax, x).to_vector<int64_t>(), of(kernels::argmax, dense).to_vector<int64_t>());
+  }
+}
+
 TEST_P(Reduction, BroadcastInputs) {
   const Tensor x = Tensor::full({1}, 0.5, DType::f32, device()).broadcast_to({3, 1000});
   EXPECT_EQ(forms::reduction(kernels::sum, x, {}, false).item(), 1500);

@@ -314,9 +314,6 @@ void add_composed(const Function& f, const std::string& prefix) {
   // The sums of norms, by whole vectors of columns.
   if (!prefix.empty()) add_case(example(f, prefix + "columns_of_33x128", {.shape = {33, 128}}, {0}));
   // More rows than a GPU takes as few, and some that lie beside each other, short and long.
-  Input with_gaps{.shape = {3, 4, 6, 7}};  // without them its kept axes are two loops
-  with_gaps.placement = Placement{{216, 54, 9, 1}, 2};
-  add_case(example(f, prefix + "middle_of_rows_with_gaps", with_gaps, {1}));
   add_case(example(f, prefix + "rows_of_70x301", {.shape = {70, 301}}, {1}));
   // So many that a warp's lanes share several.
   add_case(example(f, prefix + "rows_of_33000x33", {.shape = {33000, 33}}, {1}));

@@ -2,7 +2,7 @@
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
 // (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 3200, half of them with a bias
 // and an activation, with AVX2 to 1200, on two cores of an AMD EPYC that has both; by which the chosen plan takes 1.04
-// times what the best one does, with AVX2 1.06 (geometric means of draws that weren't fitted).
+// times what the best one does, with AVX2 1.07 (geometric means of draws that weren't fitted).
 #pragma once
 
 #include "schedules/contraction.h"

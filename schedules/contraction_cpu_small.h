@@ -193,22 +193,18 @@ class Panels {
     return func_(lane, k, v, tile, b);
   }
 
-  /// Where they are made; `beside` of them side by side where the operand is contiguous, so that whole lines are read.
-  void schedule(const Halide::LoopLevel& at, int beside, bool is_parallel) {
+  /// Where they are made: by the task that reads them, or, `beside` of them side by side where the operand is
+  /// contiguous, so that whole lines are read, by all threads before.
+  void schedule(const Halide::LoopLevel& at, int beside = 1) const {
     using Halide::TailStrategy;
+    Halide::Func panels = func_;
     Var k_in("k_in"), group("group"), in_group("in_group");
-    func_.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
-    const std::vector<std::pair<Halide::Stage, Halide::RVar>> stages{
-        {func_.update(0), whole_.x}, {func_.update(1), rest_.x}, {func_.update(2), beyond_.x}};
-    for (const auto& [every, lane] : stages) {
-      Halide::Stage stage = every;
+    panels.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
+    for (const bool is_whole : {true, false}) {
+      const Halide::RVar lane = is_whole ? whole_.x : rest_.x;
+      Halide::Stage stage = panels.update(is_whole ? 0 : 1);
       stage.reorder(lane, k_, v_, tile_, b_).never_partition_all();
-      if (lane.name() == beyond_.x.name()) {
-        stage.vectorize(lane, lanes_, TailStrategy::Predicate);
-        continue;
-      }
       Halide::Stage contiguous = stage.specialize(is_contiguous_);
-      const bool is_whole = lane.name() == whole_.x.name();
       if (is_whole)
         contiguous.vectorize(lane);
       else
@@ -221,10 +217,12 @@ class Panels {
       stage.split(k_, k_, k_in, lanes_, TailStrategy::GuardWithIf).reorder(k_in, lane, k_, v_, tile_, b_);
       stage.vectorize(k_in);
       if (is_whole) stage.unroll(lane);
-      if (!is_parallel) continue;
+      if (beside == 1) continue;
       stage.parallel(tile_);
-      contiguous.parallel(beside > 1 ? group : tile_);
+      contiguous.parallel(group);
     }
+    panels.update(2).reorder(beyond_.x, k_, v_, tile_, b_).never_partition_all();
+    panels.update(2).vectorize(beyond_.x, lanes_, TailStrategy::Predicate);
   }
 
  private:
@@ -262,7 +260,7 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
           .schedule_stages =
               [=](Func out) {
                 keep_in_registers(micro, s, tile, b, r, {out, loops.narrow_tile});
-                Panels(panel).schedule({out, loops.wide_tile}, 1, false);
+                panel.schedule({out, loops.wide_tile});
               },
           .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s), s.wide_stride == 1,
                                           s.narrow_k_stride == 1, tile, s.by_rows)};

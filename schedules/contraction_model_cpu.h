@@ -29,12 +29,18 @@ inline bool has_long_vectors(int lanes) { return lanes > 8; }
 /// Vectors of a row of the widest tiles of sums.
 inline int widest_vectors(int lanes) { return has_long_vectors(lanes) ? 4 : 2; }
 
-/// How many lines of 64 bytes come from memory one by one: of a matrix of `elements`, too large for caches, that is
-/// read across its rows, a line of each of so many that no prefetcher follows. Else 0.
+/// The lines of 64 bytes of so many elements where a condition holds, else 0.
+inline Expr lines_where(const Expr& condition, const Expr& elements) {
+  constexpr float kElements = 16;
+  return select(condition, elements / kElements, 0.0f);
+}
+
+/// Those that come from memory one by one: of a matrix of `elements`, too large for caches, that is read across its
+/// rows, a line of each of so many that no prefetcher follows.
 inline Expr far_lines(const ContractionProblem& p, const Expr& elements) {
   constexpr float kCached = 1 << 21;
-  constexpr int kLine = 16, kFollowed = 256;
-  return select(elements > kCached && p.inner > kFollowed, elements / static_cast<float>(kLine), 0.0f);
+  constexpr int kFollowed = 256;
+  return lines_where(elements > kCached && p.inner > kFollowed, elements);
 }
 
 /// What such a line costs plans that pack nothing, of an operand whose elements are read one by one, some of each line
@@ -45,18 +51,15 @@ inline constexpr float kFarLineOfElements = 40;
 /// costs besides.
 inline Expr lines_beyond_caches(const Expr& elements) {
   constexpr float kCached = 1 << 23;
-  constexpr int kLine = 16;
-  return select(elements > kCached, elements / static_cast<float>(kLine), 0.0f);
+  return lines_where(elements > kCached, elements);
 }
 inline constexpr float kLineBeyondCaches = 15;
 
-/// How many lines of 64 bytes of the narrow operand are read anew for each tile of the wide one: none of what the
-/// second cache keeps, `run` elements of it.
-inline Expr lines_again(const ContractionProblem& p, const Expr& narrow, const Expr& run) {
+/// The lines of the narrow operand, of so many elements, that are read anew for each tile of the wide one: none where
+/// the second cache keeps the elements of a run.
+inline Expr lines_again(const Expr& elements, const Expr& of_run) {
   constexpr float kCached = 1 << 18;
-  constexpr int kLine = 16;
-  const Expr k = as_real(p.inner);
-  return select(as_real(run) * k > kCached, as_real(narrow) * k / static_cast<float>(kLine), 0.0f);
+  return lines_where(of_run > kCached, elements);
 }
 
 /// What a plan of tiles takes, in cycles.
@@ -97,9 +100,9 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
   const Expr of_narrow = as_real(narrow) * k;
   const Expr far_narrow =
       cost.far_narrow * far_lines(p, of_narrow) + kLineBeyondCaches * lines_beyond_caches(of_narrow);
-  const Expr lines =
-      cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
-      wide_tiles * (select(narrow_lies_along_k, 0.0f, far_narrow) + cost.again * lines_again(p, narrow, narrow / runs));
+  const Expr lines = cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
+                     wide_tiles * (select(narrow_lies_along_k, 0.0f, far_narrow) +
+                                   cost.again * lines_again(of_narrow, as_real(narrow / runs) * k));
   const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
   return microseconds_of(p, cost.start,
                          cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);

@@ -112,10 +112,6 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   choose(out, branches);
 }
 
-}  // namespace
-
-namespace {
-
 // elements_per_task(), where tasks are alike and, of few, an even number: of three, one thread of two would have twice
 // the other's work.
 Expr elements_per_even_task(const Expr& total) {

@@ -123,11 +123,15 @@ Tensor piece_of(const Tensor& tensor, const Loops& piece, int operand, int64_t o
   return Tensor(tensor.storage(), sizes, strides, tensor.offset() + offset, tensor.dtype());
 }
 
-Tensor without_negative_strides(const Tensor& tensor) {
+bool has_negative_strides(const Tensor& tensor) {
   for (int i = 0; i < tensor.rank(); i++) {
-    if (tensor.shape()[i] > 1 && tensor.strides()[i] < 0) return tensor.contiguous();
+    if (tensor.shape()[i] > 1 && tensor.strides()[i] < 0) return true;
   }
-  return tensor;
+  return false;
+}
+
+Tensor without_negative_strides(const Tensor& tensor) {
+  return has_negative_strides(tensor) ? tensor.contiguous() : tensor;
 }
 
 Tensor dense_as(const Tensor& tensor, const Shape& shape) {

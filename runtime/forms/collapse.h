@@ -38,6 +38,9 @@ void for_each_piece(const Loops& loops, int rank,
 /// The `operand`-th operand of a piece as a tensor of exactly `rank` dimensions, with sizes of 1 added outside.
 Tensor piece_of(const Tensor& tensor, const Loops& piece, int operand, int64_t offset, int rank);
 
+/// Whether any step goes backwards.
+bool has_negative_strides(const Tensor& tensor);
+
 /// `tensor` itself, or a dense copy where a stride is negative: only the movement kernels take those.
 Tensor without_negative_strides(const Tensor& tensor);
 

@@ -56,10 +56,8 @@ Shape leading(const Shape& shape, int dropped) {
 Tensor with_unit_stride(Tensor x) {
   const int rows = x.rank() - 2, columns = x.rank() - 1;
   const Shape &sizes = x.shape(), &steps = x.strides();
-  bool is_flipped = false;
-  for (int i = 0; i < x.rank(); i++) is_flipped |= sizes[i] > 1 && steps[i] < 0;
   const auto is_unit = [&](int i) { return steps[i] == 1 || sizes[i] == 1; };
-  if (is_flipped || (!is_unit(rows) && !is_unit(columns))) return with_unit_stride(x.contiguous());
+  if (has_negative_strides(x) || (!is_unit(rows) && !is_unit(columns))) return with_unit_stride(x.contiguous());
   if (sizes[columns] > 1 && sizes[rows] > 1) return x;
   Shape strides = steps;
   if (sizes[columns] == 1) strides[columns] = strides[rows] == 1 ? sizes[rows] : 1;

@@ -263,17 +263,14 @@ Shape axes_in_memory(const Tensor& x) {
 /// A copy of x without gaps, its axes in memory as they are, where that leaves fewer loops; else undefined.
 Tensor without_gaps(const Tensor& x, unsigned reduced_axes, int loops) {
   const Shape axes = axes_in_memory(x);
-  Shape back = axes, strides = x.strides();
-  int64_t stride = 1;
-  for (int i = x.rank() - 1; i >= 0; i--) {
-    const auto axis = static_cast<int>(axes[i]);
-    back[axis] = i;
-    strides[axis] = stride;
-    stride *= x.shape()[axis];
-  }
-  const Split dense = split_axes(Tensor(x.storage(), x.shape(), strides, 0, x.dtype()), reduced_axes);
+  Shape back = axes;
+  for (int i = 0; i < x.rank(); i++) back[static_cast<int>(axes[i])] = i;
+  const Tensor in_order = x.permute(axes);
+  const Shape& sizes = in_order.shape();
+  const Tensor imagined(x.storage(), sizes, dense_strides(sizes), 0, x.dtype());  // never read
+  const Split dense = split_axes(imagined.permute(back), reduced_axes);
   if (dense.kept.sizes.rank() + dense.reduced.sizes.rank() >= loops) return {};
-  return x.permute(axes).contiguous().permute(back);
+  return in_order.contiguous().permute(back);
 }
 
 /// The reduced axes of `source` (a bit each): one dense result for each element of the kept ones, in their order.
@@ -289,12 +286,10 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
     return Tensor(source.storage(), canonical.sizes, canonical.strides, source.offset(), source.dtype());
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
-  if (kept_loops <= 2 && reduced_loops <= 1) {
-    return reduce_canonical(work, seen_as(canonical_of(split, few_elements(work.kernel, source.device()))));
-  }
+  const int64_t few = few_elements(work.kernel, source.device());
+  if (kept_loops <= 2 && reduced_loops <= 1) return reduce_canonical(work, seen_as(canonical_of(split, few)));
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
-    const FirstPass pass = first_pass_of(split, few_elements(work.kernel, source.device()));
-    if (pass.reduced >= 0) {
+    if (const FirstPass pass = first_pass_of(split, few); pass.reduced >= 0) {
       const Tensor x = seen_as(pass.canonical);
       const KernelInfo& kernel = work.kernel;
       const int64_t chunk = chunk_of(work, x.shape(), x.device().kind);

@@ -12,12 +12,7 @@ thread_local KnownCalls known_calls;
 
 }  // namespace
 
-void CallNumbers::add(int64_t number) {
-  if (count_ < kMost)
-    numbers_[count_++] = number;
-  else
-    is_whole_ = false;
-}
+void CallNumbers::add(int64_t number) { numbers_[count_++] = number; }
 
 void CallNumbers::add(const Tensor& x) {
   const int rank = x.rank();

@@ -89,7 +89,6 @@ void run_on_cpu_instead(const KernelInfo& kernel, KernelKey key, const CallArgum
     const Tensor result = Tensor::empty(y.shape(), y.dtype(), device);
     copy_bytes(*result.storage(), 0, *outputs[i].storage(), 0, outputs[i].bytes());
     store_dense(result, y);
-    y.storage()->bump();
   }
   count(counter_cells(device.kind).cpu_fallbacks);
 }

@@ -81,19 +81,19 @@ VectorReduction::VectorReduction(const ReductionStage& stage, const std::vector<
     add(rest_, place, state_at(extent / step_elements * step_elements + elements_, Halide::Internal::const_true()));
   }
 
+  const auto last = [&] { return halves_.empty() ? rest_ : halves_.back(); };
   // The last four lanes are taken one by one: a vector of two of them would be loaded across what was stored before.
   for (int lanes = vector_ / 2; lanes >= 4; lanes /= 2) {
     Func half(stage.name() + "_" + std::to_string(lanes) + "_lanes");
     std::vector<Expr> shifted = at;
     shifted[0] = lane_ + lanes;
-    const Func whole = halves_.empty() ? rest_ : halves_.back();
-    define(half, lane_index, stage.merge(values_at(whole, at), values_at(whole, shifted)));
+    define(half, lane_index, stage.merge(values_at(last(), at), values_at(last(), shifted)));
     halves_.push_back(half);
   }
   const auto lane = [&](int i) {
     std::vector<Expr> one = at;
     one[0] = i;
-    return values_at(halves_.empty() ? rest_ : halves_.back(), one);
+    return values_at(last(), one);
   };
   define(total_, index,
          vector_ == 2 ? stage.merge(lane(0), lane(1))

@@ -10,8 +10,8 @@ namespace ashlar::dsl {
 //                                             1024 steps are summed each by itself first. Of states with a merge, a
 //                                             step takes a tree of four elements a lane, on two vectors: what the
 //                                             merge of single elements divides by is a constant
-//   rest[w]  = the last elements, fewer than a step's, a vector at a time, masked so that nothing is read outside
-//   total    = Σ main + Σ rest, a vector first, then halves of it
+//   rest[w]  = Σ main, a vector, and the last elements, fewer than a step's, masked so that nothing is read outside
+//   total    = Σ rest, by halves of the vector
 class VectorReduction {
  public:
   /// `value`: how the stage's value at k is come by where it isn't worked out again, a function of k.

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "benchmarks/benchmark.h"
-#include "benchmarks/named_call.h"
 #include "runtime/device/stream.h"
 #include "runtime/graph/graph.h"
 #include "runtime/memory/memory.h"
@@ -15,6 +14,7 @@
 #include "runtime/tensor/storage.h"
 #include "runtime/tensor/transfer.h"
 #include "runtime/vendor/vendor.h"
+#include "tools/named_call.h"
 
 using namespace ashlar;
 using nlohmann::json;
@@ -186,10 +186,10 @@ AshlarRun* ashlar_bench_make_call(const char* call, const char* device_name, int
     run->device = Device::parse(device_name);
     run->sets.resize(static_cast<size_t>(sets));
     run->bind = [description = json::parse(call)](const std::vector<Tensor>& buffers) {
-      return bench::bound_call(description, buffers);
+      return tools::bound_call(description, buffers);
     };
     for (AshlarRun::Set& set : run->sets) {
-      set.inputs = bench::buffers_of(json::parse(call), run->device);
+      set.inputs = tools::buffers_of(json::parse(call), run->device);
       set.call = run->bind(set.inputs);
     }
     return run.release();

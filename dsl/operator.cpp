@@ -8,6 +8,7 @@ struct OwnedSignature {
   OperatorDescription description;
   std::vector<std::vector<const char*>> choices;
   std::vector<FormOption> options;
+  std::vector<const char*> plans, plan_sizes;
   FormSignature signature{};
 };
 
@@ -20,11 +21,15 @@ std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& de
     for (const std::string& choice : option.choices) choices.push_back(choice.c_str());
     owned->options.push_back({option.name.c_str(), option.kind, option.default_value, "", choices});
   }
+  for (const std::string& plan : owned->description.plans) owned->plans.push_back(plan.c_str());
+  for (const std::string& size : owned->description.plan_sizes) owned->plan_sizes.push_back(size.c_str());
   owned->signature = {.name = owned->description.name.c_str(),
                       .type = "",
                       .header = "",
                       .options = owned->options,
-                      .scalars_last = description.scalars_last};
+                      .scalars_last = description.scalars_last,
+                      .plans = owned->plans,
+                      .plan_sizes = owned->plan_sizes};
   return owned;
 }
 

@@ -56,6 +56,8 @@ struct OperatorDescription {
   std::vector<SavedWhen> saved_when = {};
   std::string flops = {};   ///< as Kernel::flops()
   std::string vendor = {};  ///< as Kernel::vendor(): for the function to ask
+  /// Among which the function chooses by choose_plan(), and the sizes of a call by which tables know it.
+  std::vector<std::string> plans = {}, plan_sizes = {};
 };
 
 /// Adds one. Returns true, so that a namespace-scope constant can call it.

@@ -366,6 +366,10 @@ class ConvolutionBias : public Kernel<ConvolutionBias<T>> {
 };
 
 const std::vector<DType> kConvolved{DType::f32, DType::f16, DType::bf16};
+/// operators/convolution.cpp tells them apart by their places.
+const std::vector<std::string> kPlans{"vendor", "product", "depthwise", "folded", "unfolded", "gathered"};
+const std::vector<std::string> kPlanSizes{"images", "groups", "rows", "channels", "places", "taps", "stride"};
+
 const std::vector<std::string> kForward{"convolution_frame",     "convolution_offsets",   "convolution",
                                         "pointwise_convolution", "depthwise_convolution", "convolution_bias"};
 const std::vector<std::string> kInput{
@@ -406,7 +410,9 @@ const bool registered =
          .saved_when = {{"y", "activation == Conv2dActivation::relu"}},
          .flops = "2.0 * static_cast<double>(shapes[3].numel()) * static_cast<double>(shapes[1].numel()) / "
                   "static_cast<double>(shapes[1][0] + (shapes[1][0] == 0))",
-         .vendor = "cudnn_convolution"}) &&
+         .vendor = "cudnn_convolution",
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "conv2d_input",
          .formula = "conv2d_input(dy, weight)[n,c,h,w] = Σ weight[o,c,i,j] dy[n,o,p,q], h = p stride - padding + "
@@ -423,7 +429,9 @@ const bool registered =
          .gradients = {{"dy", "conv2d_without_bias(ddx, weight, stride, padding, dilation, groups)"},
                        {"weight",
                         "conv2d_weight(dy, ddx, image_size(weight.shape()), stride, padding, dilation, groups)"}},
-         .vendor = "cudnn_convolution_input"}) &&
+         .vendor = "cudnn_convolution_input",
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "conv2d_weight",
          .formula = "conv2d_weight(dy, x)[o,c,i,j] = Σ_{n,p,q} dy[n,o,p,q] x[n, c, p stride - padding + i dilation, "
@@ -439,7 +447,9 @@ const bool registered =
          .calls = kWeight,
          .gradients = {{"dy", "conv2d_without_bias(x, ddweight, stride, padding, dilation, groups)"},
                        {"x", "conv2d_input(dy, ddweight, image_size(x.shape()), stride, padding, dilation, groups)"}},
-         .vendor = "cudnn_convolution_weight"}) &&
+         .vendor = "cudnn_convolution_weight",
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "conv1d",
          .formula = "conv1d(x, weight, bias)[n,o,q] = activation(bias[o] + Σ_{c,j} weight[o,c,j] x[n, c, q stride - "

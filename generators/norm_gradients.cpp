@@ -1,7 +1,9 @@
-// The gradients of layer_norm and rms_norm by x, weight and bias in one kernel, for the CPU: each row is read once.
+// The gradients of layer_norm and rms_norm by x, weight and bias in one kernel: each row is read once.
+#include "schedules/generic.h"
 #include "schedules/lowering/beside.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/row_reduction.h"
+#include "schedules/row_sums.h"
 
 namespace ashlar::dsl {
 
@@ -76,6 +78,75 @@ class RowNormGradients : public Kernel<RowNormGradients<T>> {
   Halide::RDom row;
 };
 
-const bool registered = register_kernel<RowNormGradients, f32>("row_norm_grads");
+// The same on GPUs: sums[p,0,c] = Σ_r dy z and sums[p,1,c] = Σ_r dy, r in part p of rows_of_part rows
+template <ElementType T>
+class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
+ public:
+  static constexpr bool on_gpus_alone = true;
+  Dim rows{"rows"}, columns{"columns"};
+  In<T, 2> dy{"dy", {rows, columns}}, x{"x", {rows, columns}};
+  In<f32, 1> rstd{"rstd", {rows}}, mean{"mean", {rows}};
+  In<T, 1> weight{"weight", {columns}};
+  Scalar<int32_t> is_centred{"is_centred"}, has_weight{"has_weight"}, rows_of_part{"rows_of_part"};
+  Out<T, 2> dx{"dx", {rows, columns}};
+  Out<f32, 3> sums{"sums", {any_size, constant(2), columns}};
+
+  RowNormGradientsInParts() {
+    this->formula("dx = rstd (g - Σ_k g / n - z Σ_k g z / n), g = dy weight; Σ_r dy z and Σ_r dy of parts of rows");
+    this->form(Form::movement).internal();
+  }
+  void algorithm() {
+    plans.declare(columns.extent(), is_aligned());
+    const Axis k = columns.reduce();
+    const auto centred = [&](const Value& of_row) { return select(Value(is_centred) != 0, of_row, 0.0); };
+    const auto z = [&](const auto& row, const auto& at) { return (x(row, at) - centred(mean(row))) * rstd(row); };
+    const auto g = [&](const auto& at) { return dy(r, at) * select(Value(has_weight) != 0, weight(at), 1.0); };
+    slope(r) = dsl::mean(k, g(k));
+    dot(r) = dsl::mean(k, g(k) * z(r, k));
+    dx(r, c) = rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r)));
+    terms = {(dy(r, c) * z(r, c)).expr(), dy(r, c).expr()};
+    Axis i(Expr(Value(rows_of_part)), "i");
+    const Value number = Value(p) * Value(rows_of_part) + i;
+    i.where(number < Value(rows.extent()));
+    const Value row = Value(Halide::unsafe_promise_clamped(Expr(number), 0, rows.extent() - 1));
+    total(p, q, c) = sum(i, select(Value(q) == 0, dy(row, c) * z(row, c), dy(row, c)));
+    sums(p, q, c) = total(p, q, c);
+  }
+  void schedule(auto target) {
+    if (!plans.is_chosen()) return generic(target, dx, sums);
+    plans.schedule({.reductions = {slope, dot},
+                    .inputs = {Halide::Func(dy), Halide::Func(x)},
+                    .of_columns = {Halide::Func(weight)},
+                    .out = dx.func(),
+                    .terms = terms,
+                    .sums = sums.func(),
+                    .row = r,
+                    .column = c,
+                    .which = q,
+                    .part = p,
+                    .rows = rows.extent(),
+                    .columns = columns.extent(),
+                    .rows_of_part = Expr(Value(rows_of_part))});
+  }
+
+ private:
+  // Whether each row is a whole number of aligned vectors of 4.
+  Expr is_aligned() const {
+    const auto parameter = [](const Halide::Func& input) {
+      return values_of(input)[0].template as<Halide::Internal::Call>()->param;
+    };
+    return columns.extent() % 4 == 0 && lines_are_aligned(parameter(Halide::Func(dy)), 4) &&
+           lines_are_aligned(parameter(Halide::Func(x)), 4) && hidden_min(parameter(Halide::Func(weight))) % 4 == 0 &&
+           lines_are_aligned(dx.func(), 4);
+  }
+
+  RowSumPlans plans;
+  Var p{"p"}, q{"q"}, r{"r"}, c{"c"};
+  Stage slope{"slope"}, dot{"dot"}, total{"total"};
+  std::vector<Expr> terms;
+};
+
+const bool registered = register_kernel<RowNormGradients, f32>("row_norm_grads") &&
+                        register_kernel<RowNormGradientsInParts, f32>("row_norm_grads_in_parts");
 
 }  // namespace ashlar::dsl

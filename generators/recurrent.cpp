@@ -443,6 +443,9 @@ const OperatorTensor kLengths{.name = "lengths", .dtype = DType::i64, .is_option
 const OperatorOption kReverse{.name = "reverse", .kind = FormOption::Kind::boolean};
 const OperatorOption kResetAfter{.name = "reset_after", .kind = FormOption::Kind::boolean, .default_value = 1};
 const OperatorOption kUseRelu{.name = "use_relu", .kind = FormOption::Kind::boolean};
+/// One launch for all steps (few, where there are very many), or one for each.
+const std::vector<std::string> kPlans{"all_steps", "each_step"};
+const std::vector<std::string> kPlanSizes{"steps", "members", "batch", "hidden"};
 const bool registered =
     register_kernel<RnnStep, f32>("rnn_step") && register_kernel<RnnStepGradient, f32>("rnn_step_grad") &&
     register_kernel<GruStep, f32>("gru_step") && register_kernel<GruStepGradient, f32>("gru_step_grad") &&
@@ -459,15 +462,18 @@ const bool registered =
          .options = {kReverse, kUseRelu},
          .outputs = {{"y"}},
          .calls = {"rnn_step", "copy", "cast"},
-         .gradients = {{kAllInputs,
-                        "rnn_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, use_relu, needs)"}}}) &&
+         .gradients = {{kAllInputs, "rnn_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, use_relu, needs)"}},
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator({.name = "rnn_sequence_grad",
                        .formula = "the gradients of rnn_sequence: dx, dh, dweight_hh, dbias_hh",
                        .dtypes = kRecurrent,
                        .inputs = {{"dy"}, {"x"}, {"h"}, {"weight_hh"}, {"bias_hh"}, {"y"}, kLengths},
                        .options = {kReverse, kUseRelu},
                        .outputs = {{"dx"}, {"dh"}, {"dweight_hh"}, {"dbias_hh"}},
-                       .calls = {"rnn_step_grad", "matmul", "copy", "cast", "sum"}}) &&
+                       .calls = {"rnn_step_grad", "matmul", "copy", "cast", "sum"},
+                       .plans = kPlans,
+                       .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "gru_sequence",
          .formula = "gru_sequence(x, h, weight_hh, bias_hh, lengths)[t] = (1 - z) n + z y[t-1], y[-1] = h, r, z, n of "
@@ -478,8 +484,9 @@ const bool registered =
          .options = {kReverse, kResetAfter},
          .outputs = {{"y"}},
          .calls = {"gru_step", "gru_gates", "gru_candidate", "copy", "cast"},
-         .gradients = {{kAllInputs,
-                        "gru_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, reset_after, needs)"}}}) &&
+         .gradients = {{kAllInputs, "gru_grad(dy, x, h, weight_hh, bias_hh, y, lengths, reverse, reset_after, needs)"}},
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator({.name = "gru_sequence_grad",
                        .formula = "the gradients of gru_sequence: dx, dh, dweight_hh, dbias_hh",
                        .dtypes = kRecurrent,
@@ -487,7 +494,9 @@ const bool registered =
                        .options = {kReverse, kResetAfter},
                        .outputs = {{"dx"}, {"dh"}, {"dweight_hh"}, {"dbias_hh"}},
                        .calls = {"gru_step_grad", "gru_gates_grad", "gru_candidate_grad", "matmul", "copy", "cast",
-                                 "sum", "add", "mul", "sigmoid", "tanh"}}) &&
+                                 "sum", "add", "mul", "sigmoid", "tanh"},
+                       .plans = kPlans,
+                       .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "lstm_sequence",
          .formula = "lstm_sequence(x, h, c, weight_hh, bias_hh, lengths): c[t] = f c[t-1] + i g, y[t] = o tanh(c[t]), "
@@ -499,7 +508,9 @@ const bool registered =
          .outputs = {{"y"}, {"cells"}},
          .calls = {"lstm_step", "copy", "cast"},
          .gradients = {{kAllInputs,
-                        "lstm_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, lengths, reverse, needs)"}}}) &&
+                        "lstm_grad(dy, dcells, x, h, c, weight_hh, bias_hh, y, cells, lengths, reverse, needs)"}},
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes}) &&
     register_operator(
         {.name = "lstm_sequence_grad",
          .formula = "the gradients of lstm_sequence: dx, dh, dc, dweight_hh, dbias_hh",
@@ -507,6 +518,8 @@ const bool registered =
          .inputs = {{"dy"}, {"dcells"}, {"x"}, {"h"}, {"c"}, {"weight_hh"}, {"bias_hh"}, {"y"}, {"cells"}, kLengths},
          .options = {kReverse},
          .outputs = {{"dx"}, {"dh"}, {"dc"}, {"dweight_hh"}, {"dbias_hh"}},
-         .calls = {"lstm_step_grad", "matmul", "copy", "cast", "sum"}});
+         .calls = {"lstm_step_grad", "matmul", "copy", "cast", "sum"},
+         .plans = kPlans,
+         .plan_sizes = kPlanSizes});
 
 }  // namespace ashlar::dsl

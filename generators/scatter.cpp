@@ -108,6 +108,8 @@ const bool operator_registered = register_operator(
      .calls = {"scatter_lines", "segment_last", "scatter_keys", "segment_starts", "radix_count", "radix_move",
                "sort_short_rows", "cumsum"},
      .gradients = {{"x", "scatter_rest_grad(dy, index, axis)", kRecipes},
-                   {"src", "scatter_source_grad(dy, index, src.shape(), axis)", kRecipes}}});
+                   {"src", "scatter_source_grad(dy, index, src.shape(), axis)", kRecipes}},
+     .plans = {"segments", "lines"},
+     .plan_sizes = {"terms"}});
 
 }  // namespace ashlar::dsl

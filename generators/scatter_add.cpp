@@ -237,7 +237,9 @@ const bool registered =
          .options = {{"axis", FormOption::Kind::integer, -1}},
          .outputs = {{"y"}},
          .calls = kScattering,
-         .gradients = {{"x", "dy", {}}, {"src", "scatter_add_source_grad(dy, index, src.shape(), axis)", {}}}}) &&
+         .gradients = {{"x", "dy", {}}, {"src", "scatter_add_source_grad(dy, index, src.shape(), axis)", {}}},
+         .plans = {"segments", "lines"},
+         .plan_sizes = {"terms"}}) &&
     register_operator(
         {.name = "index_add",
          .formula = "index_add(x, index, src)[o,p,i] = x[o,p,i] + Σ_j [index[j] = p] src[o,j,i], in the order of j",

@@ -1,4 +1,4 @@
-// Convolutions: which of the ways they go by. Of those by frames (generators/convolution.cpp), what lies where in one.
+// Convolutions: which of the ways they go by.
 #include "ashlar/ops/convolution.h"
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "ashlar/ops/binary.h"
-#include "ashlar/ops/convolution_frame.h"
 #include "ashlar/ops/depthwise_convolution.h"
 #include "ashlar/ops/matmul.h"
 #include "ashlar/ops/movement.h"
 #include "ashlar/ops/pointwise_convolution.h"
 #include "ashlar/ops/reduction.h"
 #include "ashlar/ops/unfold.h"
+#include "operators/gathered_convolution.h"
 #include "operators/unfolded_convolution.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/promotion.h"
@@ -27,86 +27,7 @@ namespace ashlar {
 namespace {
 
 const KernelKey kF32{.elements = {DType::f32}};
-// The CPU's vectors reach so far beyond the last output, and the bounds that Halide checks a plane more. A GPU's
-// threads read what a tap reads.
-constexpr int64_t kSlack = 128;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
-
-/// x[a, b, h, w] with its border, rows and columns that are read together side by side: [phases, a, b, rows, columns].
-struct Frame {
-  Tensor elements;  ///< all of them, and `slack` more, which are 0
-  Pair strides;     ///< of the convolution that reads it
-  int64_t a = 0, b = 0, rows = 0, columns = 0, slack = 0;
-
-  int64_t plane() const { return rows * columns; }
-  int64_t phase_step() const { return a * b * plane(); }
-};
-
-/// The frame that outputs of this size read. `reads_beyond`: whatever the tap, as many as a plane has will be read.
-Frame frame_of(const Tensor& x, const Window& window, const Pair& outputs, bool reads_beyond) {
-  Frame frame{{}, window.stride, x.size(0), x.size(1)};
-  const auto side = [&](int axis) { return outputs[axis] + (window.extent(axis) - 1) / window.stride[axis]; };
-  frame.rows = side(0);
-  frame.columns = side(1);
-  const int64_t phases = std::min(window.stride[0], window.extent(0)) * window.stride[1],
-                size = frame.phase_step() * phases;
-  const bool is_itself = !reads_beyond && phases == 1 && x.is_contiguous() && window.padding == Pair{0, 0} &&
-                         frame.rows == x.size(2) && frame.columns == x.size(3) && x.device().kind != DeviceKind::cpu;
-  if (is_itself) {
-    frame.elements = x.reshape({x.numel()});
-    return frame;
-  }
-  const bool is_cpu = x.device().kind == DeviceKind::cpu;
-  frame.slack = reads_beyond || is_cpu ? kSlack + frame.plane() : 0;
-  const int64_t whole = size + frame.slack;
-  const Tensor all = Tensor::empty({whole}, DType::f32, x.device());
-  if (frame.slack > 0) all.slice(0, size, whole).fill_(0);
-  const Tensor out = all.slice(0, 0, size).reshape({phases, frame.a, frame.b, frame.rows, frame.columns});
-  const std::array inputs{x};
-  const std::array<Scalar, 4> scalars{window.stride[0], window.stride[1], window.padding[0], window.padding[1]};
-  launch(kernels::convolution_frame, kF32, inputs, scalars, std::span(&out, 1));
-  frame.elements = all;
-  return frame;
-}
-
-/// offsets[(c, i, j)] for `channels`, `channel_step` apart.
-Tensor offsets_of(const Frame& frame, const Window& window, int64_t channels, int64_t channel_step, bool is_flipped) {
-  const Tensor offsets =
-      Tensor::empty({channels * window.taps[0] * window.taps[1]}, DType::i32, frame.elements.device());
-  const std::array<Scalar, 10> scalars{window.taps[0],     window.taps[1],     window.stride[0],    window.stride[1],
-                                       window.dilation[0], window.dilation[1], int64_t{is_flipped}, frame.phase_step(),
-                                       channel_step,       frame.columns};
-  launch(kernels::convolution_offsets, {.elements = {DType::i32}}, {}, scalars, std::span(&offsets, 1));
-  return offsets;
-}
-
-/// y[n, (g,o), p, q] = max(low, bias + Σ weight[g, o, t] · frame), `weight` in three axes, of any strides.
-Tensor convolved(const Frame& frame, const Tensor& offsets, const Tensor& weight, const Tensor& bias,
-                 const Pair& outputs, float low) {
-  const int64_t groups = weight.size(0), rows = weight.size(1), images = frame.a;
-  const Tensor y = Tensor::empty({images, groups * rows, outputs[0], outputs[1]}, DType::f32, weight.device());
-  const bool is_cpu = weight.device().kind == DeviceKind::cpu;
-  const int64_t image_step = frame.b * frame.plane();
-  const std::array<Scalar, 7> scalars{image_step,
-                                      frame.b / groups * frame.plane(),
-                                      frame.columns,
-                                      outputs[1],
-                                      (outputs[0] - 1) * frame.columns + outputs[1] + frame.slack,
-                                      int64_t{bias.defined()},
-                                      low};
-  // Images and groups stand along the third dimension of the grid, which CUDA limits.
-  const int64_t at_once = is_cpu ? images : std::max<int64_t>(1, 65535 / groups);
-  for (int64_t first = 0; first < images; first += at_once) {
-    const int64_t count = std::min(at_once, images - first);
-    const Tensor out = y.slice(0, first, first + count)
-                           .reshape(is_cpu ? Shape{count * groups, rows, outputs[0], outputs[1]}
-                                           : Shape{count * groups, rows, 1, outputs[0] * outputs[1]});
-    const std::array inputs{frame.elements.slice(0, first * image_step), weight,
-                            bias.defined() ? bias.contiguous() : frame.elements.slice(0, 0, 1), offsets};
-    launch(kernels::convolution, kF32, inputs, scalars, std::span(&out, 1));
-  }
-  return y;
-}
 
 /// One tap, no border: a product of matrices, which needs no frame.
 bool is_product(const Window& window) { return window.taps == Pair{1, 1} && window.padding == Pair{0, 0}; }
@@ -225,18 +146,80 @@ Tensor depthwise_weight(const Tensor& dy, const Tensor& x, const Shape& shape, c
   return (shares == 1 ? parts : sum(parts, {0})).reshape(shape);
 }
 
-/// A convolution of two dense tensors, or one of its gradients, by a vendor's library; undefined where that is left to
-/// us, as it is, unless a vendor is asked for, where ours is known to be quicker.
-Tensor by_vendor(const KernelInfo& kernel, const Tensor& left, const Tensor& right, const Window& window,
-                 int64_t groups, const Shape& shape, bool is_ours_quicker = false) {
-  if (kernel.vendor == nullptr || kernel.vendor->kind != left.device().kind) return {};
-  if (is_ours_quicker && vendor_policy() != VendorPolicy::always) return {};
-  const Tensor result = Tensor::empty(shape, DType::f32, left.device());
-  const std::array inputs{left, right};
-  const auto scalars = window.scalars(groups);
-  const bool is_done = run_by_vendor(
-      {.kernel = kernel, .key = kF32, .inputs = inputs, .outputs = std::span(&result, 1), .scalars = scalars});
-  return is_done ? result : Tensor();
+/// A convolution of two dense tensors, or one of its gradients.
+struct Problem {
+  const KernelInfo& operation;
+  const Tensor &left, &right;
+  const Window& window;
+  int64_t groups;
+  Shape shape;             ///< of the result
+  int64_t rows, channels;  ///< of a group
+  int64_t images, places;  ///< of the outputs
+};
+
+/// The ways of convolutions and their gradients, in the order of the operators' plans (generators/convolution.cpp).
+enum Way : size_t { kByVendor, kProduct, kDepthwise, kFolded, kUnfolded, kGathered, kWays };
+using Ways = std::array<Plan, kWays>;
+
+/// None but gathering applies yet.
+Ways ways_of(const Problem& problem) {
+  Ways ways;
+  for (size_t i = 0; i < kWays; i++) {
+    ways[i] = {problem.operation.form->signature.plans[i], i == kGathered, false};
+  }
+  return ways;
+}
+
+struct VendorsOwn {
+  const Problem& problem;
+  Tensor result;
+  std::array<Tensor, 2> inputs;
+  std::array<Scalar, 9> scalars;
+
+  explicit VendorsOwn(const Problem& of)
+      : problem(of),
+        result(Tensor::empty(of.shape, DType::f32, of.left.device())),
+        inputs{of.left, of.right},
+        scalars(of.window.scalars(of.groups)) {}
+  VendorCall call() const {
+    return {.kernel = problem.operation,
+            .key = kF32,
+            .inputs = inputs,
+            .outputs = std::span(&result, 1),
+            .scalars = scalars};
+  }
+};
+
+/// The way that a call goes; undefined but for kByVendor, what the vendor's library has computed.
+struct Gone {
+  Way way;
+  Tensor result = {};
+};
+
+/// Chooses among the ways of our own that apply and, unless ours is known to be quicker, a vendor's library. One that
+/// is asked for ("always") comes first.
+Gone choose_way(const Problem& problem, Ways ways, bool is_ours_quicker = false) {
+  const Device device = problem.left.device();
+  const std::array<int64_t, 7> sizes{problem.images,
+                                     problem.groups,
+                                     problem.rows,
+                                     problem.channels,
+                                     problem.places,
+                                     problem.window.taps[0] * problem.window.taps[1],
+                                     problem.window.stride[0] * problem.window.stride[1]};
+  const VendorRoutine* routine = problem.operation.vendor;
+  const VendorPolicy policy = vendor_policy();
+  if (routine != nullptr && routine->kind == device.kind && policy != VendorPolicy::never) {
+    const VendorsOwn vendors(problem);
+    ways[kByVendor].applies = true;
+    ways[kByVendor].preferred = !is_ours_quicker && is_vendors(vendors.call(), device);
+    const bool is_asked_for = policy == VendorPolicy::always;
+    const size_t chosen = is_asked_for ? kByVendor : choose_plan(problem.operation, device, ways, sizes);
+    if (chosen != kByVendor) return {static_cast<Way>(chosen)};
+    if (run_by_vendor(vendors.call())) return {kByVendor, vendors.result};
+    ways[kByVendor].applies = false;
+  }
+  return {static_cast<Way>(choose_plan(problem.operation, device, ways, sizes))};
 }
 
 /// y = max(low, y + bias), a channel's own
@@ -267,19 +250,17 @@ bool is_quicker_folded(const Tensor& dy, const Tensor& weight, int64_t groups) {
   return is_much ? rows >= kManyRows && channels <= rows : rows >= kRows && channels <= 2 * rows;
 }
 
-/// Whether windows are written down, for products of matrices, or gathered from a frame as a product goes on: always
-/// those of images that have more of them than there shall be in memory.
-bool is_unfolded(const char* operation, Device device, const Window& window, int64_t elements_of_image,
-                 bool is_quicker) {
-  const bool fits = is_product(window) || elements_of_image <= kMostWindowElements;
-  const std::array plans{Plan{"unfolded", fits, device.kind != DeviceKind::cpu && is_quicker}, Plan{"gathered"}};
-  return choose_plan(operation, device, plans) == 0;
+/// Whether windows may be written down, for products of matrices: not those of images that have more of them than there
+/// shall be in memory.
+bool can_be_unfolded(const Window& window, int64_t elements_of_image) {
+  return is_product(window) || elements_of_image <= kMostWindowElements;
 }
 
 /// On CUDA few rows of many windows don't pay for writing these down, nor do few terms, whose results are most of the
 /// memory: of 121 drawn sizes this has 0.97 of the quicker way's speed, gathering alone 0.74 (H200). OpenCL's gathering
 /// is nearer to its products: 70 sizes (H100).
 bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
+  if (device.kind == DeviceKind::cpu) return false;
   constexpr int64_t kFewRows = 16, kManyElements = 1 << 24, kFewTerms = 4, kManyResults = 1 << 20;
   constexpr int64_t kRowsOfOpenCl = 32, kPlacesOfOpenCl = 1 << 14, kElementsOfOpenCl = 1 << 22;
   const int64_t elements = terms * places;
@@ -293,52 +274,118 @@ bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t pla
 /// Of the gradient by the weight. On CUDA gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to
 /// 2.3 times for seven; H200).
 bool is_weight_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
+  if (device.kind == DeviceKind::cpu) return false;
   constexpr int64_t kFewRows = 32, kFewTerms = 128, kManyElements = 1 << 23, kElementsOfOpenCl = 1 << 22;
   const int64_t elements = terms * places;
   if (device.kind == DeviceKind::opencl) return elements < kElementsOfOpenCl;
   return elements < kManyElements || rows > kFewRows || terms <= kFewTerms;
 }
 
+/// dx of one tap and no border, all of whose elements are one product.
+Tensor input_gradient_as_product(const Problem& of) {
+  const Tensor turned = of.right.reshape({of.groups, of.rows, of.channels}).permute({0, 2, 1});
+  const Tensor read = product_of_places(of.left, turned, {}, kNone);
+  if (of.window.stride == Pair{1, 1}) return read;
+  const Tensor dx = Tensor::zeros(of.shape, DType::f32, of.left.device());
+  subsampled(dx, of.window.stride).copy_(read);
+  return dx;
+}
+
+/// Each output's share of each tap, then all that fall on one place.
+Tensor input_gradient_folded(const Problem& of) {
+  const Window& window = of.window;
+  const int64_t shares = of.channels * window.taps[0] * window.taps[1];
+  const Tensor matrices = of.right.contiguous().reshape({1, of.groups, of.rows, shares});
+  const Tensor columns =
+      matmul(matrices, of.left.contiguous().reshape({of.images, of.groups, of.rows, of.places}), {.transpose_a = true});
+  return fold(columns.reshape({of.images, of.groups * shares, of.places}), {of.shape[2], of.shape[3]},
+              {window.taps[0], window.taps[1]}, {window.dilation[0], window.dilation[1]},
+              {window.padding[0], window.padding[1]}, {window.stride[0], window.stride[1]});
+}
+
 /// The gradient of a convolution by its input [n, c, h, w], of f32 tensors with elements.
 Tensor input_gradient(const Tensor& dy, const Tensor& weight, const Shape& shape, const Window& window,
                       int64_t groups) {
+  const Device device = dy.device();
   const int64_t n = dy.size(0), rows = weight.size(0) / groups, channels = weight.size(1);
   const int64_t taps = window.taps[0] * window.taps[1];
-  if (is_product_of_places(window, dy.device())) {
-    const Tensor turned = weight.reshape({groups, rows, channels}).permute({0, 2, 1});
-    const Tensor read = product_of_places(dy, turned, {}, kNone);
-    if (window.stride == Pair{1, 1}) return read;
-    const Tensor dx = Tensor::zeros(shape, DType::f32, dy.device());
-    subsampled(dx, window.stride).copy_(read);
-    return dx;
+  const Problem problem{kernels::conv2d_input,  dy, weight, window, groups, shape, rows, channels, n,
+                        dy.size(2) * dy.size(3)};
+  const Pair size{shape[2], shape[3]};
+  const int64_t places = size[0] * size[1];
+  const std::optional<Window> back = reversed(window);
+  const bool is_folded = is_quicker_folded(dy, weight, groups);
+  Ways ways = ways_of(problem);
+  const bool is_of_places = is_product_of_places(window, device),
+             is_each_apart = is_depthwise(window, channels, device);
+  ways[kProduct].applies = ways[kProduct].preferred = is_of_places;
+  ways[kDepthwise].applies = channels == 1;
+  ways[kDepthwise].preferred = is_each_apart;
+  ways[kFolded].applies = true;
+  ways[kFolded].preferred = is_folded || !back;
+  ways[kUnfolded].applies = back && can_be_unfolded(*back, dy.size(1) * taps * places);
+  ways[kUnfolded].preferred =
+      device.kind == DeviceKind::cuda || is_quicker_unfolded(device, channels, rows * taps, n * places);
+  ways[kGathered].applies = back.has_value();
+  const Gone gone = choose_way(problem, ways, (is_folded && !is_each_apart) || is_product(window));
+  if (gone.way == kByVendor) return gone.result;
+  if (gone.way == kProduct) return input_gradient_as_product(problem);
+  if (gone.way == kDepthwise) return depthwise_input(dy, weight, shape, window);
+  if (gone.way == kFolded) return input_gradient_folded(problem);
+  const Tensor turned = weight.reshape({groups, rows, channels, taps}).permute({0, 2, 1, 3});
+  const Shape matrices{groups, channels, rows * taps};
+  if (gone.way == kUnfolded) {
+    return convolved_unfolded(dy, (taps == 1 ? turned : flip(turned, {3})).reshape(matrices), *back, size);
   }
-  const bool is_each_apart = is_depthwise(window, channels, dy.device());
-  const bool is_folded = !is_each_apart && is_quicker_folded(dy, weight, groups);
-  const Tensor vendors =
-      by_vendor(kernels::conv2d_input, dy, weight, window, groups, shape, is_folded || is_product(window));
-  if (vendors.defined()) return vendors;
-  if (is_each_apart) return depthwise_input(dy, weight, shape, window);
-  if (const std::optional<Window> back = reversed(window); back && !is_folded) {
-    const Pair size{shape[2], shape[3]};
-    const Tensor turned = weight.reshape({groups, rows, channels, taps}).permute({0, 2, 1, 3});
-    const Shape matrices{groups, channels, rows * taps};
-    const int64_t places = size[0] * size[1];
-    const bool is_quicker =
-        dy.device().kind == DeviceKind::cuda || is_quicker_unfolded(dy.device(), channels, rows * taps, n * places);
-    if (is_unfolded("conv2d_input", dy.device(), *back, dy.size(1) * taps * places, is_quicker)) {
-      return convolved_unfolded(dy, (taps == 1 ? turned : flip(turned, {3})).reshape(matrices), *back, size);
-    }
-    const Frame frame = frame_of(dy, *back, size, false);
-    return convolved(frame, offsets_of(frame, *back, rows, frame.plane(), true), turned.contiguous().reshape(matrices),
-                     {}, size, kNone);
-  }
-  // Each output's share of each tap, then all that fall on one place.
-  const Tensor matrices = weight.contiguous().reshape({1, groups, rows, channels * taps});
-  const Tensor columns =
-      matmul(matrices, dy.contiguous().reshape({n, groups, rows, dy.size(2) * dy.size(3)}), {.transpose_a = true});
-  return fold(columns.reshape({n, groups * channels * taps, dy.size(2) * dy.size(3)}), {shape[2], shape[3]},
-              {window.taps[0], window.taps[1]}, {window.dilation[0], window.dilation[1]},
-              {window.padding[0], window.padding[1]}, {window.stride[0], window.stride[1]});
+  return convolved_gathered(dy, turned.contiguous().reshape(matrices), {}, *back, size, kNone, true);
+}
+
+/// y = max(low, conv(x, weight) + bias), all f32 with elements.
+Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const Window& window, const Pair& outputs,
+                   int64_t groups, float low) {
+  const Device device = x.device();
+  const int64_t rows = weight.size(0) / groups, channels = weight.size(1), places = outputs[0] * outputs[1];
+  const int64_t terms = channels * window.taps[0] * window.taps[1], images = x.size(0);
+  const Problem problem{
+      kernels::conv2d, x,      weight, window, groups, {images, weight.size(0), outputs[0], outputs[1]}, rows,
+      channels,        images, places};
+  Ways ways = ways_of(problem);
+  ways[kProduct].applies = ways[kProduct].preferred = is_product_of_places(window, device);
+  ways[kDepthwise].applies = channels == 1;
+  ways[kDepthwise].preferred = is_depthwise(window, channels, device);
+  ways[kUnfolded].applies = can_be_unfolded(window, groups * terms * places);
+  ways[kUnfolded].preferred = is_quicker_unfolded(device, rows, terms, images * places);
+  const Gone gone = choose_way(problem, ways, is_product(window));
+  const Tensor matrices = weight.contiguous().reshape({groups, rows, terms});
+  if (gone.way == kProduct) return product_of_places(subsampled(x, window.stride), matrices, bias, low);
+  if (gone.way == kDepthwise) return depthwise(x, weight, bias, window, outputs, low);
+  if (gone.way == kGathered) return convolved_gathered(x, matrices, bias, window, outputs, low);
+  const Tensor y = gone.way == kByVendor ? gone.result : convolved_unfolded(x, matrices, window, outputs);
+  add_bias(y, bias, low);
+  return y;
+}
+
+/// The gradient of a convolution by its weight, of f32 tensors with elements; as `shape`, or to be seen so.
+Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Shape& shape, const Window& window, const Pair& outputs,
+                       int64_t groups) {
+  const Device device = dy.device();
+  const int64_t rows = dy.size(1) / groups, channels = x.size(1) / groups, images = x.size(0);
+  const int64_t terms = channels * window.taps[0] * window.taps[1], places = outputs[0] * outputs[1];
+  const Problem problem{kernels::conv2d_weight, dy, x, window, groups, shape, rows, channels, images, places};
+  Ways ways = ways_of(problem);
+  const bool is_over_places = is_product_over_places(window, groups, shape, device);
+  ways[kProduct].applies = is_product(window);
+  ways[kProduct].preferred = is_over_places;
+  ways[kDepthwise].applies = channels == 1;
+  ways[kDepthwise].preferred = is_depthwise(window, channels, device);
+  ways[kUnfolded].applies = can_be_unfolded(window, groups * terms * places);
+  ways[kUnfolded].preferred = is_weight_quicker_unfolded(device, rows, terms, images * places);
+  const Gone gone = choose_way(problem, ways);
+  if (gone.way == kByVendor) return gone.result;
+  if (gone.way == kProduct) return product_over_places(dy, subsampled(x, window.stride), groups);
+  if (gone.way == kDepthwise) return depthwise_weight(dy, x, shape, window);
+  if (gone.way == kUnfolded) return weight_gradient_unfolded(dy, x, window, groups);
+  return weight_gradient_gathered(dy, x, window, outputs, groups);
 }
 
 }  // namespace
@@ -366,27 +413,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const A
     throw ShapeError(kName, described(x, weight), "at least one channel and one tap",
                      "Skip the call where there is none");
   } else {
-    const int64_t taps = inner * window.taps[0] * window.taps[1];
-    const Tensor matrices = filters.contiguous().reshape({groups, out_channels / groups, taps});
     const Tensor added = bias.defined() ? forms::as_f32(kName, bias) : bias;
     const float low = activation == Conv2dActivation::relu ? 0.0F : kNone;
-    if (is_product_of_places(window, x.device())) {
-      y = product_of_places(subsampled(images, window.stride), matrices, added, low);
-    } else if (y = by_vendor(kernels::conv2d, images, filters, window, groups,
-                             {images.size(0), out_channels, outputs[0], outputs[1]}, is_product(window));
-               y.defined()) {
-      add_bias(y, added, low);
-    } else if (is_depthwise(window, inner, x.device())) {
-      y = depthwise(images, filters, added, window, outputs, low);
-    } else if (const int64_t places = outputs[0] * outputs[1];
-               is_unfolded(kName, x.device(), window, groups * taps * places,
-                           is_quicker_unfolded(x.device(), out_channels / groups, taps, images.size(0) * places))) {
-      y = convolved_unfolded(images, matrices, window, outputs);
-      add_bias(y, added, low);
-    } else {
-      const Frame frame = frame_of(images, window, outputs, false);
-      y = convolved(frame, offsets_of(frame, window, inner, frame.plane(), false), matrices, added, outputs, low);
-    }
+    y = convolution(images, filters, added, window, outputs, groups, low);
   }
   return without_batch_unless(y, x.rank() == 4).to(x.dtype());
 } catch (const std::bad_alloc&) {
@@ -436,44 +465,10 @@ Tensor conv2d_weight(const Tensor& dy, const Tensor& x, const Axes& kernel_size,
                      "dy of " + Shape{images.size(0), grads.size(1), outputs[0], outputs[1]}.str(),
                      "Check stride, padding and dilation");
   }
-  const int64_t rows = grads.size(1) / groups, channels = images.size(1) / groups;
-  const Shape shape{grads.size(1), channels, window.taps[0], window.taps[1]};
+  const Shape shape{grads.size(1), images.size(1) / groups, window.taps[0], window.taps[1]};
   if (shape.numel() == 0 || grads.numel() == 0 || images.numel() == 0)
     return Tensor::zeros(shape, dy.dtype(), dy.device());
-  if (const Tensor dweight = by_vendor(kernels::conv2d_weight, grads, images, window, groups, shape);
-      dweight.defined()) {
-    return dweight.to(dy.dtype());
-  }
-  if (is_product_over_places(window, groups, shape, dy.device())) {
-    return product_over_places(grads, subsampled(images, window.stride), groups).reshape(shape).to(dy.dtype());
-  }
-  if (is_depthwise(window, channels, dy.device())) return depthwise_weight(grads, images, shape, window).to(dy.dtype());
-  const int64_t terms = channels * window.taps[0] * window.taps[1], places = outputs[0] * outputs[1];
-  if (is_unfolded(kName, dy.device(), window, groups * terms * places,
-                  is_weight_quicker_unfolded(dy.device(), rows, terms, images.size(0) * places))) {
-    return weight_gradient_unfolded(grads, images, window, groups).reshape(shape).to(dy.dtype());
-  }
-  // Images beside each other in each channel, so that all of them are one sum.
-  const Frame frame = frame_of(images.permute({1, 0, 2, 3}), window, outputs, window.taps != Pair{1, 1});
-  const Tensor offsets = offsets_of(frame, window, channels, frame.b * frame.plane(), false);
-  Window plain;
-  const Frame of_dy = frame_of(grads.permute({1, 0, 2, 3}), plain, {frame.rows, frame.columns}, false);
-  const int64_t inner = frame.b * frame.plane(), taps = offsets.numel();
-  const Tensor left = of_dy.elements.slice(0, 0, groups * rows * inner).reshape({groups, rows, inner});
-  // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB
-  // of partial sums at most); the sizes alone say how many.
-  constexpr int64_t kTile = 64, kTiles = 512, kPartialSums = 1 << 22;
-  const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
-  const bool is_cpu = dy.device().kind == DeviceKind::cpu;
-  const int64_t most = is_cpu ? kPartialSums / (groups * rows * taps) : std::min<int64_t>(kTiles / tiles, 256);
-  const int64_t least = is_cpu ? 1024 : 128;  // terms of a share
-  const int64_t shares = std::clamp(std::min(most, inner / least), int64_t{1}, inner);
-  const Tensor parts = Tensor::empty({shares * groups, rows, taps}, DType::f32, dy.device());
-  const std::array inputs{frame.elements, left, offsets};
-  const std::array<Scalar, 2> scalars{channels * inner, shares};
-  launch(kernels::convolution_weight, kF32, inputs, scalars, std::span(&parts, 1));
-  const Tensor whole = shares == 1 ? parts : sum(parts.reshape({shares, groups * rows, taps}), {0});
-  return whole.reshape(shape).to(dy.dtype());
+  return weight_gradient(grads, images, shape, window, outputs, groups).reshape(shape).to(dy.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("conv2d_weight");
 }

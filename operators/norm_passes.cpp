@@ -1,14 +1,18 @@
 #include "operators/norm_passes.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <vector>
 
 #include "ashlar/ops/grouped_norm.h"
+#include "ashlar/ops/norm_gradients.h"
 #include "ashlar/ops/normalization.h"
 #include "ashlar/ops/reduction.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/unrounded_reduction.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 
 namespace ashlar {
 namespace {
@@ -106,6 +110,34 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
   const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, sums.slope, sums.dot};
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{of_dy}), Scalar(share)};
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
+}
+
+std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                                      const Tensor& rstd, const Tensor& weight) {
+  // As schedules/row_sums.cpp has plans for them.
+  constexpr int64_t kMost = 8192, kMostOfOpenCl = 4096, kMostOdd = 2048, kOfWarp = 512;
+  const int64_t rows = x.size(0), columns = x.size(1);
+  const DeviceKind kind = x.device().kind;
+  const int64_t of_opencl = columns % 4 == 0 ? kMostOfOpenCl : kMostOdd;
+  if (kind == DeviceKind::cpu || columns > (kind == DeviceKind::cuda ? kMost : of_opencl)) return {};
+  // So many parts that all of a device's warps or blocks, which have about so many threads a multiprocessor, begin one.
+  constexpr int64_t kThreads = 512, kWarp = 32, kMember = 4, kColumnsOfThread = 8, kLeastThreads = 128;
+  constexpr auto kMultiprocessors = static_cast<size_t>(PlanDevice::multiprocessors);
+  const auto multiprocessors = static_cast<int64_t>(detail::plan_device_numbers(x.device())[kMultiprocessors]);
+  const int64_t of_row = columns <= kOfWarp
+                             ? kWarp
+                             : std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)) / kColumnsOfThread,
+                                                   kLeastThreads, kThreads);
+  const int64_t most = multiprocessors * kThreads / of_row;
+  const int64_t rows_of_part = ((rows + most - 1) / most + kMember - 1) / kMember * kMember;
+  const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
+               sums = Tensor::empty({(rows + rows_of_part - 1) / rows_of_part, 2, columns}, DType::f32, x.device());
+  // What is absent is never used, but there has to be memory.
+  const std::array inputs{dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0)};
+  const std::array<Scalar, 3> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows_of_part};
+  launch(kernels::row_norm_grads_in_parts, kF32, inputs, scalars, std::array{dx, sums});
+  const Tensor both = sums.size(0) == 1 ? sums.select(0, 0) : sum(sums, {0});
+  return RowGradients{dx, both.select(0, 0), both.select(0, 1)};
 }
 
 void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,

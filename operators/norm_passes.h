@@ -2,6 +2,8 @@
 // the sums of their gradients, the gradient of x. One each; what is between them has an element for each channel.
 #pragma once
 
+#include <optional>
+
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar {
@@ -31,6 +33,17 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
 /// all of each has one weight, `of_dy` alone. All but dy and x in f32.
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                               const Tensor& weight, const GradientSums& sums, double share, bool of_dy);
+
+/// The gradients of layer_norm and rms_norm over rows, from one reading of them.
+struct RowGradients {
+  Tensor dx;
+  Tensor dweight, dbias;  ///< Σ_r dy (x - mean) rstd and Σ_r dy, of [columns]
+};
+/// Dense dy and x[rows, columns] (f32) with elements, rstd and mean of [rows], weight of [columns]; without a mean none
+/// was taken off, without a weight it is 1. None on devices that read rows once for each of these, and of rows too long
+/// for a GPU's registers.
+std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                                      const Tensor& rstd, const Tensor& weight);
 
 /// running += momentum (the batch's - running), in place: f32 of [channels], dense.
 void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,

@@ -12,6 +12,7 @@
 #include "ashlar/ops/unary.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -41,10 +42,11 @@ struct Sequence {
   /// x [steps, batch, gates · hidden], states [batch, hidden], weight_hh [gates · hidden, hidden], bias_hh
   /// [gates · hidden], or all of them with members in front (behind the steps); of one floating dtype. lengths
   /// [batch], i32 or i64. All on one device.
-  Sequence(const char* operation, int64_t gate_count, std::initializer_list<const Tensor*> states, const Tensor& given,
+  Sequence(const KernelInfo& of, int64_t gate_count, std::initializer_list<const Tensor*> states, const Tensor& given,
            const Tensor& weight_hh, const Tensor& bias_hh, const Tensor& row_lengths, bool is_reverse,
            bool is_a_kernel = true)
       : gates(gate_count), is_bounded(row_lengths.defined()), reverse(is_reverse), has_members(given.rank() == 4) {
+    const char* operation = of.name;
     std::string came = "x: " + given.str() + ", weight_hh: " + weight_hh.str() + ", bias_hh: " + bias_hh.str();
     bool fits = (given.rank() == 3 || has_members) && given.size(-1) % gates == 0;
     hidden = fits ? given.size(-1) / gates : 0;
@@ -93,7 +95,6 @@ struct Sequence {
     constexpr int64_t kMostHidden = 128, kMostOfLittleMemory = 96, kMostOfCluster = 256;  // of StepProduct's plans
     constexpr int64_t kMostElements = INT32_MAX;                                          // of a kernel's argument
     const int64_t each = members * batch * gates * hidden;
-    packs = is_a_kernel && x.device().kind == DeviceKind::cpu;
     // Of 128 units and four gates, the weights that registers don't hold need more shared memory than some GPUs have.
     constexpr int kSharedOfFourGates = 108 << 10;
     const auto most_hidden = [&] {
@@ -104,9 +105,13 @@ struct Sequence {
       return hidden <= most_hidden() ||
              (hidden > kMostHidden && hidden <= kMostOfCluster && detail::cuda_has_clusters(x.device().index));
     };
-    const bool in_one =
-        is_a_kernel && x.device().kind == DeviceKind::cuda && has_plan() && (steps + 1) * each <= kMostElements;
-    at_once = in_one ? std::max<int64_t>(steps, 1) : 1;
+    const Device device = x.device();
+    const bool is_cpu = device.kind == DeviceKind::cpu;
+    const bool in_one = device.kind == DeviceKind::cuda && has_plan() && (steps + 1) * each <= kMostElements;
+    const std::array plans{Plan{"all_steps", is_a_kernel && (is_cpu || in_one)}, Plan{"each_step"}};
+    const bool of_all = choose_plan(of, device, plans, std::array{steps, members, batch, hidden}) == 0;
+    packs = is_cpu && of_all;
+    at_once = of_all ? std::max<int64_t>(steps, 1) : 1;
     // What a launch hands from step to step takes memory for each of its steps; few of them aren't worth packing.
     constexpr int64_t kMostOfPacked = 1 << 22, kLeastSteps = 8;
     if (packs && steps > 0)
@@ -287,7 +292,7 @@ class Trail {
 
 Tensor rnn_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, const Tensor& bias_hh,
                     const Tensor& lengths, bool reverse, bool use_relu) try {
-  const Sequence n("rnn_sequence", 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
+  const Sequence n(kernels::rnn_sequence, 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
   Trail y(n, order, Keep::all, n.of_state(), n.state(h));
@@ -303,7 +308,7 @@ Tensor rnn_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, c
 RnnSequenceGradResult rnn_sequence_grad(const Tensor& dy, const Tensor& x, const Tensor& h, const Tensor& weight_hh,
                                         const Tensor& bias_hh, const Tensor& y, const Tensor& lengths, bool reverse,
                                         bool use_relu) try {
-  const Sequence n("rnn_sequence_grad", 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
+  const Sequence n(kernels::rnn_sequence_grad, 1, {&h}, x, weight_hh, bias_hh, lengths, reverse);
   n.check_results("rnn_sequence_grad", {&dy, &y});
   const Tensor slopes = n.with_members(wide(dy), 1), states = n.with_members(wide(y), 1);
   const Tensor weight = n.spread_weight();
@@ -326,7 +331,7 @@ RnnSequenceGradResult rnn_sequence_grad(const Tensor& dy, const Tensor& x, const
 
 Tensor gru_sequence(const Tensor& x, const Tensor& h, const Tensor& weight_hh, const Tensor& bias_hh,
                     const Tensor& lengths, bool reverse, bool reset_after) try {
-  const Sequence n("gru_sequence", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
+  const Sequence n(kernels::gru_sequence, 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
   Trail y(n, order, Keep::all, n.of_state(), n.state(h));
@@ -412,7 +417,7 @@ GruSequenceGradResult reset_before_gradients(const Sequence& n, const Tensor& sl
 GruSequenceGradResult gru_sequence_grad(const Tensor& dy, const Tensor& x, const Tensor& h, const Tensor& weight_hh,
                                         const Tensor& bias_hh, const Tensor& y, const Tensor& lengths, bool reverse,
                                         bool reset_after) try {
-  const Sequence n("gru_sequence_grad", 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
+  const Sequence n(kernels::gru_sequence_grad, 3, {&h}, x, weight_hh, bias_hh, lengths, reverse, reset_after);
   n.check_results("gru_sequence_grad", {&dy, &y});
   const Tensor slopes = n.with_members(wide(dy), 1), before = n.states_before(n.state(h), y);
   return reset_after ? reset_after_gradients(n, slopes, before, x.dtype())
@@ -423,7 +428,7 @@ GruSequenceGradResult gru_sequence_grad(const Tensor& dy, const Tensor& x, const
 
 LstmSequenceResult lstm_sequence(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& weight_hh,
                                  const Tensor& bias_hh, const Tensor& lengths, bool reverse) try {
-  const Sequence n("lstm_sequence", 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
+  const Sequence n(kernels::lstm_sequence, 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
   const Tensor weight = n.transposed_weight();
   const Order order(n, false);
   Trail y(n, order, Keep::all, n.of_state(), n.state(h)), cells(n, order, Keep::all, n.of_state(), n.state(c));
@@ -441,7 +446,7 @@ LstmSequenceGradResult lstm_sequence_grad(const Tensor& dy, const Tensor& dcells
                                           const Tensor& c, const Tensor& weight_hh, const Tensor& bias_hh,
                                           const Tensor& y, const Tensor& cells, const Tensor& lengths,
                                           bool reverse) try {
-  const Sequence n("lstm_sequence_grad", 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
+  const Sequence n(kernels::lstm_sequence_grad, 4, {&h, &c}, x, weight_hh, bias_hh, lengths, reverse);
   n.check_results("lstm_sequence_grad", {&dy, &dcells, &y, &cells});
   const Tensor slopes = n.with_members(wide(dy), 1), cell_slopes = n.with_members(wide(dcells), 1);
   const Tensor before = n.states_before(n.state(h), y), cells_before = n.states_before(n.state(c), cells);

@@ -24,7 +24,7 @@ Tensor scattered(const Tensor& x, const AxisInMiddle& middle, int64_t n, const T
   const Tensor at = forms::as_declared(lines, 1, index, middle.shape());
   const Tensor from = forms::as_declared(lines, 2, forms::as_carrier(src), middle.shape());
   const Tensor out = forms::as_carrier(y).reshape(places);
-  if (walks_along_lines("scatter", x.device(), middle.extent)) {
+  if (walks_along_lines(kernels::scatter, x.device(), middle.extent)) {
     launch(lines, key, std::array{to, at, from}, {}, std::span(&out, 1));
     return y;
   }

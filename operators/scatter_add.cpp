@@ -30,7 +30,7 @@ Tensor own_copy(const Tensor& x) {
 Tensor summed(const Tensor& x, const Places& places, const Tensor& src) {
   const int64_t outer = x.size(0), n = x.size(1), inner = x.size(2), count = src.size(1);
   const KernelKey key{.elements = {x.dtype()}};
-  if (walks_along_lines("scatter_add", x.device(), count)) {
+  if (walks_along_lines(kernels::scatter_add, x.device(), count)) {
     const Tensor index = places.shared ? as_lines(places.index.reshape({1, count}), true, outer, inner) : places.index;
     const std::array<Scalar, 1> skip{places.skip};
     // On the CPU what is there already is added to.

@@ -16,11 +16,11 @@ Tensor as_lines(const Tensor& rows, bool shared, int64_t outer, int64_t inner) {
   return rows.as_strided({outer, count, inner}, strides, rows.offset());
 }
 
-bool walks_along_lines(const char* operation, Device device, int64_t count) {
+bool walks_along_lines(const KernelInfo& operation, Device device, int64_t count) {
   constexpr int64_t kFewTerms = 16;
   // A CPU's task walks along lines of its own; of a GPU's threads each has one place's terms.
   const std::array plans{Plan{"segments", true, device.kind != DeviceKind::cpu && count > kFewTerms}, Plan{"lines"}};
-  return choose_plan(operation, device, plans) == 1;
+  return choose_plan(operation, device, plans, std::span(&count, 1)) == 1;
 }
 
 Segments sorted_segments(const Places& places, int64_t outer, int64_t n, int64_t inner) {

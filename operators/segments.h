@@ -1,6 +1,7 @@
 // The source of a scatter, sorted by where it goes: what has one place is a segment.
 #pragma once
 
+#include "runtime/launch/kernel.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar {
@@ -24,6 +25,6 @@ Tensor as_lines(const Tensor& rows, bool shared, int64_t outer, int64_t inner);
 
 /// Whether, of that many terms, a thread of a GPU (or a task of the CPU) had better walk along the line itself: one
 /// launch in place of a sort.
-bool walks_along_lines(const char* operation, Device device, int64_t count);
+bool walks_along_lines(const KernelInfo& operation, Device device, int64_t count);
 
 }  // namespace ashlar

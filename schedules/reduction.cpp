@@ -141,16 +141,18 @@ Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
           }};
 }
 
-// The same of columns: neighbouring threads read neighbours.
+// The same of columns: neighbouring threads read neighbours. Where there are results for all threads of a device, of
+// longer ones.
 Branch gpu_thread_columns(const ReductionStages& s, const ReductionStage& stage) {
-  constexpr int kThreads = 256, kLongest = 16;
+  constexpr int kThreads = 256, kLongest = 16, kLongestOfMany = 64, kMany = 32768;
   Func out = s.out;
   const Shape3 shape(out);
   const Var row("row"), column("column");
   const std::vector<Var> index = stage.index();
   const Rewrite first_part{{{index[0].name(), column}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_thread_column", {column, row}, 0, 1, 4, first_part);
-  return {shape.parts == 1 && stage.extent() <= kLongest,
+  const Expr is_short = stage.extent() <= kLongest || (stage.extent() <= kLongestOfMany && shape.results() >= kMany);
+  return {shape.parts == 1 && is_short,
           reading(out, stage,
                   [f = share.kept](const std::vector<Expr>& at, int i) {
                     return value_at(f, {at[0], at[2]}, i);

@@ -453,13 +453,19 @@ void row_reduction(Cuda, const RowStages& stages) {
                                                 {.threads = 32, .steps = 8, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 16, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 32, .warps = warps, .members = 1}});
+    // Longer ones by a block, which holds all but a step of a row in registers.
+    for (const auto& [threads, steps, rows] :
+         BlockShapes{{.threads = 256, .steps = 8}, {.threads = 1024, .steps = 8}}) {
+      const RowLayout layout{threads, steps, 1};
+      branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {rows, 1}, {1, steps - 1}));
+    }
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));
     branches.add(kColumnsOfWarp, WarpRows(reductions, rows, 8, 2));
+    branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
+    branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   }
-  branches.add(kColumnsOfFewWarps, SharedRows(stages, reductions, 128, 1));
-  branches.add(kColumnsOfBlock, SharedRows(stages, reductions, 256, 1));
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
   vector_accesses();  // after per_thread(), which takes vectors apart, and so is the next

@@ -33,7 +33,9 @@ inline std::vector<Expr> rewritten(const std::vector<Expr>& values, const Rewrit
 class StagedReader {
  public:
   explicit StagedReader(const RowStages& stages)
-      : inputs(inputs_to_stage(stages)), of_columns(column_inputs(stages, /*of_reductions=*/true)) {}
+      : StagedReader(inputs_to_stage(stages), column_inputs(stages, /*of_reductions=*/true)) {}
+  StagedReader(std::vector<Func> staged, std::vector<Func> staged_columns)
+      : inputs(std::move(staged)), of_columns(std::move(staged_columns)) {}
 
   /// Reads the results, and the i-th input's element of `column` by `element(i)`, that of the i-th input of the columns
   /// alone by `of_column(i)`, where it is staged; other elements (the one of a label, say) come from memory.

@@ -116,12 +116,22 @@ Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, in
 
 namespace {
 
-/// {dx, dweight, dbias} of rows from one pass over them, where the CPU has that and it is worth it: else none.
+/// {dx, dweight, dbias} of rows from one pass over them, where there is that and it is worth it: else none.
 std::vector<Tensor> gradients_of_rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                                       const Tensor& weight, int64_t axis, Needs needs) {
-  const bool is_served = x.device().kind == DeviceKind::cpu && x.dtype() == DType::f32 && x.numel() > 0 && needs(0) &&
-                         (needs(1) || needs(2));
+  const bool is_served = x.dtype() == DType::f32 && x.numel() > 0 && needs(0) && (needs(1) || needs(2));
   if (!is_served) return {};
+  if (x.device().kind != DeviceKind::cpu) {
+    const bool is_last = x.rank() > 0 && normalize_reduced_axis("layer_norm", axis, x.rank()) == x.rank() - 1;
+    if (!is_last || !x.is_contiguous()) return {};
+    const Shape matrix{x.numel() / x.size(-1), x.size(-1)};
+    const auto of_rows = [&](const Tensor& t) { return t.defined() ? t.contiguous().reshape({matrix[0]}) : t; };
+    const std::optional<RowGradients> all =
+        gradients_of_rows_at_once(dy.contiguous().reshape(matrix), x.reshape(matrix), of_rows(mean), of_rows(rstd),
+                                  weight.defined() ? weight.contiguous() : weight);
+    if (!all) return {};
+    return {all->dx.reshape(x.shape()), needs(1) ? all->dweight : Tensor(), needs(2) ? all->dbias : Tensor()};
+  }
   std::vector<Tensor> gradients =
       forms::Rows::call(kernels::row_norm_grads, {.inputs = std::array{dy, x, rstd, mean, weight},
                                                   .scalars = std::array<Scalar, 1>{int64_t{mean.defined()}},

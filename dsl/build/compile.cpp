@@ -35,10 +35,13 @@ constexpr const char* kTableTypes =
     "feature_count;\n"
     "               void (*judge)(const int*, unsigned long long*, unsigned long long*);\n"
     "               void (*cost)(const int*, const double*, double*); };\n"
+    "struct Tuned { unsigned long long device, family; const char* device_name; int count;\n"
+    "               const unsigned long long* classes; const unsigned char* plans; };\n"
     "struct Table { const Instance* instances; int count; const Grid* grids; int grid_count;\n"
-    "               unsigned long long code_hash; const Plans* plans; int plan_count; };\n";
-static_assert(kMostSizes == 8 && sizeof(TunedGrid) == 56 && sizeof(KernelInstance) == 56 && sizeof(TargetTable) == 56 &&
-              sizeof(PlanFeature) == 3 && sizeof(PlanSet) == 48);
+    "               unsigned long long code_hash; const Plans* plans; int plan_count;\n"
+    "               const Tuned* tuned_plans; int tuned_plans_count; };\n";
+static_assert(kMostSizes == 8 && sizeof(TunedGrid) == 56 && sizeof(KernelInstance) == 56 && sizeof(TargetTable) == 72 &&
+              sizeof(PlanFeature) == 3 && sizeof(PlanSet) == 48 && sizeof(TunedPlans) == 48);
 
 std::string list_of(const auto& numbers) {
   std::string text;
@@ -119,9 +122,28 @@ std::string tunables_of(const Setting& setting) {
 /// Where a compiled function's GPU functions are listed until its table is written.
 path list_of_functions(const path& folder, const std::string& symbol) { return folder / (symbol + ".functions"); }
 
+/// What the tables say of the form's or operator's own plans; of how many devices.
+int write_tuned_plans(std::ostream& out, const KernelSummary& kernel, const std::vector<TunedTable>& measured) {
+  const std::vector<MeasuredPlans> all = measured_plans(kernel, measured);
+  std::string devices;
+  for (size_t i = 0; i < all.size(); i++) {
+    const std::string number = std::to_string(i);
+    std::string classes;
+    for (const uint64_t one : all[i].classes) classes += (classes.empty() ? "" : ", ") + std::to_string(one) + "ull";
+    out << "static const unsigned long long plan_classes_" << number << "[] = {" << classes << "};\n"
+        << "static const unsigned char plans_of_classes_" << number << "[] = " << list_of(all[i].plans) << ";\n";
+    devices += "  {" + std::to_string(identity_hash(all[i].device)) + "ull, " +
+               std::to_string(identity_hash(all[i].family)) + "ull, " + quoted(all[i].device) + ", " +
+               std::to_string(all[i].plans.size()) + ", plan_classes_" + number + ", plans_of_classes_" + number +
+               "},\n";
+  }
+  if (!all.empty()) out << "static const Tuned tuned_plans[] = {\n" << devices << "};\n";
+  return static_cast<int>(all.size());
+}
+
 /// The table of a kernel whose objects lie in the table's folder.
-void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& builds, const std::string& code_target,
-                 const path& file) {
+void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& builds,
+                 const std::vector<TunedTable>& measured, const std::string& code_target, const path& file) {
   std::ofstream out(file);
   out << kTableTypes;
   struct Row {
@@ -185,9 +207,11 @@ void write_table(const KernelSummary& kernel, const std::vector<TunedBuild>& bui
   out << "};\n";
   if (grid_count > 0) out << "static const Grid grids[] = {\n" << grids << "};\n";
   if (plan_count > 0) out << "static const Plans plans[] = {\n" << plan_sets << "};\n";
+  const int tuned_plans = write_tuned_plans(out, kernel, measured);
   out << "extern \"C\" const Table " << table_of(*kernel.entry, code_target) << " = {instances, " << rows.size() << ", "
       << (grid_count > 0 ? "grids, " : "nullptr, ") << grid_count << ", " << code_hash << "ull, "
-      << (plan_count > 0 ? "plans, " : "nullptr, ") << plan_count << "};\n";
+      << (plan_count > 0 ? "plans, " : "nullptr, ") << plan_count << ", "
+      << (tuned_plans > 0 ? "tuned_plans, " : "nullptr, ") << tuned_plans << "};\n";
   if (!out) throw std::runtime_error("can't write " + file.string());
 }
 
@@ -375,7 +399,7 @@ void compile_kernels(const Compiling& with, const path& folder, const path& tune
   for (const KernelEntry& entry : kernels()) {
     const KernelSummary kernel = summarize(entry, with.code_target);
     const std::string table = table_of(entry, with.code_target);
-    write_table(kernel, tuned_builds(kernel, measured, with), with.code_target, folder / (table + ".cpp"));
+    write_table(kernel, tuned_builds(kernel, measured, with), measured, with.code_target, folder / (table + ".cpp"));
     tables << table << ".cpp\n";
     objects["objects"] += table + ".o\n";
   }
@@ -399,7 +423,7 @@ void write_absent_tables(const path& folder) {
     out << kTableTypes;
     for (const KernelEntry& entry : kernels()) {
       out << "extern \"C\" const Table " << table_of(entry, code_target)
-          << " = {nullptr, 0, nullptr, 0, 0, nullptr, 0};\n";
+          << " = {nullptr, 0, nullptr, 0, 0, nullptr, 0, nullptr, 0};\n";
     }
     if (!out) throw std::runtime_error("can't write to " + folder.string());
     for (const DType dtype : kOptionalDTypes) {

@@ -162,10 +162,17 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   if (form.scalars_last) arguments.insert(arguments.end(), scalars.begin(), scalars.end());
   if (input == 0) arguments.push_back("call.device");
   if (!options.empty()) out << "constexpr FormOption " << name << "_options[] = {" << join(options) << "};\n";
+  const auto texts = [&](const char* of, std::span<const char* const> all) {
+    const std::string list = name + "_" + of;
+    if (all.empty()) return std::string();
+    out << "constexpr const char* " << list << "[] = {\"" << join({all.begin(), all.end()}, "\", \"") << "\"};\n";
+    return ", ." + std::string(of) + " = " + list;
+  };
+  const std::string plans = texts("plans", form.plans), plan_sizes = texts("plan_sizes", form.plan_sizes);
   out << "constexpr FormSignature " << name << "_signature{.name = \"" << name << "\", .type = \"\", .header = \"\""
       << (options.empty() ? "" : ", .options = " + name + "_options")
-      << (form.scalars_last ? ", .scalars_last = true" : "") << "};\nstd::vector<Tensor> " << name
-      << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call"
+      << (form.scalars_last ? ", .scalars_last = true" : "") << plans << plan_sizes << "};\nstd::vector<Tensor> "
+      << name << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call"
       << (optional == 0 ? "" : ", " + std::to_string(optional)) << ");\n  ";
   const std::string function = "ashlar::" + name + "(" + join(arguments) + ")";
   const auto results = results_of(kernel);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "runtime/support/error.h"
 
@@ -137,13 +138,49 @@ BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const
   return result;
 }
 
+std::vector<MeasuredPlans> measured_plans(const KernelSummary& kernel, const std::vector<TunedTable>& tables) {
+  const FormSignature& form = *kernel.descriptor.form;
+  std::vector<MeasuredPlans> all;
+  for (const TunedTable& table : tables) {
+    const auto instances = table.kernels.find(kernel.entry->name);
+    if (instances == table.kernels.end() || !instances->second.contains(kAnyInstance)) continue;
+    std::map<uint64_t, std::pair<double, uint8_t>> of_class;
+    for (const TunedPoint& point : instances->second.at(kAnyInstance)) {
+      const std::string where = kernel.entry->name + " " + kAnyInstance;
+      if (point.sizes.size() != form.plan_sizes.size()) {
+        refuse(table, where + ": " + std::to_string(point.sizes.size()) + " sizes",
+               std::to_string(form.plan_sizes.size()) + " for the plans of this operator");
+      }
+      if (point.tunables.empty()) continue;
+      const auto& [name, plan] = *point.tunables.begin();
+      const auto found = std::ranges::find(form.plans, plan, [](const char* one) { return std::string(one); });
+      if (point.tunables.size() > 1 || name != kPlanOfSetting || found == form.plans.end()) {
+        std::string names;
+        for (const char* one : form.plans) names += (names.empty() ? "" : ", ") + std::string(one);
+        refuse(table, where + ": " + name + " " + plan, "one of its plans " + names);
+      }
+      const std::pair best{point.of_default, static_cast<uint8_t>(found - form.plans.begin())};
+      const auto [place, is_first] = of_class.try_emplace(half_octaves(point.sizes), best);
+      if (!is_first) place->second = std::min(place->second, best);
+    }
+    if (of_class.empty()) continue;
+    MeasuredPlans& one = all.emplace_back(MeasuredPlans{table.device, table.family, {}, {}});
+    for (const auto& [sizes, best] : of_class) {
+      one.classes.push_back(sizes);
+      one.plans.push_back(best.second);
+    }
+  }
+  return all;
+}
+
 void check_instances(const std::vector<KernelSummary>& kernels, const std::vector<TunedTable>& tables) {
   for (const TunedTable& table : tables) {
     for (const KernelSummary& kernel : kernels) {
       const auto instances = table.kernels.find(kernel.entry->name);
       if (instances == table.kernels.end()) continue;
       for (const auto& [instance, points] : instances->second) {
-        if (std::ranges::none_of(kernel.builds, [&](const Build& b) { return b.name() == instance; })) {
+        const bool is_of_form = instance == kAnyInstance && !kernel.descriptor.form->plans.empty();
+        if (!is_of_form && std::ranges::none_of(kernel.builds, [&](const Build& b) { return b.name() == instance; })) {
           refuse(table, kernel.entry->name + " " + instance, "an instance of the kernel");
         }
       }

@@ -26,6 +26,18 @@ struct BuildSettings {
 BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const std::vector<TunedTable>& tables,
                           const std::vector<PlanDescription>& plans = {});
 
+/// What a table says of the plans among which a form or an operator written by hand chooses itself, as the TunedPlans
+/// of runtime/launch/kernel.h.
+struct MeasuredPlans {
+  std::string device, family;
+  std::vector<uint64_t> classes;
+  std::vector<uint8_t> plans;
+};
+/// Of each table that has any. Where the operator's own choice was the quickest, nothing; of points in one class the
+/// one that saves most. Throws DataError naming file and rule: a plan that isn't one of the operator's, a wrong number
+/// of sizes.
+std::vector<MeasuredPlans> measured_plans(const KernelSummary& kernel, const std::vector<TunedTable>& tables);
+
 /// Throws DataError where a table names an instance that a kernel of this executable hasn't.
 void check_instances(const std::vector<KernelSummary>& kernels, const std::vector<TunedTable>& tables);
 

@@ -25,6 +25,10 @@ struct TunedPoint {
   double of_default = 1;  ///< its time over the default's
 };
 
+/// In place of an instance, the points of what a form or an operator written by hand chooses itself, for all element
+/// types: sizes are FormSignature::plan_sizes, and the only tunable is "plan".
+inline constexpr const char* kAnyInstance = "any";
+
 struct TunedTable {
   std::string device;  ///< DeviceIdentity::name
   std::string family;  ///< DeviceIdentity::family

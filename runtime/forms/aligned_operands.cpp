@@ -69,7 +69,7 @@ AlignedShape aligned_shape(const Tensor& x, int64_t rows, int64_t columns) {
 
 }  // namespace
 
-AlignedOperands aligned_operands(const char* kernel, const ProductOperands& x, std::span<const int64_t> numbers,
+AlignedOperands aligned_operands(const KernelInfo& kernel, const ProductOperands& x, std::span<const int64_t> numbers,
                                  const AlignedModel& model) {
   const Device device = x.y.device();
   const bool is_any_forced = detail::any_plan_forced(),
@@ -99,13 +99,9 @@ AlignedOperands aligned_operands(const char* kernel, const ProductOperands& x, s
       is_forced ? AlignedOperands{true, true}
                 : known.get(std::span(key).first(kOthers + numbers.size()), [&] { return quickest(x, model); });
   if (!chosen.left && !chosen.right) return chosen;
-  std::string call;
-  if (detail::environment().log_dispatch) [[unlikely]] {
-    call = std::string("copies of ") + (chosen.left ? "a " : "") + (chosen.right ? "b " : "") + "for m " +
-           std::to_string(x.y.size(-2)) + ", n " + std::to_string(x.y.size(-1)) + ", k " + std::to_string(x.a.size(-1));
-  }
+  const std::array sizes{x.y.size(-2), x.y.size(-1), x.a.size(-1)};
   const std::array plans{Plan{"aligned_operands"}, Plan{"as_they_stand"}};
-  return choose_plan(kernel, device, plans, call) == 0 ? chosen : AlignedOperands{};
+  return choose_plan(kernel, device, plans, sizes) == 0 ? chosen : AlignedOperands{};
 }
 
 Tensor room_for_aligned(const Tensor& x, int64_t rows, int64_t columns) {

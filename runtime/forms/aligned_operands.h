@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include "runtime/launch/kernel.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar::forms {
@@ -27,8 +28,8 @@ using AlignedModel = std::function<double(const AlignedOperands&)>;
 /// By the plans "aligned_operands" (both) and "as_they_stand" (runtime/launch/plans.h), the choice by the model and
 /// what it takes to copy: of one operand, both, or none. `numbers`: at most two more that the model's answers depend
 /// on.
-AlignedOperands aligned_operands(const char* kernel, const ProductOperands& operands, std::span<const int64_t> numbers,
-                                 const AlignedModel& model);
+AlignedOperands aligned_operands(const KernelInfo& kernel, const ProductOperands& operands,
+                                 std::span<const int64_t> numbers, const AlignedModel& model);
 
 /// Memory for [batch…, rows, columns] in the shape of x but for these, whose rows begin at whole quads; unwritten.
 Tensor room_for_aligned(const Tensor& x, int64_t rows, int64_t columns);

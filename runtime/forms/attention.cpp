@@ -106,9 +106,9 @@ std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tenso
 
 bool is_of_keys(std::string_view name) { return name == "key" || name == "value"; }
 
-/// Whether a GPU is quicker with all scores of a call in memory: where rows are wide, and where few blocks would go
-/// through many keys one after the other. (CUDA: 199 random calls on an H100 took 1.002 times their quicker way's
-/// time.)
+/// Whether a GPU is usually quicker with all scores of a call in memory: where rows are wide, and where few blocks
+/// would go through many keys one after the other. (CUDA: 199 random calls on an H100 took 1.002 times their quicker
+/// way's time.)
 bool keeps_scores(const Operands& operands, bool is_causal) {
   constexpr int64_t kTile = 64, kNarrowest = 16, kNarrow = 64, kWide = 128, kFewKeys = 3;
   const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
@@ -126,9 +126,14 @@ bool keeps_scores(const Operands& operands, bool is_causal) {
 }
 
 const KernelInfo& kernel_for(const Operands& operands, bool is_causal) {
-  const bool is_on_gpu = operands.query().device().kind != DeviceKind::cpu;
-  const bool is_by_pairs = operands.kernel.parts != nullptr && is_on_gpu && keeps_scores(operands, is_causal);
-  return is_by_pairs ? *operands.kernel.parts : operands.kernel;
+  const Tensor& query = operands.query();
+  const Device device = query.device();
+  const KernelInfo& kernel = operands.kernel;
+  if (kernel.parts == nullptr || device.kind == DeviceKind::cpu) return kernel;
+  const std::array plans{Plan{"by_pairs", true, keeps_scores(operands, is_causal)}, Plan{"by_tiles"}};
+  const std::array sizes{query.size(0) * query.size(1), query.size(2), operands.key().size(2), query.size(3),
+                         int64_t{is_causal}};
+  return choose_plan(kernel, device, plans, sizes) == 0 ? *kernel.parts : kernel;
 }
 
 }  // namespace

@@ -14,13 +14,18 @@ namespace ashlar::forms {
 struct Attention : FormDefaults {
   static constexpr FormOption options[] = {{"is_causal", FormOption::Kind::boolean, false}};
   static constexpr const char* own[] = {"diagonal", "is_boolean", "first_head", "threshold"};
+  /// All scores of a call in memory, in pieces of kMostBytes, or tiles of them that pass by.
+  static constexpr const char* plans[] = {"by_pairs", "by_tiles"};
+  static constexpr const char* plan_sizes[] = {"heads", "queries", "keys", "width", "causal"};
   static constexpr FormSignature signature{.name = "attention",
                                            .type = "ashlar::forms::Attention",
                                            .header = "runtime/forms/attention.h",
                                            .options = options,
                                            .own = own,
                                            .scalars_last = true,
-                                           .sizes = {"heads", "queries", "keys", "width"}};
+                                           .sizes = {"heads", "queries", "keys", "width"},
+                                           .plans = plans,
+                                           .plan_sizes = plan_sizes};
   /// Of scores, or of weights and slopes, that kernels for GPUs keep at a time: a quarter of it has so few tiles of
   /// long sequences that most of an H100 waits. Buffers of half of it, which OpenCL has from 1 GB of memory on.
   static constexpr int64_t kMostBytes = int64_t{1} << 29;

@@ -144,7 +144,7 @@ struct Product {
                                          a.offset() % kAligned,
                                          b.offset() % kAligned};
     const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % kAligned == 0;
-    return parts_of_sums(kernel.name, y.size(-2), y.size(-1), a.size(-1), {along_k, numbers}, y.device(),
+    return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1), {along_k, numbers}, y.device(),
                          [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
   }
 
@@ -192,7 +192,7 @@ struct Product {
 
   AlignedOperands aligned_operands() const {
     return ashlar::forms::aligned_operands(
-        kernel.name, {a, b, y},
+        kernel, {a, b, y},
         std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
         [&](const AlignedOperands& which) {
           return with_aligned(which, imagined_aligned, imagined_aligned).modelled();

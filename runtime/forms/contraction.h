@@ -12,6 +12,8 @@ struct Contraction : FormDefaults {
                                            {"activation", FormOption::Kind::choice, 0, "Activation", activations},
                                            {"allow_tf32", FormOption::Kind::boolean, false}};
   static constexpr const char* own[] = {"epilogue"};
+  static constexpr const char* plans[] = {"split_k", "at_once", "aligned_operands", "as_they_stand"};
+  static constexpr const char* plan_sizes[] = {"m", "n", "k"};
   static constexpr FormSignature signature{.name = "contraction",
                                            .type = "ashlar::forms::Contraction",
                                            .header = "runtime/forms/contraction.h",
@@ -19,7 +21,9 @@ struct Contraction : FormDefaults {
                                            .options_type = "MatmulOptions",
                                            .needed_inputs = 2,
                                            .own = own,
-                                           .sizes = {"batch", "m", "n", "k"}};
+                                           .sizes = {"batch", "m", "n", "k"},
+                                           .plans = plans,
+                                           .plan_sizes = plan_sizes};
   static std::vector<Tensor> call(const KernelInfo& kernel, const FormCall& call);
   static CanonicalSizes sizes(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   /// The operands as a layer's forward and backward passes lay them out: a·b, a·bᵀ, aᵀ·b.

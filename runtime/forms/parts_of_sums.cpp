@@ -126,7 +126,7 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
 
 }  // namespace
 
-PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
+PartsOfSums parts_of_sums(const KernelInfo& kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
                           const PartsModel& model) {
   if (k < kLeastTermsOfParts) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
@@ -146,11 +146,9 @@ PartsOfSums parts_of_sums(const char* kernel, int64_t m, int64_t n, int64_t k, c
     whole.microseconds = choice.at_once;
     split.preferred = split.microseconds < whole.microseconds;
   }
-  std::string call;
-  if (detail::environment().log_dispatch) [[unlikely]]
-    call = "m " + std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k);
   const std::array plans{split, whole};
-  if (choose_plan(kernel, device, plans, call) != 0) return {0, at_once};
+  const std::array sizes{m, n, k};
+  if (choose_plan(kernel, device, plans, sizes) != 0) return {0, at_once};
   return {length, split.microseconds};
 }
 

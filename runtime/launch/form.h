@@ -52,6 +52,10 @@ struct FormSignature {
   bool sums_gradients = false;
   /// What tells two calls apart for a tuner: sizes of the canonical shapes.
   std::array<const char*, kMostSizes> sizes{"elements"};
+  /// The ways among which the form, or an operator written by hand, chooses before it calls kernels (choose_plan()),
+  /// and the sizes by which tables know such a call; no more than kMostSizes.
+  std::span<const char* const> plans = {};
+  std::span<const char* const> plan_sizes = {};
 
   constexpr bool owns(std::string_view name) const {
     for (const char* one : own) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -146,6 +147,28 @@ struct TunedGrid {
   const uint16_t* settings;               ///< row-major, the last size fastest; or kUntuned, kNoneNear
 };
 
+/// Sizes by half octaves, 8 bits each, the first size's the lowest: 54 … 76 are one with 64. At most kMostSizes.
+constexpr uint64_t half_octaves(std::span<const int64_t> sizes) {
+  uint64_t classes = 0;
+  for (size_t i = 0; i < sizes.size(); i++) {
+    const uint64_t size = sizes[i] < 1 ? 1 : static_cast<uint64_t>(sizes[i]), square = size * size;
+    const int octaves = std::bit_width(square) - 1;  // of the square: half octaves of the size, rounded down
+    constexpr double kHalf = std::numbers::sqrt2;
+    const bool is_nearer_above = static_cast<double>(square) >= kHalf * static_cast<double>(uint64_t{1} << octaves);
+    classes |= static_cast<uint64_t>(octaves + is_nearer_above) << 8 * i;
+  }
+  return classes;
+}
+
+/// Which of its form's or operator's own plans (FormSignature::plans) one measured device runs quickest.
+struct TunedPlans {
+  uint64_t device, family;  ///< as TunedGrid has them
+  const char* device_name;
+  int count;
+  const uint64_t* classes;  ///< ascending; half_octaves() of sizes that were measured
+  const uint8_t* plans;     ///< of each, an index into FormSignature::plans
+};
+
 /// The instances of one kernel for one code target, sorted by key; empty where the target wasn't linked.
 struct TargetTable {
   const KernelInstance* instances = nullptr;
@@ -155,6 +178,8 @@ struct TargetTable {
   uint64_t code_hash = 0;  ///< of the compiled code of all instances and settings, the same wherever it was built
   const PlanSet* plans = nullptr;  ///< sorted by key
   int plan_count = 0;
+  const TunedPlans* tuned_plans = nullptr;  ///< one for each device that was measured
+  int tuned_plans_count = 0;
 };
 
 /// A comptime parameter: its name and its values' names.
@@ -169,7 +194,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 5;
+inline constexpr uint32_t kTablesVersion = 6;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.

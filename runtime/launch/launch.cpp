@@ -245,7 +245,10 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
   TraceSpan span("call", kernel.name);
   if (span.is_on()) [[unlikely]]
     describe(span, device, inputs, outputs);
-  if (run_by_vendor({kernel, key, inputs, outputs, precision.allow_tf32})) return;
+  if (const VendorCall call{kernel, key, inputs, outputs, precision.allow_tf32};
+      is_vendors(call, device) && run_by_vendor(call)) {
+    return;
+  }
   if (known)
     run_on_device(kernel, key, *known, arguments, current_stream(device));
   else
@@ -256,7 +259,6 @@ void launch(const KernelInfo& kernel, KernelKey key, std::span<const Tensor> inp
 }
 
 bool run_by_vendor(const VendorCall& call) {
-  if (!is_vendors(call, call.outputs[0].device())) return false;
   const VendorRoutine* routine = call.kernel.vendor;
   if (!routine->run(call)) return false;
   if (const LaunchObserver observer = detail::launch_observer.load(std::memory_order_relaxed)) {

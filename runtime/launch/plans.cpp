@@ -6,10 +6,14 @@
 #include <bit>
 #include <mutex>
 #include <set>
+#include <string>
 
+#include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/device/device_identity.h"
 #include "runtime/device/device_state.h"
 #include "runtime/launch/bind.h"
+#include "runtime/launch/form.h"
 #include "runtime/opencl/opencl_device.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/error.h"
@@ -40,6 +44,37 @@ std::atomic<PlanChoice>& choice() {
 int field_of(const halide_dimension_t& dimension, PlanFeature::Field field) {
   if (field == PlanFeature::Field::min) return dimension.min;
   return field == PlanFeature::Field::extent ? dimension.extent : dimension.stride;
+}
+
+std::atomic<PlanChooser>& chooser() {
+  static std::atomic<PlanChooser> now{nullptr};
+  return now;
+}
+
+/// What a table says of a call; no name: nothing.
+struct TunedPlan {
+  const char* name = nullptr;
+  const char* device_name = nullptr;
+};
+TunedPlan tuned_plan(const KernelInfo& operation, Device device, std::span<const int64_t> sizes) {
+  const CodeTarget code = device.kind == DeviceKind::cpu      ? cpu_code_target()
+                          : device.kind == DeviceKind::opencl ? CodeTarget::opencl
+                                                              : CodeTarget::cuda;
+  const TargetTable* table = operation.targets[static_cast<size_t>(code)];
+  if (table == nullptr || table->tuned_plans_count == 0) return {};
+  const DeviceIdentity& identity = device_identity(device);
+  const TunedPlans* of_device = nullptr;
+  for (const TunedPlans& one : std::span(table->tuned_plans, static_cast<size_t>(table->tuned_plans_count))) {
+    const bool is_it = one.device == identity.name_hash;
+    if (is_it || (of_device == nullptr && one.family == identity.family_hash)) of_device = &one;
+    if (is_it) break;
+  }
+  if (of_device == nullptr) return {};
+  const std::span classes(of_device->classes, static_cast<size_t>(of_device->count));
+  const uint64_t wanted = half_octaves(sizes);
+  const auto found = std::ranges::lower_bound(classes, wanted);
+  if (found == classes.end() || *found != wanted) return {};
+  return {operation.form->signature.plans[of_device->plans[found - classes.begin()]], of_device->device_name};
 }
 
 std::array<double, kPlanDeviceNumbers> ask_device(Device device) {
@@ -154,8 +189,14 @@ std::string set_forced_plan(const std::string& names) {
 
 PlanChoice set_plan_choice(PlanChoice choice) { return detail::choice().exchange(choice); }
 
-size_t choose_plan(const char* operation, Device device, std::span<const Plan> plans, std::string_view call) {
+void set_plan_chooser(PlanChooser chosen_by) { detail::chooser().store(chosen_by, std::memory_order_release); }
+
+size_t choose_plan(const KernelInfo& operation, Device device, std::span<const Plan> plans,
+                   std::span<const int64_t> sizes) {
   using namespace detail;
+  if (const PlanChooser choose = chooser().load(std::memory_order_acquire)) [[unlikely]] {
+    if (const std::optional<size_t> wanted = choose(operation, plans, sizes)) return *wanted;
+  }
   const bool by_model = plan_choice() == PlanChoice::model;
   const Plan* chosen = nullptr;
   int best_rank = -1;
@@ -166,7 +207,14 @@ size_t choose_plan(const char* operation, Device device, std::span<const Plan> p
       best_rank = rank;
     }
   }
-  const char* why = "forced";
+  std::string why = "forced";
+  if (const TunedPlan tuned = chosen == nullptr ? tuned_plan(operation, device, sizes) : TunedPlan{}; tuned.name) {
+    for (const Plan& plan : plans) {
+      if (!plan.applies || std::string_view(plan.name) != tuned.name) continue;
+      chosen = &plan;
+      if (environment().log_dispatch) why = "table of " + std::string(tuned.device_name);
+    }
+  }
   if (chosen == nullptr && by_model) {
     why = "by the model";
     for (const Plan& plan : plans) {
@@ -182,12 +230,14 @@ size_t choose_plan(const char* operation, Device device, std::span<const Plan> p
     }
   }
   if (chosen == nullptr) {
-    throw KernelError(operation, "a call that none of its plans applies to", "a last plan for every call",
+    throw KernelError(operation.name, "a call that none of its plans applies to", "a last plan for every call",
                       "Report it: the operator's plans are incomplete");
   }
   if (environment().log_dispatch) {
-    log_once("dispatch: " + std::string(operation) + " on " + device.str() + (call.empty() ? "" : ", ") +
-             std::string(call) + ", plan " + chosen->name + " (" + why + ")");
+    std::string line = "dispatch: " + std::string(operation.name) + " on " + device.str();
+    const auto& names = operation.form->signature.plan_sizes;
+    for (size_t i = 0; i < sizes.size(); ++i) line += ", " + std::string(names[i]) + " " + std::to_string(sizes[i]);
+    log_once(line + ", plan " + chosen->name + " (" + why + ")");
   }
   return static_cast<size_t>(chosen - plans.data());
 }

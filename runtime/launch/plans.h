@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,7 +29,7 @@ enum class PlanChoice : uint8_t {
 /// At the start by ASHLAR_PLAN_MODEL (0: order; else model). Returns what held before. For all threads.
 PlanChoice set_plan_choice(PlanChoice choice);
 
-/// One algorithm of an operator that is written by hand.
+/// One way of a form, or of an operator that is written by hand; one of FormSignature::plans.
 struct Plan {
   const char* name;
   bool applies = true;       ///< to this very call; the last one's has to be true
@@ -36,8 +37,16 @@ struct Plan {
   double microseconds = -1;  ///< by the author's model; less than 0: there's none
 };
 /// The index of the plan that a call of such an operator shall run, chosen and logged (ASHLAR_LOG=dispatch) as kernels'
-/// plans are. `call` is what the log says of it: "m 3, n 5". Throws KernelError where no plan applies.
-size_t choose_plan(const char* operation, Device device, std::span<const Plan> plans, std::string_view call = {});
+/// plans are. `sizes` are those of FormSignature::plan_sizes, by which tables know the call. Throws KernelError where
+/// no plan applies.
+size_t choose_plan(const KernelInfo& operation, Device device, std::span<const Plan> plans,
+                   std::span<const int64_t> sizes);
+
+/// Sees each choice of choose_plan() before it is made; what it returns is chosen. Nothing: the choice goes on. For
+/// tuners; called by any thread that calls operators.
+using PlanChooser = std::optional<size_t> (*)(const KernelInfo& operation, std::span<const Plan> plans,
+                                              std::span<const int64_t> sizes);
+void set_plan_chooser(PlanChooser chooser);
 
 namespace detail {
 

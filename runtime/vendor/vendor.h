@@ -56,7 +56,8 @@ extern const VendorRoutine cudnn_convolution, cudnn_convolution_input, cudnn_con
 /// Whether the vendor's library shall compute a call, by the policy and, where that leaves it open, by what is quicker.
 bool is_vendors(const VendorCall& call, Device device);
 
-/// Lets the vendor's library compute a call that is its own. False: it isn't, or can't be, and nothing was done.
+/// Lets the vendor's library compute a call of a kernel that has a routine for its device. False: it can't, and nothing
+/// was done.
 bool run_by_vendor(const VendorCall& call);
 
 }  // namespace ashlar

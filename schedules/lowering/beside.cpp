@@ -10,10 +10,10 @@ using namespace Halide::Internal;
 using Halide::Expr;
 using Halide::Func;
 
-// value_beside(value, column, index, other value, is per row, …): the value to store, its column, and for each of the
-// others where its element goes, what it is, and whether a row has one.
+// value_beside(value, column, index, other value, is per row, condition, …): the value to store, its column, and for
+// each of the others where its element goes, what it is, whether a row has one, and where it is to be stored at all.
 constexpr const char* kBeside = "ashlar_beside";
-constexpr size_t kFirstOther = 2, kPartsOfOther = 3;
+constexpr size_t kFirstOther = 2, kPartsOfOther = 4;
 
 class StoreBeside : public IRMutator {
  public:
@@ -57,8 +57,10 @@ class StoreBeside : public IRMutator {
         of_row.push_back(Store::make(other.name, first_lane(element), first_lane(index), other.buffer, const_true(),
                                      ModulusRemainder()));
       } else {
-        stores.push_back(
-            Store::make(other.name, element, simplify(index), other.buffer, store->predicate, store->alignment));
+        const Stmt one =
+            Store::make(other.name, element, simplify(index), other.buffer, store->predicate, store->alignment);
+        const Expr condition = first_lane(part[3]);
+        stores.push_back(is_const_one(condition) ? one : IfThenElse::make(condition, one));
       }
     }
     if (!of_row.empty()) stores.push_back(IfThenElse::make(is_first, Block::make(of_row)));
@@ -104,6 +106,7 @@ void compute_beside(const Func& out, const std::vector<Func>& others, const Var&
     parts.push_back(own.size() == 2 ? column + row * buffer.dim(1).stride() : Expr(row));
     parts.push_back(in_place(values_of(other).at(0)));
     parts.emplace_back(own.size() == 2 ? 0 : 1);
+    parts.push_back(const_true());
     leave_to_others(other);
   }
   value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
@@ -129,9 +132,16 @@ void compute_rows_beside(const Func& out, const std::vector<Func>& others) {
     parts.push_back(index);
     parts.push_back(in_place(values_of(other).at(0)));
     parts.emplace_back(1);
+    parts.push_back(const_true());
     leave_to_others(other);
   }
   value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
+}
+
+Expr value_and_store(const Expr& value, const Func& other, const Expr& index, const Expr& element,
+                     const Expr& condition) {
+  leave_to_others(other);
+  return Call::make(value.type(), kBeside, {value, 0, index, element, 0, condition}, Call::PureExtern);
 }
 
 void store_beside(const std::vector<Func>& others) {

@@ -18,4 +18,9 @@ void compute_beside(const Halide::Func& out, const std::vector<Halide::Func>& ot
 void compute_rows_beside(const Halide::Func& out, const std::vector<Halide::Func>& others);
 void store_beside(const std::vector<Halide::Func>& others);
 
+/// `value`, to be stored by whatever stage: with it, where `condition` holds, goes `element` to place `index` of
+/// `other`, an output that from here on has nothing else. Vectors are of one condition.
+Halide::Expr value_and_store(const Halide::Expr& value, const Halide::Func& other, const Halide::Expr& index,
+                             const Halide::Expr& element, const Halide::Expr& condition);
+
 }  // namespace ashlar::dsl

@@ -6,6 +6,7 @@
 
 #include "dsl/build/settings.h"
 #include "dsl/build/space.h"
+#include "dsl/operator.h"
 #include "runtime/support/error.h"
 #include "schedules/elementwise.h"
 
@@ -123,6 +124,54 @@ TEST_F(TunedTables, SettingsAreSharedByPointsAndTables) {
   EXPECT_EQ(result.grids.size(), 2u);
   EXPECT_NE(symbol_of(*tiled().entry, tiled().builds[0], "cpu", result.settings[1]),
             symbol_of(*tiled().entry, tiled().builds[0], "cpu", result.settings[2]));
+}
+
+/// An operator written by hand that has three ways.
+const KernelSummary& sorted() {
+  static const bool is_there = register_operator({.name = "sorted",
+                                                  .formula = "sorted(x)",
+                                                  .dtypes = {DType::f32},
+                                                  .inputs = {{"x"}},
+                                                  .outputs = {{"y"}},
+                                                  .plans = {"radix", "blocks", "merge"},
+                                                  .plan_sizes = {"rows", "columns"}});
+  EXPECT_TRUE(is_there);
+  static const KernelSummary summary = summarize(kernels().back());
+  return summary;
+}
+
+TEST(TunedPlansOfOperators, AreWhatPointsNameByHalfOctaves) {
+  TunedTable table{"A", "f", {}};
+  table.kernels["sorted"][kAnyInstance] = {{{1, 64}, {{"plan", "merge"}}, 1, 0.9},
+                                           {{1, 65}, {{"plan", "blocks"}}, 1, 0.5},
+                                           {{1, 1000}, {}, 1, 1},
+                                           {{1, 8}, {{"plan", "radix"}}, 1, 0.9}};
+  check_instances({sorted()}, {table});
+  const std::vector<MeasuredPlans> all = measured_plans(sorted(), {table, {"B", "g", {}}});
+  ASSERT_EQ(all.size(), 1u) << "B has measured nothing";
+  EXPECT_EQ(all[0].device, "A");
+  const std::vector<int64_t> small{1, 8}, large{1, 64};
+  EXPECT_EQ(all[0].classes, (std::vector<uint64_t>{half_octaves(small), half_octaves(large)})) << "ascending";
+  EXPECT_EQ(all[0].plans, (std::vector<uint8_t>{0, 1})) << "of 64 and 65 the one that saves more";
+}
+
+TEST(TunedPlansOfOperators, WhatIsWrongIsRefused) {
+  const auto refused = [](const TunedPoint& point, const std::string& rule) {
+    TunedTable table{"A", "f", {}};
+    table.kernels["sorted"][kAnyInstance] = {point};
+    try {
+      measured_plans(sorted(), {table});
+      ADD_FAILURE() << rule;
+    } catch (const DataError& error) {
+      EXPECT_NE(std::string(error.what()).find(rule), std::string::npos) << error.what();
+    }
+  };
+  refused({{1, 8}, {{"plan", "bubbles"}}, 1, 0.9}, "one of its plans radix, blocks, merge");
+  refused({{1, 8}, {{"tile", "8"}}, 1, 0.9}, "one of its plans");
+  refused({{8}, {{"plan", "radix"}}, 1, 0.9}, "2 for the plans of this operator");
+  TunedTable table{"A", "f", {}};
+  table.kernels["tiled"][kAnyInstance] = {};
+  EXPECT_THROW(check_instances({tiled()}, {table}), DataError) << "a form without plans of its own";
 }
 
 TEST(Grid, EachClassHasTheNearestPointsSettingWithinItsReach) {

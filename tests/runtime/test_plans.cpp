@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/device/device_identity.h"
 #include "runtime/launch/dispatch.h"
@@ -208,18 +211,101 @@ TEST_F(PlansOfKernels, AChoiceTakesLittleTime) {
   }
 }
 
-TEST(PlansOfOperators, AreChosenLikeKernels) {
-  const auto chosen = [](std::vector<Plan> plans) { return plans[choose_plan("sort", Device::cpu(), plans)].name; };
+/// An operator written by hand with three ways, and a table of this very device.
+class PlansOfOperators : public ::testing::Test {
+ protected:
+  ~PlansOfOperators() override {
+    set_forced_plan("");
+    set_plan_choice(PlanChoice::order);
+    set_plan_chooser(nullptr);
+  }
+  std::string chosen(const std::vector<Plan>& plans, const std::vector<int64_t>& sizes = {1, 1}) const {
+    return plans[choose_plan(info_, Device::cpu(), plans, sizes)].name;
+  }
+  /// Calls of sizes that are as `sizes`, by half octaves, run the plan of that index.
+  void tune(const std::vector<int64_t>& sizes, uint8_t plan) {
+    classes_ = half_octaves(sizes);
+    plan_ = plan;
+    const detail::DeviceIdentity& here = detail::device_identity(Device::cpu());
+    tuned_ = {here.name_hash, here.family_hash, "a device", 1, &classes_, &plan_};
+    table_.tuned_plans = &tuned_;
+    table_.tuned_plans_count = 1;
+  }
+  void of_another_device(bool is_like_it) {
+    tuned_.device++;
+    if (!is_like_it) tuned_.family++;
+  }
+
+ private:
+  static constexpr const char* kPlans[] = {"radix", "blocks", "merge"};
+  static constexpr const char* kSizes[] = {"rows", "columns"};
+  static constexpr FormSignature kSignature{
+      .name = "sort", .type = "", .header = "", .plans = kPlans, .plan_sizes = kSizes};
+  static constexpr Form kForm{kSignature, nullptr, nullptr, nullptr, nullptr, nullptr};
+  uint64_t classes_ = 0;
+  uint8_t plan_ = 0;
+  TunedPlans tuned_{};
+  TargetTable table_{};
+  const KernelInfo info_{kTablesVersion, "sort", "", &kForm, {}, {}, 1, nullptr, nullptr, {&table_, &table_, &table_}};
+};
+
+TEST_F(PlansOfOperators, AreChosenLikeKernels) {
   const Plan radix{"radix", true, false, 3}, blocks{"blocks", false, true, 1}, merge{"merge", true, true, 5};
-  EXPECT_STREQ(chosen({radix, blocks, merge}), "merge") << "radix isn't preferred, blocks don't apply";
+  EXPECT_EQ(chosen({radix, blocks, merge}), "merge") << "radix isn't preferred, blocks don't apply";
   set_plan_choice(PlanChoice::model);
-  EXPECT_STREQ(chosen({radix, blocks, merge}), "radix") << "blocks don't apply";
-  EXPECT_STREQ(chosen({{"a"}, {"b"}}), "a") << "without a model by order";
+  EXPECT_EQ(chosen({radix, blocks, merge}), "radix") << "blocks don't apply";
+  EXPECT_EQ(chosen({{"radix"}, {"blocks"}}), "radix") << "without a model by order";
   set_plan_choice(PlanChoice::order);
   set_forced_plan("blocks,radix");
-  EXPECT_STREQ(chosen({radix, blocks, merge}), "radix");
+  EXPECT_EQ(chosen({radix, blocks, merge}), "radix");
   set_forced_plan("");
   EXPECT_THROW(chosen({blocks}), KernelError);
+}
+
+TEST_F(PlansOfOperators, ATableDecidesAtTheSizesThatWereMeasured) {
+  const Plan radix{"radix"}, blocks{"blocks"}, merge{"merge", true, true, 5}, no_merge{"merge", false};
+  tune({64, 1000}, 2);
+  EXPECT_EQ(chosen({radix, blocks, merge}, {64, 1000}), "merge");
+  EXPECT_EQ(chosen({radix, blocks, merge}, {54, 1100}), "merge") << "within a quarter of an octave";
+  EXPECT_EQ(chosen({radix, blocks, merge}, {53, 1000}), "radix");
+  EXPECT_EQ(chosen({radix, blocks, merge}, {1000, 64}), "radix") << "which size is which counts";
+  EXPECT_EQ(chosen({radix, blocks, no_merge}, {64, 1000}), "radix") << "a plan that doesn't apply";
+  EXPECT_EQ(chosen({radix, blocks}, {64, 1000}), "radix") << "another choice of the same operator";
+  set_plan_choice(PlanChoice::model);
+  EXPECT_EQ(chosen({{"radix", true, true, 1}, merge}, {64, 1000}), "merge") << "before any model";
+  set_plan_choice(PlanChoice::order);
+  set_forced_plan("blocks");
+  EXPECT_EQ(chosen({radix, blocks, merge}, {64, 1000}), "blocks") << "what is forced comes first";
+  set_forced_plan("");
+  of_another_device(true);
+  EXPECT_EQ(chosen({radix, blocks, merge}, {64, 1000}), "merge") << "a device of the same family";
+  of_another_device(false);
+  EXPECT_EQ(chosen({radix, blocks, merge}, {64, 1000}), "radix");
+}
+
+TEST_F(PlansOfOperators, AChooserComesBeforeEverything) {
+  static std::vector<int64_t> seen;
+  set_plan_chooser([](const KernelInfo&, std::span<const Plan> plans, std::span<const int64_t> sizes) {
+    seen.assign(sizes.begin(), sizes.end());
+    return plans.size() == 3 ? std::optional<size_t>(1) : std::nullopt;
+  });
+  set_forced_plan("merge");
+  EXPECT_EQ(chosen({{"radix"}, {"blocks"}, {"merge"}}, {3, 4}), "blocks");
+  EXPECT_EQ(seen, (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(chosen({{"radix"}, {"merge"}}), "merge");
+}
+
+TEST(HalfOctaves, RoundEachSize) {
+  const auto of = [](std::vector<int64_t> sizes) { return half_octaves(sizes); };
+  EXPECT_EQ(of({1, 1}), 0u);
+  EXPECT_EQ(of({2}), 2u);
+  EXPECT_EQ(of({3}), 3u) << "2 log₂ 3 = 3.17";
+  EXPECT_EQ(of({54}), of({64}));
+  EXPECT_EQ(of({76}), of({64}));
+  EXPECT_NE(of({53}), of({64}));
+  EXPECT_NE(of({77}), of({64}));
+  EXPECT_EQ(of({1, 2147483647}), uint64_t{62} << 8);
+  EXPECT_EQ(of({0}), 0u);
 }
 
 }  // namespace

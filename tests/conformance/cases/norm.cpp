@@ -1,5 +1,6 @@
 // layer_norm and rms_norm along an axis, with and without a weight and a bias, of a sum with a residual, and the
 // kernels of their gradients.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -8,6 +9,7 @@
 #include "ashlar/ops.h"
 #include "autograd/recipes/norm.h"
 #include "runtime/forms/rows.h"
+#include "runtime/launch/launch.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/cases/short_rows.h"
 #include "tests/conformance/draw.h"
@@ -392,10 +394,9 @@ void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Patter
   add_case(item);
 }
 
-// dx as above and, over parts of 16 rows, Σ_r dy z and Σ_r dy. in: as the gradients' kernels
-std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms) {
-  constexpr int64_t kRowsOfPart = 16;
-  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
+// dx as above and, over parts of rows, Σ_r dy z and Σ_r dy. in: as the gradients' kernels
+std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, int64_t rows_of_part = 16) {
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + rows_of_part - 1) / rows_of_part;
   const auto size = static_cast<size_t>(parts * columns);
   std::vector<Expected> all = exact_gradient(in, is_rms, false);
   for (const bool is_weight : {true, false}) {
@@ -404,7 +405,7 @@ std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms) {
       for (int64_t c = 0; c < columns; ++c) {
         const double dy = in[0].values[r * columns + c], x = in[1].values[r * columns + c];
         const double mean = is_rms ? 0 : in[4].values[r], rstd = in[2].values[r];
-        const int64_t at = r / kRowsOfPart * columns + c;
+        const int64_t at = r / rows_of_part * columns + c;
         sums.values[at] += is_weight ? dy * (x - mean) * rstd : dy;
         sums.magnitudes[at] += std::abs(dy) * (is_weight ? rstd * (std::abs(x) + std::abs(mean)) : 1);
       }
@@ -446,6 +447,72 @@ void add_row_gradients(bool is_rms) {
   add({40, 70}, Pattern::special);
 }
 
+// The same for GPUs, whose sums are one tensor, [parts, 2, columns].
+void add_row_gradients_in_parts(bool is_rms, const Shape& shape, int64_t rows_of_part, bool has_weight = true,
+                                Pattern pattern = Pattern::uniform, Layout layout = Layout::dense) {
+  const int64_t parts = (shape[0] + rows_of_part - 1) / rows_of_part;
+  Case item{.kernel = "row_norm_grads_in_parts",
+            .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
+                    " by " + std::to_string(rows_of_part) + (has_weight ? "" : " without weight") +
+                    (pattern == Pattern::special ? " special" : "") + (layout == Layout::dense ? "" : " offset"),
+            .inputs = {{shape, {pattern}, layout},
+                       {shape, {}, layout},
+                       {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
+                       {.shape = {shape[1]}, .layout = layout}},
+            .dtypes = {DType::f32},
+            .call =
+                [=](Tensors in) {
+                  const Device device = in[0].device();
+                  const std::vector<Tensor> outputs{Tensor::empty(shape, DType::f32, device),
+                                                    Tensor::empty({parts, 2, shape[1]}, DType::f32, device)};
+                  const std::array inputs{in[0], in[1], in[2], is_rms ? in[2] : in[4], in[3]};
+                  const std::array<Scalar, 3> scalars{int64_t{!is_rms}, int64_t{has_weight}, rows_of_part};
+                  launch(ashlar::kernels::row_norm_grads_in_parts, {.elements = {DType::f32, DType::f32}}, inputs,
+                         scalars, outputs);
+                  return outputs;
+                },
+            .reference =
+                [=](HostTensors given) {
+                  std::vector<HostTensor> in(given.begin(), given.end());
+                  if (!has_weight) std::ranges::fill(in[3].values, 1.0);
+                  const std::vector<Expected> all = exact_row_gradients(in, is_rms, rows_of_part);
+                  Expected sums{{parts, 2, shape[1]}, {}, {}, DType::f32};
+                  for (int64_t p = 0; p < parts; ++p) {
+                    for (const size_t which : {1, 2}) {
+                      for (int64_t c = 0; c < shape[1]; ++c) {
+                        const auto at = static_cast<size_t>(p * shape[1] + c);
+                        sums.values.push_back(all[which].values[at]);
+                        sums.magnitudes.push_back(all[which].magnitudes[at]);
+                      }
+                    }
+                  }
+                  return std::vector{all[0], sums};
+                },
+            .tolerance = terms()};
+  item.fixed_shapes = true;
+  item.is_drawn = false;
+  if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+  add_case(item);
+}
+
+void add_row_gradients_in_parts() {
+  for (const bool is_rms : {false, true}) {
+    // A row of each plan, whole and with threads left over, of quads and of single elements.
+    for (const int64_t columns : {1,    31,   32,   36,   64,   100, 128, 132, 256, 500, 512,  516,  1024,
+                                  2000, 2048, 4096, 4100, 8192, 33,  127, 129, 511, 513, 2047, 2049, 8191}) {
+      add_row_gradients_in_parts(is_rms, {13, columns}, 8);
+    }
+    for (const int64_t rows : {1, 4, 5, 300}) add_row_gradients_in_parts(is_rms, {rows, 48}, 16);
+    for (const int64_t columns : {48, 200, 1024}) {
+      add_row_gradients_in_parts(is_rms, {9, columns}, 4, false);
+      add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::uniform, Layout::offset);
+      add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::special);
+    }
+    add_row_gradients_in_parts(is_rms, {5, 20000}, 4);
+    add_row_gradients_in_parts(is_rms, {70000, 8}, 400);
+  }
+}
+
 void add_weight_sums() {
   for (const int64_t columns : {1, 3, 8, 12, 13, 31, 33, 128, 130, 256, 1024, 1028, 4099}) {
     for (const int64_t rows : {1, 17, 255, 256, 257, 600}) add_weight_sums({rows, columns}, rows != 600);
@@ -467,6 +534,7 @@ void add_norm_cases() {
     for (const bool has_residual : {false, true}) add_gradient_kernels(is_rms, has_residual);
     add_row_gradients(is_rms);
   }
+  add_row_gradients_in_parts();
   add_weight_sums();
 }
 

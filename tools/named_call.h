@@ -7,7 +7,7 @@
 
 #include "runtime/tensor/tensor.h"
 
-namespace ashlar::bench {
+namespace ashlar::tools {
 
 /// {"operator": "add", "inputs": [{"dtype", "elements", "shape", "strides", "offset"}, …], "options": {name: value}}.
 /// Each input is a view of a buffer of so many elements. With "wanted", a list of inputs' numbers, the call is
@@ -20,4 +20,4 @@ std::vector<Tensor> buffers_of(const nlohmann::json& call, Device device);
 /// The call, its arguments bound once. Throws what the C interface throws of them.
 std::function<std::vector<Tensor>()> bound_call(const nlohmann::json& call, const std::vector<Tensor>& buffers);
 
-}  // namespace ashlar::bench
+}  // namespace ashlar::tools

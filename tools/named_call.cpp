@@ -1,4 +1,4 @@
-#include "benchmarks/named_call.h"
+#include "tools/named_call.h"
 
 #include <algorithm>
 #include <deque>
@@ -17,10 +17,10 @@
 
 using nlohmann::json;
 
-namespace ashlar::bench {
+namespace ashlar::tools {
 namespace {
 
-constexpr const char* kName = "ashlar_bench_make_call";
+constexpr const char* kName = "a call by name";
 
 Shape shape_of(const json& sizes) {
   const auto numbers = sizes.get<std::vector<int64_t>>();
@@ -177,4 +177,4 @@ std::function<std::vector<Tensor>()> bound_call(const json& call, const std::vec
   };
 }
 
-}  // namespace ashlar::bench
+}  // namespace ashlar::tools

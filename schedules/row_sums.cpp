@@ -25,7 +25,7 @@ struct Shape {
   int members, warps;
   bool is_warp() const { return warps > 0; }
 };
-// What a row is too short for loads what another thread does.
+// What a row is too short for loads what another thread does. The last ones serve every row that the family does.
 constexpr Shape kShapes[] = {{"warp_of_32", {.threads = 32, .steps = 1, .vector = 1}, 4, 8},
                              {"warp_of_64", {.threads = 32, .steps = 1, .vector = 2}, 4, 8},
                              {"warp_of_128", {.threads = 32, .steps = 1, .vector = 4}, 4, 8},
@@ -49,7 +49,8 @@ constexpr Shape kShapesOfOpenCl[] = {{"block_of_32", {.threads = 32, .steps = 1,
                                      {"block_of_4096", {.threads = 256, .steps = 4, .vector = 4}, 1, 0},
                                      {"odd_block_of_128", {.threads = 32, .steps = 4, .vector = 1}, 1, 0},
                                      {"odd_block_of_512", {.threads = 128, .steps = 4, .vector = 1}, 1, 0},
-                                     {"odd_block_of_2048", {.threads = 256, .steps = 8, .vector = 1}, 1, 0}};
+                                     {"odd_block_of_2048", {.threads = 256, .steps = 8, .vector = 1}, 1, 0},
+                                     {"odd_block_of_8192", {.threads = 256, .steps = 32, .vector = 1}, 1, 0}};
 
 std::span<const Shape> shapes() {
   if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return kShapesOfOpenCl;
@@ -97,7 +98,8 @@ class RowSums {
 
   void schedule() {
     const auto [threads, steps, vector] = shape_.layout;
-    Func out = s_.sums;
+    Halide::Stage out = s_.sums.specialize(s_.columns <= shape_.layout.columns());
+    s_.sums.specialize_fail("rows longer than the plan's");
     Var block("block"), warp("warp"), whole("whole"), of_row("of_row"), in_step("in_step");
     Var lane("lane_of_sums"), step("step_of_sums"), element("element_of_sums");
     out.split(s_.column, whole, of_row, shape_.layout.columns(), TailStrategy::GuardWithIf)
@@ -111,11 +113,11 @@ class RowSums {
             .gpu_threads(warp)
             .gpu_lanes(lane);
         out.partition(warp, Partition::Never).partition(block, Partition::Never);
-        return LoopLevel(out, warp);
+        return LoopLevel(s_.sums, warp);
       }
       out.reorder({element, step, s_.which, whole, lane, s_.part}).gpu_blocks(s_.part).gpu_threads(lane);
       out.partition(s_.part, Partition::Never);
-      return LoopLevel(out, s_.part);
+      return LoopLevel(s_.sums, s_.part);
     }();
     out.vectorize(element).unroll(step).unroll(s_.which);
     for (const Var& v : {whole, lane}) out.partition(v, Partition::Never);
@@ -249,13 +251,10 @@ void RowSumPlans::declare(const Expr& columns, const Expr& aligned) {
   for (const Shape& shape : shapes()) {
     Expr applies = columns <= shape.layout.columns();
     if (shape.layout.vector > 1) applies = applies && aligned;
-    all.push_back({.name = shape.name, .applies = applies});
+    all.push_back({.name = shape.name, .applies = &shape == &shapes().back() ? Expr() : applies});
   }
-  all.push_back({.name = "any"});
   plans_.declare(all);
 }
-
-bool RowSumPlans::is_chosen() const { return plans_.chosen() != "any"; }
 
 void RowSumPlans::schedule(const RowSumStages& stages) const {
   const auto shape = std::ranges::find_if(shapes(), [&](const Shape& one) { return one.name == plans_.chosen(); });

@@ -23,15 +23,12 @@ struct RowSumStages {
   Halide::Expr rows, columns, rows_of_part;
 };
 
-/// The plans of such a kernel: a warp, or a block, goes through the rows of a part, which it holds in registers. For
-/// rows of up to 8192 columns; on OpenCL 4096, and 2048 of what is no whole quads. The last one serves the others and
-/// is the author's.
+/// The plans of such a kernel: a warp, or a block, goes through the rows of a part, which it holds in registers. Rows
+/// have up to 8192 columns: longer ones are refused by an error.
 class RowSumPlans {
  public:
   /// To be called in algorithm(). `aligned`: each row is a whole number of aligned vectors of 4.
   void declare(const Halide::Expr& columns, const Halide::Expr& aligned);
-  /// Whether the chosen plan is one of the family's.
-  bool is_chosen() const;
   void schedule(const RowSumStages& stages) const;
 
  private:

@@ -508,7 +508,6 @@ void add_row_gradients_in_parts() {
       add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::uniform, Layout::offset);
       add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::special);
     }
-    add_row_gradients_in_parts(is_rms, {5, 20000}, 4);
     add_row_gradients_in_parts(is_rms, {70000, 8}, 400);
   }
 }

@@ -132,7 +132,7 @@ const KernelInfo& kernel_for(const Operands& operands, bool is_causal) {
   if (kernel.parts == nullptr || device.kind == DeviceKind::cpu) return kernel;
   const std::array plans{Plan{"by_pairs", true, keeps_scores(operands, is_causal)}, Plan{"by_tiles"}};
   const std::array sizes{query.size(0) * query.size(1), query.size(2), operands.key().size(2), query.size(3),
-                         int64_t{is_causal}};
+                         int64_t{is_causal} + 1};
   return choose_plan(kernel, device, plans, sizes) == 0 ? *kernel.parts : kernel;
 }
 

@@ -14,7 +14,8 @@ namespace ashlar::forms {
 struct Attention : FormDefaults {
   static constexpr FormOption options[] = {{"is_causal", FormOption::Kind::boolean, false}};
   static constexpr const char* own[] = {"diagonal", "is_boolean", "first_head", "threshold"};
-  /// All scores of a call in memory, in pieces of kMostBytes, or tiles of them that pass by.
+  /// All scores of a call in memory, in pieces of kMostBytes, or tiles of them that pass by. `causal` is 1 or, where it
+  /// is so, 2.
   static constexpr const char* plans[] = {"by_pairs", "by_tiles"};
   static constexpr const char* plan_sizes[] = {"heads", "queries", "keys", "width", "causal"};
   static constexpr FormSignature signature{.name = "attention",

@@ -25,7 +25,10 @@ def parsed(path):
         try:
             if line.strip():
                 one = json.loads(line)
-                (heads if "target" in one else rows).append(one)
+                if "target" in one:
+                    heads.append(one)
+                else:
+                    rows.append({**one, "device": heads[-1]["device"]["description"]} if heads else one)
         except (json.JSONDecodeError, TypeError) as error:
             if number < len(lines):
                 raise WrongFile(f"{path}, line {number} isn't JSON: {error}") from error
@@ -36,7 +39,7 @@ def parsed(path):
 
 def read(path):
     heads, rows = parsed(path)
-    return {**heads[-1], "dates": in_turn(head["date"] for head in heads), "load": max(head["load"] for head in heads),
+    return {**heads[-1], "devices": in_turn(head["device"]["description"] for head in heads), "dates": in_turn(head["date"] for head in heads), "load": max(head["load"] for head in heads),
             "seed": " and ".join(in_turn(head["seed"] for head in heads)), "rows": rows,
             "versions": {name: " and ".join(in_turn(head["versions"][name] for head in heads if name in head["versions"]))
                          for name in in_turn(name for head in heads for name in head["versions"])}}
@@ -152,8 +155,9 @@ def reach_lines(target, report):
         if line.target != target:
             continue
         ratios = [value for value, _ in ratios_of(line, report)]
+        where = in_turn(row["device"] for row in rows_of(line, report)) if report and len(report["devices"]) > 1 else []
         yield (line.work, line.rivals, numbers((line.geometric_mean, line.tenth_percentile, line.worst)),
-               numbers(statistics_of(ratios)) if ratios else "", str(len(ratios)), verdict(line, report))
+               numbers(statistics_of(ratios)) if ratios else "", ", ".join([str(len(ratios)), *where]), verdict(line, report))
 
 
 def time_of(row, times, name):
@@ -176,7 +180,7 @@ def section(target, title, report, plot):
         device = report["device"]
         versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
         compiled = sum(any(name.startswith("torch compiled") for name in row.get("ms", {})) for row in report["rows"])
-        lines += [f"{device['description']}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
+        lines += [f"{' and '.join(report['devices'])}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
                   f"{versions}. Seed {report['seed']}, {', '.join(report['dates'])}, load of the host at most "
                   f"{report['load']:.1f}. {len(report['rows'])} draws, {compiled} of them beside a compiled program.", ""]
     lines += table(("family", "against", "asked", "measured", "draws", ""), reach_lines(target, report))

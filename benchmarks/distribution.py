@@ -150,12 +150,16 @@ def table(header, lines):
     return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(l) + " |" for l in lines]
 
 
+def devices_of(report):
+    return report.get("devices", [report["device"]["description"]]) if report else []
+
+
 def reach_lines(target, report):
     for line in reach.ALL:
         if line.target != target:
             continue
         ratios = [value for value, _ in ratios_of(line, report)]
-        where = in_turn(row["device"] for row in rows_of(line, report)) if report and len(report["devices"]) > 1 else []
+        where = in_turn(row["device"] for row in rows_of(line, report)) if len(devices_of(report)) > 1 else []
         yield (line.work, line.rivals, numbers((line.geometric_mean, line.tenth_percentile, line.worst)),
                numbers(statistics_of(ratios)) if ratios else "", ", ".join([str(len(ratios)), *where]), verdict(line, report))
 
@@ -180,7 +184,7 @@ def section(target, title, report, plot):
         device = report["device"]
         versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
         compiled = sum(any(name.startswith("torch compiled") for name in row.get("ms", {})) for row in report["rows"])
-        lines += [f"{' and '.join(report['devices'])}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
+        lines += [f"{' and '.join(devices_of(report))}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
                   f"{versions}. Seed {report['seed']}, {', '.join(report['dates'])}, load of the host at most "
                   f"{report['load']:.1f}. {len(report['rows'])} draws, {compiled} of them beside a compiled program.", ""]
     lines += table(("family", "against", "asked", "measured", "draws", ""), reach_lines(target, report))

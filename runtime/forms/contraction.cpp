@@ -192,8 +192,7 @@ struct Product {
 
   AlignedOperands aligned_operands() const {
     return ashlar::forms::aligned_operands(
-        kernel, {a, b, y},
-        std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
+        kernel, {a, b, y}, std::array{static_cast<int64_t>(reinterpret_cast<intptr_t>(&kernel)), int64_t{key.packed()}},
         [&](const AlignedOperands& which) {
           return with_aligned(which, imagined_aligned, imagined_aligned).modelled();
         });

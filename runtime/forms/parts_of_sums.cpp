@@ -126,8 +126,8 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
 
 }  // namespace
 
-PartsOfSums parts_of_sums(const KernelInfo& kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device,
-                          const PartsModel& model) {
+PartsOfSums parts_of_sums(const KernelInfo& kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout,
+                          Device device, const PartsModel& model) {
   if (k < kLeastTermsOfParts) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
   Plan split{"split_k"}, whole{"at_once"};

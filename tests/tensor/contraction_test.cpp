@@ -243,7 +243,7 @@ TEST_P(Contraction, Errors) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kMostOfAChoice = 30;
 #else
-constexpr double kMostOfAChoice = 0.6;  // µs; 0.2 to 0.3 on a core of its own
+constexpr double kMostOfAChoice = 0.9;  // µs; 0.2 to 0.3 on a core of its own, 0.62 on the slowest machine met so far
 #endif
 
 // What the build wrote down of CUDA's plans (schedules/contraction_model.h), asked without a GPU: an H200's numbers.

@@ -39,7 +39,7 @@ def parsed(path):
 
 def read(path):
     heads, rows = parsed(path)
-    return {**heads[-1], "devices": in_turn(head["device"]["description"] for head in heads), "dates": in_turn(head["date"] for head in heads), "load": max(head["load"] for head in heads),
+    return {**heads[-1], "dates": in_turn(head["date"] for head in heads), "load": max(head["load"] for head in heads),
             "seed": " and ".join(in_turn(head["seed"] for head in heads)), "rows": rows,
             "versions": {name: " and ".join(in_turn(head["versions"][name] for head in heads if name in head["versions"]))
                          for name in in_turn(name for head in heads for name in head["versions"])}}
@@ -151,7 +151,7 @@ def table(header, lines):
 
 
 def devices_of(report):
-    return report.get("devices", [report["device"]["description"]]) if report else []
+    return in_turn(row["device"] for row in report["rows"] if "device" in row) if report else []
 
 
 def reach_lines(target, report):
@@ -184,7 +184,8 @@ def section(target, title, report, plot):
         device = report["device"]
         versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
         compiled = sum(any(name.startswith("torch compiled") for name in row.get("ms", {})) for row in report["rows"])
-        lines += [f"{' and '.join(devices_of(report))}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
+        where = " and ".join(devices_of(report)) or device["description"]
+        lines += [f"{where}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
                   f"{versions}. Seed {report['seed']}, {', '.join(report['dates'])}, load of the host at most "
                   f"{report['load']:.1f}. {len(report['rows'])} draws, {compiled} of them beside a compiled program.", ""]
     lines += table(("family", "against", "asked", "measured", "draws", ""), reach_lines(target, report))

@@ -203,11 +203,6 @@ class Contender {
   std::optional<Graph> graph_;
 };
 
-double median(std::vector<double> all) {
-  std::ranges::sort(all);
-  return all[all.size() / 2];
-}
-
 Outcome outcome_of(const Choice& choice, const std::string& plan, const std::string& status) {
   Outcome outcome;
   outcome.kernel = choice.operation->name;

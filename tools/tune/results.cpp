@@ -73,6 +73,11 @@ std::string ResultsFile::key_of(const std::string& kernel, const std::string& in
   return kernel + " " + instance + " " + tune::text_of(tunables);
 }
 
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
 ResultsFile::ResultsFile(std::filesystem::path file) : file_(std::move(file)) {
   std::ifstream in(file_);
   std::string line;

@@ -44,6 +44,9 @@ struct Results {
   std::vector<Outcome> outcomes;
 };
 
+/// Of an even number of values the upper one of the middle two.
+double median(std::vector<double> values);
+
 /// A results file. A line that an interrupt cut short is ignored, and cut off before more is added.
 class ResultsFile {
  public:

@@ -50,7 +50,7 @@ struct OperatorDescription {
   std::vector<OperatorOption> options = {};
   bool scalars_last = false;  ///< as FormSignature::scalars_last
   std::vector<OperatorTensor> outputs;
-  std::vector<std::string> calls;  ///< kernels of whatever file; the operator is there where all of them are
+  std::vector<std::string> calls{};  ///< kernels of whatever file; the operator is there where all of them are
   /// As Kernel::gradient() and saved_when().
   std::vector<GradientRule> gradients = {};
   std::vector<SavedWhen> saved_when = {};

@@ -103,12 +103,14 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
     slope(r) = dsl::mean(k, g(k));
     dot(r) = dsl::mean(k, g(k) * z(r, k));
     dx(r, c) = rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r)));
-    terms = {(dy(r, c) * z(r, c)).expr(), dy(r, c).expr()};
+    const auto along_z = [&](const auto& row) { return dy(row, c) * z(row, c); };
+    const auto plain = [&](const auto& row) { return dy(row, c); };
+    terms = {along_z(r).expr(), plain(r).expr()};
     Axis i(Expr(Value(rows_of_part)), "i");
     const Value number = Value(p) * Value(rows_of_part) + i;
     i.where(number < Value(rows.extent()));
     const Value row = Value(Halide::unsafe_promise_clamped(Expr(number), 0, rows.extent() - 1));
-    total(p, q, c) = sum(i, select(Value(q) == 0, dy(row, c) * z(row, c), dy(row, c)));
+    total(p, q, c) = sum(i, select(Value(q) == 0, along_z(row), plain(row)));
     sums(p, q, c) = total(p, q, c);
   }
   void schedule(auto) {

@@ -29,6 +29,11 @@
 #include "dsl/build/settings.h"
 #include "dsl/build/space.h"
 
+// How jemalloc, where a generator is linked with it, keeps memory: all of it, in large pages.
+extern "C" {
+const char* malloc_conf = "thp:always,metadata_thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1";
+}
+
 namespace {
 
 // The three words at `first`, or none.

@@ -221,14 +221,23 @@ class WholeVectors : public IRMutator {
     return find.whole;
   }
 
-  Stmt visit(const IfThenElse* branch) override {
-    if (!branch->else_case.defined()) return IRMutator::visit(branch);
+  // A vector whose first element is inside, worked out whole, and how it is stored.
+  struct Whole {
+    Expr begins_inside;
+    std::string name;
+    Expr value;
+    Stmt stored;
+  };
+
+  static std::optional<Whole> whole_of(const Stmt& statement) {
+    const auto* branch = statement.as<IfThenElse>();
+    if (branch == nullptr || !branch->else_case.defined()) return {};
     const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
     const std::optional<StoredTwice> stores = stored_twice(inside, other);
-    if (!stores) return IRMutator::visit(branch);
+    if (!stores) return {};
     const auto [plain, guarded] = *stores;
     const Expr value = unguarded(plain->value);
-    if (!loads_whole(value)) return IRMutator::visit(branch);
+    if (!loads_whole(value)) return {};
     const std::string name = unique_name("whole");
     const Expr whole = Variable::make(value.type(), name);
     std::vector<Stmt> elements;
@@ -240,9 +249,38 @@ class WholeVectors : public IRMutator {
                                        plain->param, const_true(), ModulusRemainder())));
     }
     const Stmt all = Store::make(plain->name, whole, plain->index, plain->param, plain->predicate, plain->alignment);
-    const Stmt stored = LetStmt::make(name, common_subexpression_elimination(value),
-                                      IfThenElse::make(branch->condition, all, Block::make(elements)));
-    return IfThenElse::make(Lane(0).mutate(guarded->predicate), stored);
+    return Whole{Lane(0).mutate(guarded->predicate), name, common_subexpression_elimination(value),
+                 IfThenElse::make(branch->condition, all, Block::make(elements))};
+  }
+  static Stmt made(const Whole& whole) {
+    return IfThenElse::make(whole.begins_inside, LetStmt::make(whole.name, whole.value, whole.stored));
+  }
+
+  Stmt visit(const IfThenElse* branch) override {
+    const std::optional<Whole> whole = whole_of(branch);
+    return whole ? made(*whole) : IRMutator::visit(branch);
+  }
+
+  // A thread's vectors: where all of them begin inside, they are worked out, and so loaded, before the first is stored.
+  Stmt visit(const Block* block) override {
+    std::vector<Whole> wholes;
+    std::vector<Stmt> one_by_one;
+    Expr begin_inside = const_true();
+    Stmt rest = block;
+    while (rest.defined()) {
+      const auto* pair = rest.as<Block>();
+      std::optional<Whole> whole = whole_of(pair != nullptr ? pair->first : rest);
+      if (!whole) return IRMutator::visit(block);
+      begin_inside = begin_inside && whole->begins_inside;
+      one_by_one.push_back(made(*whole));
+      wholes.push_back(std::move(*whole));
+      rest = pair != nullptr ? pair->rest : Stmt();
+    }
+    std::vector<Stmt> stores;
+    for (const Whole& whole : wholes) stores.push_back(whole.stored);
+    Stmt all = Block::make(stores);
+    for (const Whole& whole : wholes) all = LetStmt::make(whole.name, whole.value, all);
+    return IfThenElse::make(begin_inside, all, Block::make(one_by_one));
   }
 };
 

@@ -21,7 +21,8 @@ void whole_vectors();
 
 /// A vector that crosses the end of dense, aligned inputs is loaded and worked out as all others are, by the same code,
 /// and stored element by element as far as it is inside. What lies beyond is in the same 16 bytes, which no allocation
-/// and no page shares with another. Halide masks each load, and has code of its own for that.
+/// and no page shares with another. Halide masks each load, and has code of its own for that. Of several vectors of a
+/// thread all are worked out before the first is stored.
 std::unique_ptr<Halide::Internal::IRMutator> whole_vectors_pass();
 
 /// Eight neighbouring 16-bit elements, known to begin at a multiple of eight, are loaded and stored as four 32-bit

@@ -26,17 +26,15 @@ std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input
 }
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 17;
+  constexpr int kFew = 1 << 16, kFewInPairs = 1 << 18, kFewLanes = 4, kFewOfView = 1 << 17;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
   // Elements of 64 bits, one for each thread, would need a block for every kilobyte. One load of 16 bytes a thread
-  // keeps an H200's memory busy for three quarters of its rate: a tensor of its own is read by pairs of them. Of 16
-  // bits the arithmetic of 16 elements takes longer than what that saves.
+  // keeps an H200's memory busy for three quarters of its rate: a tensor of its own is read by pairs of them.
   constexpr int kWideSteps = 4, kMany = 1 << 20;
   const std::vector<Parameter> inputs = inputs_of(out);
-  const bool is_in_pairs = stages.empty() && lanes == kFewLanes &&
-                           Descriptor::target.has_feature(Halide::Target::CUDA) &&
+  const bool is_in_pairs = stages.empty() && lanes > 1 && Descriptor::target.has_feature(Halide::Target::CUDA) &&
                            std::ranges::count_if(inputs, [](const Parameter& p) { return p.dimensions() > 0; }) == 1;
   const int tuned_vectors = tunables != nullptr ? tunables->vectors.value() : 1;
   const int vectors_of_thread = !stages.empty() ? 1
@@ -56,8 +54,8 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     }
   }
   aligned = Halide::Internal::simplify(aligned);
-  const auto vectors = [=](Halide::Stage branch) {
-    branch.split(i, block, thread, threads * lanes * vectors_of_thread, TailStrategy::GuardWithIf)
+  const auto vectors_of = [=](Halide::Stage branch, int count) {
+    branch.split(i, block, thread, threads * lanes * count, TailStrategy::GuardWithIf)
         .split(thread, step, thread, threads * lanes)
         .split(thread, thread, lane, lanes)
         .reorder(lane, step, thread, block)
@@ -68,6 +66,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
         .partition(block, Halide::Partition::Never)
         .partition(thread, Halide::Partition::Never);
   };
+  const auto vectors = [=](Halide::Stage branch) { vectors_of(branch, vectors_of_thread); };
   if (!stages.empty()) {
     // All loads of a thread's elements come before its first store.
     vectors(out.specialize(aligned));
@@ -81,7 +80,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   }
   const bool has_views = !Halide::Internal::is_const_one(dense), is_short = lanes > kFewLanes;
   const Expr size = out.output_buffers()[0].dim(0).extent();
-  const Expr are_few = size < (is_short ? kFew : threads * 4);
+  const Expr are_few = size < (!is_short ? threads * 4 : is_in_pairs ? kFewInPairs : kFew);
   const auto one_each = [=](Halide::Stage branch) {
     branch.split(i, block, thread, threads, TailStrategy::GuardWithIf)
         .gpu_blocks(block)
@@ -103,10 +102,11 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     branches.push_back({has_views ? (!dense && size < kFewOfView) || of_run : of_run, values_of(out), one_each});
   }
   if (has_views) branches.push_back({!dense, values_of(out), elements});
-  branches.push_back({is_in_pairs ? dense && aligned && size >= kMany : dense && aligned, values, vectors});
+  branches.push_back(
+      {is_in_pairs && !is_short ? dense && aligned && size >= kMany : dense && aligned, values, vectors});
   // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element.
   if (is_short)
-    branches.push_back({Expr(), values, vectors});
+    branches.push_back({Expr(), values, [=](Halide::Stage branch) { vectors_of(branch, tuned_vectors); }});
   else
     branches.push_back({Expr(), values, elements});
   for (Branch& branch : branches) {

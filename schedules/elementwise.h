@@ -9,8 +9,8 @@ namespace ashlar::dsl {
 /// all loads of an element then come before its first store.
 using Intermediates = std::vector<Stage*>;
 
-/// What a tuner may vary on GPUs: threads of a block, and vectors of each, a block's threads apart (of one tensor of 32
-/// bits twice as many). A kernel that has one as a member gives it to elementwise().
+/// What a tuner may vary on GPUs: threads of a block, and vectors of each, a block's threads apart (of one tensor on
+/// CUDA twice as many). A kernel that has one as a member gives it to elementwise().
 struct ElementwiseTunables {
   Tunable<int> threads{"threads", {128, 256, 512}, On::gpu}, vectors{"vectors", {1, 2, 4}, On::gpu};
 
@@ -33,7 +33,7 @@ Value element_of(const In<T, 2>& x, const Var& i) {
 void elementwise(Cpu, Halide::Func out, const Var& i, const Intermediates& stages = {},
                  const ElementwiseTunables* tunables = nullptr);
 /// 16-byte accesses where every tensor is dense and starts at a multiple of it, else four elements of a thread, a block
-/// apart, as also where one tensor of 32 bits, whose threads have two vectors, has too few for them. A thread for each
+/// apart, as also where one tensor of 32 bits has too few for threads of two vectors. A thread for each
 /// element where there are few of 16 bits, since it would fetch the code of eight one after the other, and for views.
 /// With stages a thread has one vector.
 void elementwise(OpenCL, Halide::Func out, const Var& i, const Intermediates& stages = {},

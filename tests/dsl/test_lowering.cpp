@@ -168,10 +168,11 @@ TEST(LimitRegisters, GoesIntoThePtx) {
   EXPECT_EQ(count(ptx, ".maxnreg 96"), 1u) << ptx;
 }
 
-class Doubled : public Kernel<Doubled> {
+template <ElementType T>
+class Doubled : public Kernel<Doubled<T>> {
  public:
-  In<bf16, 1> x{"x"};
-  Out<bf16, 1> y{"y", shape_of(x)};
+  In<T, 1> x{"x"};
+  Out<T, 1> y{"y", shape_of(x)};
   void algorithm() { y(i) = x(i) + x(i); }
   void schedule(auto target) { elementwise(target, y.func(), i); }
 
@@ -179,24 +180,32 @@ class Doubled : public Kernel<Doubled> {
   Var i{"i"};
 };
 
+template <ElementType T>
 std::string doubled_ptx(int capability) {
   const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);
-  const auto kernel = Doubled::create(Halide::GeneratorContext(halide_target("cuda", capability)));
+  const auto kernel = Doubled<T>::create(Halide::GeneratorContext(halide_target("cuda", capability)));
   const Halide::Module module = kernel->build_module("f");
   return static_cast<const char*>(module.get_device_code_buffer().data());
 }
 
 TEST(WideAccesses, ConvertsPairsOfBf16) {
-  const std::string ptx = rewrite_ptx(doubled_ptx(80));
+  const std::string ptx = rewrite_ptx(doubled_ptx<bf16>(80));
   EXPECT_TRUE(contains(ptx, "ld.global.nc.v4.b32") && contains(ptx, "st.global.v4.b32")) << ptx;
   EXPECT_GE(count(ptx, "cvt.rn.bf16x2.f32"), 4u) << ptx;
   EXPECT_GE(count(ptx, ", -65536;"), 4u) << "the upper elements aren't masked out of their words\n" << ptx;
 }
 
 TEST(WideAccesses, RoundsBf16ByBitsBelowSm80) {
-  const std::string ptx = doubled_ptx(75);
+  const std::string ptx = doubled_ptx<bf16>(75);
   EXPECT_FALSE(contains(ptx, "ashlar_marker")) << ptx;
   EXPECT_TRUE(contains(ptx, "32767")) << ptx;
+}
+
+TEST(WholeVectors, AThreadsOwnAreLoadedBeforeTheFirstIsStored) {
+  const std::string ptx = doubled_ptx<f32>(80), load = "ld.global.nc.v4.b32";
+  const size_t second = ptx.rfind(load), first = ptx.rfind(load, second - 1);
+  ASSERT_NE(first, std::string::npos) << ptx;
+  EXPECT_GT(ptx.find("st.global", first), second) << ptx;
 }
 
 }  // namespace

@@ -172,6 +172,12 @@ function(ashlar_add_kernels name)
   add_library(${name}_gradients STATIC ${gradient_sources})
   target_link_libraries(${name}_gradients PUBLIC ${name} ${prefix}autograd)
   set_target_properties(${name} ${name}_gradients PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # What the files of many kernels include is read once; of few that takes longer than reading it for each.
+  list(LENGTH operator_sources files)
+  if(files GREATER 8)
+    target_precompile_headers(${name} PRIVATE <array> <runtime/forms/check.h> <runtime/vendor/vendor.h>)
+    target_precompile_headers(${name}_gradients PRIVATE <ashlar/ad.h> <ashlar/ops.h> <autograd/recipes/recipes.h>)
+  endif()
   target_compile_features(${name} PUBLIC cxx_std_20)
   set_property(TARGET ${name} PROPERTY ASHLAR_KERNEL_FOLDER ${root})
 

@@ -127,6 +127,75 @@ class NormOfElements : public Kernel<NormOfElements<T>> {
   Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
 };
 
+// Where a tensor of rows, one after the other, is taken by vectors that go from one row into the next (none over two
+// ends): the row's number is divided out once for a vector, and its elements choose between two rows' numbers.
+class RowOfElement {
+ public:
+  // The i-th element; a row is a channel of an image, and has the statistics of its channel (`channels_of_group` 0) or
+  // of its group of channels of the image.
+  RowOfElement(const Var& i, int vector, const Expr& space, const Expr& channels, const Expr& channels_of_group) {
+    // Unsigned, since nothing is negative: signed quotients take twice the instructions.
+    const auto number = [](const Expr& of) { return Halide::cast<uint32_t>(of); };
+    const auto index = [](const Expr& of) { return Halide::cast<int32_t>(of); };
+    const Expr begin = number(i / vector * vector), row = begin / number(space), channel = row % number(channels);
+    const Expr next = Halide::select(channel + 1 == number(channels), number(0), channel + 1);
+    const Expr in_group = number(Halide::max(channels_of_group, 1)), group = row / in_group;
+    const Expr next_group = group + number(row + 1 == (group + 1) * in_group);
+    const Expr by_channel = channels_of_group == 0;
+    channel_ = {index(channel), index(next)};
+    statistic_ = {index(Halide::select(by_channel, channel, group)),
+                  index(Halide::select(by_channel, next, next_group))};
+    is_of_first_ = i % vector < space - index(begin - row * number(space));
+  }
+  template <class Input>
+  Value of_channel(const Input& values) const {
+    return chosen(values, channel_);
+  }
+  template <class Input>
+  Value statistic(const Input& values) const {
+    return chosen(values, statistic_);
+  }
+
+ private:
+  // Behind the last row there is none, and nothing that is used.
+  template <class Input>
+  Value chosen(const Input& values, const std::array<Expr, 2>& index) const {
+    const auto at = [&](const Expr& place) {
+      return values(Value(Halide::min(Halide::max(place, 0), values.extent(0) - 1)));
+    };
+    return select(Value(is_of_first_), at(index[0]), at(index[1]));
+  }
+  std::array<Expr, 2> channel_, statistic_;
+  Expr is_of_first_;
+};
+
+// y = (x - mean) rstd weight + bias of rows of `space` elements, which no vector divides; an absent weight is 1 and an
+// absent bias 0
+template <ElementType T>
+class NormOfRuns : public Kernel<NormOfRuns<T>> {
+ public:
+  static constexpr bool on_gpus_alone = true;
+  In<T, 1> x{"x"};
+  In<f32, 1> mean{"mean"}, rstd{"rstd", shape_of(mean)}, weight{"weight"}, bias{"bias"};
+  Scalar<int32_t> space{"space"}, channels{"channels"}, channels_of_group{"channels_of_group"};
+  Scalar<int32_t> has_weight{"has_weight"}, has_bias{"has_bias"};
+  Out<T, 1> y{"y", shape_of(x)};
+
+  NormOfRuns() {
+    this->formula("y = (x - mean) rstd weight + bias, of rows one after the other").form(Form::movement).internal();
+  }
+  void algorithm() {
+    const RowOfElement at(i, std::is_same_v<T, f32> ? 4 : 8, Value(space), Value(channels), Value(channels_of_group));
+    const Value z = (x(i) - at.statistic(mean)) * at.statistic(rstd);
+    y(i) = z * select(Value(has_weight) != 0, at.of_channel(weight), 1.0f) +
+           select(Value(has_bias) != 0, at.of_channel(bias), 0.0f);
+  }
+  void schedule(auto target) { elementwise(target, y.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
 // running += momentum (the batch's - running), of mean and variance, in place
 template <ElementType T>
 class RunningMoments : public Kernel<RunningMoments<T>> {
@@ -147,8 +216,21 @@ class RunningMoments : public Kernel<RunningMoments<T>> {
   Var i{"i"};
 };
 
-// dx = rstd (dy weight - share (slope + z dot)), z = (x - mean) rstd, broadcasting; an absent weight is 1. Where slope
-// and dot are sums of dy alone they are taken weight times: all that they add up has one.
+// What the gradient of an element is made of.
+struct NormGradientTerms {
+  Value dy, x, mean, rstd, weight, slope, dot;
+};
+
+// dx = rstd (dy weight - share (slope + z dot)), z = (x - mean) rstd; an absent weight is 1. Where slope and dot are
+// sums of dy alone they are taken weight times: all that they add up has one.
+Value norm_gradient(const NormGradientTerms& of, const Value& has_weight, const Value& of_dy, const Value& share) {
+  const Value z = (of.x - of.mean) * of.rstd;
+  const Value factor = select(has_weight != 0, of.weight, 1.0f);
+  const Value sums = (of.slope + z * of.dot) * share;
+  return of.rstd * (of.dy * factor - sums * select(of_dy != 0, factor, 1.0f));
+}
+
+// The same, broadcasting
 template <ElementType T>
 class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
  public:
@@ -166,10 +248,9 @@ class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
         .internal();
   }
   void algorithm() {
-    const Value scale = rstd(p, q, r, s), z = (x(p, q, r, s) - mean(p, q, r, s)) * scale;
-    const Value factor = select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f);
-    const Value sums = (slope(p, q, r, s) + z * dot(p, q, r, s)) * share;
-    dx(p, q, r, s) = scale * (dy(p, q, r, s) * factor - sums * select(Value(of_dy) != 0, factor, 1.0f));
+    dx(p, q, r, s) = norm_gradient({dy(p, q, r, s), x(p, q, r, s), mean(p, q, r, s), rstd(p, q, r, s),
+                                    weight(p, q, r, s), slope(p, q, r, s), dot(p, q, r, s)},
+                                   has_weight, of_dy, share);
   }
   void schedule(auto target) { broadcast(target, dx.func(), {p, q, r, s}, &tunables); }
 
@@ -177,10 +258,41 @@ class NormGradientOfElements : public Kernel<NormGradientOfElements<T>> {
   Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
 };
 
+// NormGradientOfElements of rows of `space` elements, as NormOfRuns has them; slope and dot are as mean is
+template <ElementType T>
+class NormGradientOfRuns : public Kernel<NormGradientOfRuns<T>> {
+ public:
+  static constexpr bool on_gpus_alone = true;
+  In<T, 1> dy{"dy"}, x{"x", shape_of(dy)};
+  In<f32, 1> mean{"mean"}, rstd{"rstd", shape_of(mean)}, weight{"weight"}, slope{"slope", shape_of(mean)},
+      dot{"dot", shape_of(mean)};
+  Scalar<int32_t> space{"space"}, channels{"channels"}, channels_of_group{"channels_of_group"};
+  Scalar<int32_t> has_weight{"has_weight"}, of_dy{"of_dy"};
+  Scalar<float> share{"share"};
+  Out<T, 1> dx{"dx", shape_of(dy)};
+
+  NormGradientOfRuns() {
+    this->formula("dx = rstd (dy weight - share (slope + (x - mean) rstd dot)), of rows one after the other")
+        .form(Form::movement)
+        .internal();
+  }
+  void algorithm() {
+    const RowOfElement at(i, std::is_same_v<T, f32> ? 4 : 8, Value(space), Value(channels), Value(channels_of_group));
+    dx(i) = norm_gradient({dy(i), x(i), at.statistic(mean), at.statistic(rstd), at.of_channel(weight),
+                           at.statistic(slope), at.statistic(dot)},
+                          has_weight, of_dy, share);
+  }
+  void schedule(auto target) { elementwise(target, dx.func(), i); }
+
+ private:
+  Var i{"i"};
+};
+
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
 const std::vector<std::string> kCalls{
-    "moments_of_parts",          "moments_of_all", "norm_of_elements",   "lerp", "running_moments", "norm_sums",
-    "norm_gradient_of_elements", "norm_of_groups", "norm_of_groups_grad"};
+    "moments_of_parts",    "moments_of_all", "norm_of_elements",          "lerp",
+    "running_moments",     "norm_sums",      "norm_gradient_of_elements", "norm_of_groups",
+    "norm_of_groups_grad", "norm_of_runs",   "norm_gradient_of_runs"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 
 const OperatorTensor kWeight{.name = "weight", .is_optional = true}, kBias{.name = "bias", .is_optional = true};
@@ -189,7 +301,9 @@ const std::vector<OperatorTensor> kWithRunning{
 const OperatorScalar kMomentum{.name = "momentum", .default_value = "0.1"},
     kEpsilon{.name = "eps", .default_value = "1e-5"};
 
-const bool registered = register_kernel<MomentsOfParts, f32>("moments_of_parts") &&
+const bool registered = register_kernel<NormOfRuns, f32, f16, bf16>("norm_of_runs") &&
+                        register_kernel<NormGradientOfRuns, f32>("norm_gradient_of_runs") &&
+                        register_kernel<MomentsOfParts, f32>("moments_of_parts") &&
                         register_kernel<MomentsOfAll, f32>("moments_of_all") &&
                         register_kernel<NormSums, f32>("norm_sums") &&
                         register_kernel<NormOfElements, f32, f16, bf16>("norm_of_elements") &&

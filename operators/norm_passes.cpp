@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "ashlar/ops/grouped_norm.h"
@@ -48,6 +49,21 @@ Tensor by_channels(const Tensor& x) {
   if (parts == 1) return x.permute({1, 0, 2});
   return x.permute({1, 0, 2}).contiguous().reshape({channels, batch * parts, 1});
 }
+
+/// Of a dense x[batch, groups, channels of a group, space] on a GPU whose vectors go over the ends of its rows: space,
+/// channels, and the channels of a group, 0 where the `statistic` is each channel's and not each group's of an image.
+/// Such an x is taken as one run of elements.
+std::optional<std::array<Scalar, 3>> as_run(const Tensor& x, const Tensor& statistic) {
+  const int64_t channels = x.size(1) * x.size(2), space = x.size(3), vector = x.dtype() == DType::f32 ? 4 : 8;
+  const bool by_channel = statistic.size(0) == 1 && statistic.numel() == channels;
+  const bool by_group = statistic.shape() == Shape{x.size(0), x.size(1), 1, 1};
+  const bool is_run = x.device().kind != DeviceKind::cpu && x.is_contiguous() && space >= vector &&
+                      space % vector != 0 && x.numel() <= std::numeric_limits<int32_t>::max();
+  if (!is_run || !(by_channel || by_group)) return {};
+  return std::array<Scalar, 3>{space, channels, by_channel ? int64_t{0} : x.size(2)};
+}
+
+Tensor flat(const Tensor& t) { return t.contiguous().reshape({t.numel()}); }
 
 }  // namespace
 
@@ -102,6 +118,14 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
   // What is absent is never used, but there has to be memory.
   const std::array inputs{x, mean, rstd, weight.defined() ? weight : mean, bias.defined() ? bias : mean};
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{bias.defined()})};
+  if (const auto run = as_run(x, mean)) {
+    std::array<Tensor, 5> flats;
+    std::ranges::transform(inputs, flats.begin(), flat);
+    const Tensor y = Tensor::empty(flats[0].shape(), x.dtype(), x.device());
+    const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1]};
+    launch(kernels::norm_of_runs, KernelKey{.elements = {x.dtype()}}, flats, of_run, std::span(&y, 1));
+    return y.reshape(x.shape());
+  }
   return forms::Broadcast::call(kernels::norm_of_elements, {.inputs = inputs, .scalars = scalars})[0];
 }
 
@@ -109,6 +133,15 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
                               const Tensor& weight, const GradientSums& sums, double share, bool of_dy) {
   const std::array inputs{dy, x, mean, rstd, weight.defined() ? weight : mean, sums.slope, sums.dot};
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{of_dy}), Scalar(share)};
+  const auto run = as_run(x, mean);
+  if (run && dy.is_contiguous() && sums.slope.numel() == mean.numel()) {
+    std::array<Tensor, 7> flats;
+    std::ranges::transform(inputs, flats.begin(), flat);
+    const Tensor dx = Tensor::empty(flats[0].shape(), DType::f32, x.device());
+    const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1], scalars[2]};
+    launch(kernels::norm_gradient_of_runs, kF32, flats, of_run, std::span(&dx, 1));
+    return dx.reshape(x.shape());
+  }
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
 }
 

@@ -101,17 +101,20 @@ std::vector<const KernelInfo*> kernels_of(const KernelInfo& kernel) {
 
 bool is_mover(const KernelInfo& kernel) { return kernel.form == &form_of<forms::Movement>; }
 
-/// GPUs have no tables of it: an operator that calls it on the CPU does without it there.
-bool is_on_cpu_alone(const KernelInfo& kernel) {
-  const auto table = [&](CodeTarget target) { return kernel.targets[static_cast<size_t>(target)]; };
-  return !kernel.is_by_hand && table(CodeTarget::opencl) == nullptr && table(CodeTarget::cuda) == nullptr;
+/// Other devices have no table of it, not even an empty one: an operator that calls it does without it there.
+bool is_for(const KernelInfo& kernel, DeviceKind device) {
+  if (kernel.is_by_hand) return true;
+  for (int i = 0; i < kCodeTargets; ++i) {
+    if (device_of(static_cast<CodeTarget>(i)) == device && kernel.targets[static_cast<size_t>(i)] != nullptr)
+      return true;
+  }
+  return false;
 }
 
 bool is_built(const KernelInfo& kernel, DeviceKind device) {
   if (kernel.is_by_hand) {
-    return std::ranges::all_of(kernel.calls, [&](const KernelInfo* called) {
-      return is_built(*called, device) || (device != DeviceKind::cpu && is_on_cpu_alone(*called));
-    });
+    return std::ranges::all_of(
+        kernel.calls, [&](const KernelInfo* called) { return is_built(*called, device) || !is_for(*called, device); });
   }
   for (int i = 0; i < kCodeTargets; ++i) {
     const TargetTable* table = kernel.targets[static_cast<size_t>(i)];

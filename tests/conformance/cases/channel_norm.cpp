@@ -192,6 +192,12 @@ void add_norm(Of of) {
   add_case(example(whole, "transposed", {.shape = {3, 4, 5, 6}, .layout = Layout::transposed}));
   add_case(example(whole, "stepped", {.shape = {3, 4, 33}, .layout = Layout::stepped}));
   add_case(example(whole, "far", {{5, 3, 130}, {.low = 100, .high = 104}}));
+  // Rows that no vector divides are one run: from its beginning, and from an odd element on.
+  for (const auto& [name, layout] : {std::pair{"run", Layout::dense}, {"run_from_element_3", Layout::offset}}) {
+    Case item = example(grouped, name, {.shape = {9, 40, 225}, .layout = layout});
+    item.is_drawn = false;
+    add_case(item);
+  }
   Case special = example(whole, "special", {{5, 30, 12}, {Pattern::special}});
   special.is_drawn = false;  // the mean of infinities is NaN or infinite, by the shape
   add_case(special);
@@ -203,7 +209,7 @@ void add_norm(Of of) {
   add_case(differentiable_example(plain, "gradient_without_weight", {.shape = {3, 4, 6}}));
   add_case(differentiable_example(weighted, "gradient_of_images", {.shape = {2, 2, 3, 4}}));
   if (flat) add_case(differentiable_example(whole, "gradient_of_rows", {.shape = {9, 4}}));
-  for (const Shape& shape : {Shape{2, 2, 600}, Shape{40, 3, 9}}) {
+  for (const Shape& shape : {Shape{2, 2, 600}, Shape{40, 3, 9}, Shape{7, 6, 35}}) {
     Case item = differentiable_example(whole, "gradient_" + shape.str(), {.shape = shape});
     item.gradient_dtypes = {DType::f32};
     add_case(item);

@@ -501,7 +501,7 @@ class StepProduct {
       plans.declare({{.name = "step"}});
       return;
     }
-    // Of few groups each waits for memory: twice as many threads, with twice as many loads on their way, wait less.
+    // Of few groups each waits for memory: twice as many, with twice as many threads and loads on their way, wait less.
     constexpr int kMany = 264;  // two for each of an H200's multiprocessors
     // Of few rows most of a matrix's tile is empty, and few blocks leave most of the GPU idle.
     constexpr int kManyRows = 16, kBlocks = 48;
@@ -523,7 +523,7 @@ class StepProduct {
     if (chosen == kMatrices)
       tile_ = {
           .columns = kThreads * columns_of_thread(), .rows = kStreamedRows, .slices = kSlices, .is_streamed = true};
-    if (chosen == kStep) tile_ = {.slices = 16, .unrolled = 8};
+    if (chosen == kStep) tile_ = {.columns = 16, .slices = 32, .unrolled = 8};
     if (chosen >= kSteps32)
       tile_ = {.columns = 32 * static_cast<int>(chosen - kSteps32 + 1), .rows = 1, .slices = 4, .is_whole = true};
     if (chosen == kClusters)

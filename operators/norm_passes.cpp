@@ -64,6 +64,11 @@ std::optional<std::array<Scalar, 3>> as_run(const Tensor& x, const Tensor& stati
 }
 
 Tensor flat(const Tensor& t) { return t.contiguous().reshape({t.numel()}); }
+/// A value for each channel or group, from an aligned element on: kernels have vectors only where all inputs are.
+Tensor aligned(const Tensor& t) {
+  constexpr int64_t kVector = 4;
+  return t.is_contiguous() && t.offset() % kVector != 0 ? flat(t).clone() : flat(t);
+}
 
 }  // namespace
 
@@ -119,8 +124,8 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
   const std::array inputs{x, mean, rstd, weight.defined() ? weight : mean, bias.defined() ? bias : mean};
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{bias.defined()})};
   if (const auto run = as_run(x, mean)) {
-    std::array<Tensor, 5> flats;
-    std::ranges::transform(inputs, flats.begin(), flat);
+    std::array<Tensor, 5> flats{flat(x)};
+    std::transform(inputs.begin() + 1, inputs.end(), flats.begin() + 1, aligned);
     const Tensor y = Tensor::empty(flats[0].shape(), x.dtype(), x.device());
     const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1]};
     launch(kernels::norm_of_runs, KernelKey{.elements = {x.dtype()}}, flats, of_run, std::span(&y, 1));
@@ -135,8 +140,8 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{of_dy}), Scalar(share)};
   const auto run = as_run(x, mean);
   if (run && dy.is_contiguous() && sums.slope.numel() == mean.numel()) {
-    std::array<Tensor, 7> flats;
-    std::ranges::transform(inputs, flats.begin(), flat);
+    std::array<Tensor, 7> flats{flat(dy), flat(x)};
+    std::transform(inputs.begin() + 2, inputs.end(), flats.begin() + 2, aligned);
     const Tensor dx = Tensor::empty(flats[0].shape(), DType::f32, x.device());
     const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1], scalars[2]};
     launch(kernels::norm_gradient_of_runs, kF32, flats, of_run, std::span(&dx, 1));

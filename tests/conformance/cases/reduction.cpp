@@ -459,7 +459,10 @@ void add_function(const Function& f) {
                                       {"denormal", Pattern::denormal},
                                       {"tiny", Pattern::tiny},
                                       {"integers", Pattern::integers}}) {
-    add_case(example(f, name, {{70, 33}, {pattern}}, {1}));
+    Case item = example(f, name, {{70, 33}, {pattern}}, {1});
+    // Of hundreds of whole numbers, products overflow before or after a 0, by their order.
+    item.is_drawn = f.exact != product_of || pattern != Pattern::integers;
+    add_case(item);
   }
   // Rows of one NaN or Inf among numbers, short and long.
   add_case(example(f, "special_columns", {{9, 1025}, {Pattern::special}}, {0}));

@@ -129,12 +129,19 @@ struct Huber {
   }
 };
 
+// ln(1 - x) for 0 <= x <= 1: ln u + c with u = 1 - x rounded and c what the rounding lost, which weighs where u is
+// nearly 1. Half of what log1p costs, whose x may be anything.
+Value log_of_rest(const Value& x) {
+  const Value u = 1.0 - x;
+  return sum_as_written(log(u), sum_as_written(sum_as_written(1.0, 0.0 - u), 0.0 - x));
+}
+
 // Logarithms are held at -100, as in PyTorch, so that x = 0 and 1 have a loss.
 struct Bce {
   static constexpr const char* formula = "-(t ln x + (1 - t) ln(1 - x)), logarithms at least -100";
   using Options = NoOptions;
   static Value value(const Value& x, const Value& t, const Options&) {
-    const Value yes = max(log(x), -100.0), no = max(log1p(0.0 - x), -100.0);
+    const Value yes = max(log(x), -100.0), no = max(log_of_rest(x), -100.0);
     return (t - 1.0) * no - t * yes;
   }
   static Value slope(const Value& x, const Value& t, const Options&) { return (x - t) / max((1.0 - x) * x, 1e-12); }

@@ -2,6 +2,7 @@
 // element-wise kernel each way. The three differ only in which elements share a mean, so what they have in common are
 // passes over memory: one for mean and variance and one for the result; backward likewise.
 #include "dsl/operator.h"
+#include "runtime/launch/access.h"
 #include "schedules/broadcast.h"
 #include "schedules/elementwise.h"
 #include "schedules/reduction_kernel.h"
@@ -103,7 +104,18 @@ class NormSums : public Kernel<NormSums<T>> {
   Var outer{"outer"}, part{"part"}, inner{"inner"};
 };
 
-// y = (x - mean) rstd weight + bias, broadcasting; an absent weight is 1 and an absent bias 0
+// What a normalised element is made of.
+struct NormTerms {
+  Value x, mean, rstd, weight, bias;
+};
+
+// y = (x - mean) rstd weight + bias; an absent weight is 1 and an absent bias 0
+Value normalised(const NormTerms& of, const Value& has_weight, const Value& has_bias) {
+  const Value z = (of.x - of.mean) * of.rstd;
+  return z * select(has_weight != 0, of.weight, 1.0f) + select(has_bias != 0, of.bias, 0.0f);
+}
+
+// The same, broadcasting
 template <ElementType T>
 class NormOfElements : public Kernel<NormOfElements<T>> {
  public:
@@ -117,9 +129,9 @@ class NormOfElements : public Kernel<NormOfElements<T>> {
     this->formula("y = (x - mean) rstd weight + bias, broadcasting").form(Form::broadcast).internal();
   }
   void algorithm() {
-    const Value z = (x(p, q, r, s) - mean(p, q, r, s)) * rstd(p, q, r, s);
-    y(p, q, r, s) = z * select(Value(has_weight) != 0, weight(p, q, r, s), 1.0f) +
-                    select(Value(has_bias) != 0, bias(p, q, r, s), 0.0f);
+    y(p, q, r, s) =
+        normalised({x(p, q, r, s), mean(p, q, r, s), rstd(p, q, r, s), weight(p, q, r, s), bias(p, q, r, s)},
+                   has_weight, has_bias);
   }
   void schedule(auto target) { broadcast(target, y.func(), {p, q, r, s}, &tunables); }
 
@@ -131,9 +143,10 @@ class NormOfElements : public Kernel<NormOfElements<T>> {
 // ends): the row's number is divided out once for a vector, and its elements choose between two rows' numbers.
 class RowOfElement {
  public:
-  // The i-th element; a row is a channel of an image, and has the statistics of its channel (`channels_of_group` 0) or
-  // of its group of channels of the image.
-  RowOfElement(const Var& i, int vector, const Expr& space, const Expr& channels, const Expr& channels_of_group) {
+  // The i-th element, in vectors as long as f32's, which statistics are; a row is a channel of an image, and has the
+  // statistics of its channel (`channels_of_group` 0) or of its group of channels of the image.
+  RowOfElement(const Var& i, const Expr& space, const Expr& channels, const Expr& channels_of_group) {
+    constexpr int vector = elements_of_access(sizeof(float));
     // Unsigned, since nothing is negative: signed quotients take twice the instructions.
     const auto number = [](const Expr& of) { return Halide::cast<uint32_t>(of); };
     const auto index = [](const Expr& of) { return Halide::cast<int32_t>(of); };
@@ -169,8 +182,7 @@ class RowOfElement {
   Expr is_of_first_;
 };
 
-// y = (x - mean) rstd weight + bias of rows of `space` elements, which no vector divides; an absent weight is 1 and an
-// absent bias 0
+// NormOfElements of rows of `space` elements, which no vector divides
 template <ElementType T>
 class NormOfRuns : public Kernel<NormOfRuns<T>> {
  public:
@@ -185,10 +197,9 @@ class NormOfRuns : public Kernel<NormOfRuns<T>> {
     this->formula("y = (x - mean) rstd weight + bias, of rows one after the other").form(Form::movement).internal();
   }
   void algorithm() {
-    const RowOfElement at(i, std::is_same_v<T, f32> ? 4 : 8, Value(space), Value(channels), Value(channels_of_group));
-    const Value z = (x(i) - at.statistic(mean)) * at.statistic(rstd);
-    y(i) = z * select(Value(has_weight) != 0, at.of_channel(weight), 1.0f) +
-           select(Value(has_bias) != 0, at.of_channel(bias), 0.0f);
+    const RowOfElement at(i, Value(space), Value(channels), Value(channels_of_group));
+    y(i) = normalised({x(i), at.statistic(mean), at.statistic(rstd), at.of_channel(weight), at.of_channel(bias)},
+                      has_weight, has_bias);
   }
   void schedule(auto target) { elementwise(target, y.func(), i); }
 
@@ -277,7 +288,7 @@ class NormGradientOfRuns : public Kernel<NormGradientOfRuns<T>> {
         .internal();
   }
   void algorithm() {
-    const RowOfElement at(i, std::is_same_v<T, f32> ? 4 : 8, Value(space), Value(channels), Value(channels_of_group));
+    const RowOfElement at(i, Value(space), Value(channels), Value(channels_of_group));
     dx(i) = norm_gradient({dy(i), x(i), at.statistic(mean), at.statistic(rstd), at.of_channel(weight),
                            at.statistic(slope), at.statistic(dot)},
                           has_weight, of_dy, share);

@@ -12,6 +12,7 @@
 #include "ashlar/ops/reduction.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/unrounded_reduction.h"
+#include "runtime/launch/access.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
 
@@ -54,20 +55,29 @@ Tensor by_channels(const Tensor& x) {
 /// channels, and the channels of a group, 0 where the `statistic` is each channel's and not each group's of an image.
 /// Such an x is taken as one run of elements.
 std::optional<std::array<Scalar, 3>> as_run(const Tensor& x, const Tensor& statistic) {
-  const int64_t channels = x.size(1) * x.size(2), space = x.size(3), vector = x.dtype() == DType::f32 ? 4 : 8;
+  const int64_t channels = x.size(1) * x.size(2), space = x.size(3);
+  constexpr int kVector = elements_of_access(sizeof(float));  // statistics are f32
   const bool by_channel = statistic.size(0) == 1 && statistic.numel() == channels;
   const bool by_group = statistic.shape() == Shape{x.size(0), x.size(1), 1, 1};
-  const bool is_run = x.device().kind != DeviceKind::cpu && x.is_contiguous() && space >= vector &&
-                      space % vector != 0 && x.numel() <= std::numeric_limits<int32_t>::max();
+  const bool is_run = x.device().kind != DeviceKind::cpu && x.is_contiguous() && space >= kVector &&
+                      space % kVector != 0 && x.numel() <= std::numeric_limits<int32_t>::max();
   if (!is_run || !(by_channel || by_group)) return {};
   return std::array<Scalar, 3>{space, channels, by_channel ? int64_t{0} : x.size(2)};
 }
 
 Tensor flat(const Tensor& t) { return t.contiguous().reshape({t.numel()}); }
-/// A value for each channel or group, from an aligned element on: kernels have vectors only where all inputs are.
-Tensor aligned(const Tensor& t) {
-  constexpr int64_t kVector = 4;
-  return t.is_contiguous() && t.offset() % kVector != 0 ? flat(t).clone() : flat(t);
+
+/// Launches a kernel of a run's `dense` tensors of elements and `tables` of values for each channel or group.
+Tensor of_run(const KernelInfo& kernel, std::span<const Tensor> dense, std::span<const Tensor> tables,
+              const std::array<Scalar, 3>& run, std::span<const Scalar> scalars) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& t : dense) inputs.push_back(flat(t));
+  for (const Tensor& t : tables) inputs.push_back(flat(t));
+  std::vector<Scalar> all(run.begin(), run.end());
+  all.insert(all.end(), scalars.begin(), scalars.end());
+  const Tensor y = Tensor::empty(inputs[0].shape(), inputs[0].dtype(), inputs[0].device());
+  launch(kernel, KernelKey{.elements = {y.dtype()}}, inputs, all, std::span(&y, 1));
+  return y.reshape(dense[0].shape());
 }
 
 }  // namespace
@@ -124,12 +134,7 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
   const std::array inputs{x, mean, rstd, weight.defined() ? weight : mean, bias.defined() ? bias : mean};
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{bias.defined()})};
   if (const auto run = as_run(x, mean)) {
-    std::array<Tensor, 5> flats{flat(x)};
-    std::transform(inputs.begin() + 1, inputs.end(), flats.begin() + 1, aligned);
-    const Tensor y = Tensor::empty(flats[0].shape(), x.dtype(), x.device());
-    const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1]};
-    launch(kernels::norm_of_runs, KernelKey{.elements = {x.dtype()}}, flats, of_run, std::span(&y, 1));
-    return y.reshape(x.shape());
+    return of_run(kernels::norm_of_runs, {&x, 1}, std::span(inputs).subspan(1), *run, scalars);
   }
   return forms::Broadcast::call(kernels::norm_of_elements, {.inputs = inputs, .scalars = scalars})[0];
 }
@@ -140,12 +145,9 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
   const std::array scalars{Scalar(int64_t{weight.defined()}), Scalar(int64_t{of_dy}), Scalar(share)};
   const auto run = as_run(x, mean);
   if (run && dy.is_contiguous() && sums.slope.numel() == mean.numel()) {
-    std::array<Tensor, 7> flats{flat(dy), flat(x)};
-    std::transform(inputs.begin() + 2, inputs.end(), flats.begin() + 2, aligned);
-    const Tensor dx = Tensor::empty(flats[0].shape(), DType::f32, x.device());
-    const std::array of_run{(*run)[0], (*run)[1], (*run)[2], scalars[0], scalars[1], scalars[2]};
-    launch(kernels::norm_gradient_of_runs, kF32, flats, of_run, std::span(&dx, 1));
-    return dx.reshape(x.shape());
+    constexpr size_t kDense = 2;
+    return of_run(kernels::norm_gradient_of_runs, std::span(inputs).first(kDense), std::span(inputs).subspan(kDense),
+                  *run, scalars);
   }
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
 }

@@ -25,6 +25,38 @@ std::vector<Expr> values_of_dense(Func out, const Var& i, const Parameter& input
   return values;
 }
 
+// Whether neighbouring elements read neighbours of the input, of which a vector is one load, and not a table's place
+// that whole runs of them have in common.
+bool is_read_along(const std::vector<Expr>& values, const Var& i, const Parameter& input) {
+  using namespace Halide::Internal;
+  class Find : public IRVisitor {
+   public:
+    Find(const std::string& along, const std::string& input) : along_(along), input_(input) {}
+    bool found = false;
+
+   private:
+    using IRVisitor::visit;
+    void visit(const Call* call) override {
+      const bool was_in_index = is_in_index_;
+      is_in_index_ = is_in_index_ || is_of_input(call);
+      IRVisitor::visit(call);
+      is_in_index_ = was_in_index;
+    }
+    void visit(const Div*) override {}
+    void visit(const Variable* variable) override { found = found || (is_in_index_ && variable->name == along_); }
+    // An input is read through a function of its own.
+    bool is_of_input(const Call* call) const {
+      if (!call->func.defined()) return false;
+      const auto is_it = [&](const Parameter& read) { return read.name() == input_; };
+      return std::ranges::any_of(inputs_of(Func(Function(call->func))), is_it);
+    }
+    const std::string &along_, &input_;
+    bool is_in_index_ = false;
+  } find(i.name(), input.name());
+  for (const Expr& value : values) value.accept(&find);
+  return find.found;
+}
+
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
   constexpr int kFew = 1 << 16, kFewInPairs = 1 << 18, kFewLanes = 4, kFewOfView = 1 << 17;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
@@ -32,7 +64,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   const int lanes = lanes_of_access(out);
   // Elements of 64 bits, one for each thread, would need a block for every kilobyte. One load of 16 bytes a thread
   // keeps an H200's memory busy for three quarters of its rate: a tensor of its own is read by pairs of them.
-  constexpr int kWideSteps = 4, kMany = 1 << 20;
+  constexpr int kWideSteps = 4;
   const std::vector<Parameter> inputs = inputs_of(out);
   const bool is_in_pairs = stages.empty() && lanes > 1 && Descriptor::target.has_feature(Halide::Target::CUDA) &&
                            std::ranges::count_if(inputs, [](const Parameter& p) { return p.dimensions() > 0; }) == 1;
@@ -47,7 +79,8 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   Expr dense = Halide::Internal::const_true(), aligned = dense;
   std::vector<Expr> values = values_of(out);
   for (const Parameter& input : inputs) {
-    if (input.dimensions() > 1) aligned = aligned && hidden_min(input) % lanes == 0;
+    const bool is_along = input.dimensions() == 3 || !stages.empty() || is_read_along(values, i, input);
+    if (input.dimensions() > 1 && is_along) aligned = aligned && hidden_min(input) % lanes == 0;
     if (input.dimensions() == 3) {
       dense = extent_of(input, 1) == 1 && stride_of(input, 0) == 1;
       values = values_of_dense(out, i, input);
@@ -103,7 +136,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   }
   if (has_views) branches.push_back({!dense, values_of(out), elements});
   branches.push_back(
-      {is_in_pairs && !is_short ? dense && aligned && size >= kMany : dense && aligned, values, vectors});
+      {is_in_pairs && !is_short ? dense && aligned && size >= kFewInPairs : dense && aligned, values, vectors});
   // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element.
   if (is_short)
     branches.push_back({Expr(), values, [=](Halide::Stage branch) { vectors_of(branch, tuned_vectors); }});

@@ -120,16 +120,19 @@ Branch cpu_columns(const ReductionStages& s, const ReductionStage& stage, const 
 // ---- GPU: trees in shared memory
 // -------------------------------------------------------------------------------------
 
-// Reductions too short to share, one part each: a thread for each.
+// Reductions too short to share, one part each: a thread for each. Where there are results for all threads of a device
+// and states take long to merge, of longer ones.
 Branch gpu_thread_rows(const ReductionStages& s, const ReductionStage& stage) {
-  constexpr int kThreads = 128, kLongest = 16;
+  constexpr int kThreads = 128, kLongest = 16, kLongestMerged = 32, kMany = 32768;
   Func out = s.out;
   const Shape3 shape(out);
   const Var row("row");
   const std::vector<Var> index = stage.index();
   const Rewrite first_part{{{index[0].name(), 0}, {index[1].name(), 0}, {index[2].name(), row}}, {}};
   Share share = make_share(stage, "_thread", {row}, 0, 1, 4, first_part);
-  return {shape.inner == 1 && shape.parts == 1 && stage.extent() <= kLongest,
+  Expr is_short = stage.extent() <= kLongest;
+  if (stage.has_merge()) is_short = is_short || (stage.extent() <= kLongestMerged && shape.outer >= kMany);
+  return {shape.inner == 1 && shape.parts == 1 && is_short,
           reading(out, stage, [f = share.kept](const std::vector<Expr>& at, int i) { return value_at(f, {at[2]}, i); }),
           [=](Halide::Stage branch) mutable {
             Var block("block_of_threads"), thread("row_of_thread");

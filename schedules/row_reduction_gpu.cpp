@@ -453,9 +453,12 @@ void row_reduction(Cuda, const RowStages& stages) {
                                                 {.threads = 32, .steps = 8, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 16, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 32, .warps = warps, .members = 1}});
-    // Longer ones by a block, which holds all but a step of a row in registers.
-    for (const auto& [threads, steps, rows] :
-         BlockShapes{{.threads = 256, .steps = 8}, {.threads = 1024, .steps = 8}}) {
+    // Longer ones by a block, which holds all but a step of a row in registers, so small that another one is at work
+    // while its threads meet.
+    for (const auto& [threads, steps, rows] : BlockShapes{{.threads = 256, .steps = 8},
+                                                          {.threads = 512, .steps = 8},
+                                                          {.threads = 512, .steps = 12},
+                                                          {.threads = 512, .steps = 16}}) {
       const RowLayout layout{threads, steps, 1};
       branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {rows, 1}, {1, steps - 1}));
     }

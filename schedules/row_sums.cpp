@@ -38,6 +38,8 @@ constexpr Shape kShapes[] = {{"warp_of_32", {.threads = 32, .steps = 1, .vector 
                              {"odd_warp_of_128", {.threads = 32, .steps = 4, .vector = 1}, 2, 8},
                              {"odd_warp_of_512", {.threads = 32, .steps = 16, .vector = 1}, 1, 8},
                              {"odd_block_of_2048", {.threads = 256, .steps = 8, .vector = 1}, 1, 0},
+                             {"odd_block_of_3072", {.threads = 512, .steps = 6, .vector = 1}, 1, 0},
+                             {"odd_block_of_4096", {.threads = 512, .steps = 8, .vector = 1}, 1, 0},
                              {"odd_block_of_8192", {.threads = 512, .steps = 16, .vector = 1}, 1, 0}};
 constexpr int kRegisters = 128;  // of a thread: 512 threads have no more
 // OpenCL has no lanes: narrow rows have small work-groups of their own.

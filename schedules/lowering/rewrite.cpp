@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "dsl/descriptor.h"
+#include "runtime/launch/access.h"
 
 namespace ashlar::dsl {
 
@@ -281,11 +282,10 @@ std::vector<Parameter> inputs_of(const Func& func) {
 }
 
 int lanes_of_access(const Func& func) {
-  constexpr int kAccessBytes = 16, kMostLanes = 8;
   int widest = 1;
   for (const Halide::Type& type : func.types()) widest = std::max(widest, type.bytes());
   for (const Parameter& input : inputs_of(func)) widest = std::max(widest, input.type().bytes());
-  return widest > 4 ? 1 : std::min(kMostLanes, kAccessBytes / widest);
+  return widest > 4 ? 1 : elements_of_access(widest);
 }
 
 Expr lines_are_aligned(const Parameter& input, int lanes) {

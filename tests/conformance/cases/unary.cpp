@@ -78,7 +78,7 @@ Case with_gradient(const Function& f, Case item) {
 void add_function(const Function& f) {
   // Sizes around every vector width, tile and block.
   for (const int64_t n :
-       {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 4099, 100003}) {
+       {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 4099, 263003}) {
     add_case(example(f, std::to_string(n), {.shape = {n}, .values = f.domain}));
   }
   add_case(with_gradient(f, example(f, "rank0", {.shape = {}, .values = f.domain})));
@@ -147,7 +147,7 @@ void add_unary_cases() {
   add_case(affine_example("5x33_stepped", {.shape = {5, 33}, .layout = Layout::stepped}));
   add_case(affine_example("301x437_stepped", {.shape = {301, 437}, .layout = Layout::stepped}));
   add_case(affine_example("5x33_offset", {.shape = {5, 33}, .layout = Layout::offset}));
-  add_case(affine_example("66003", {.shape = {66003}}));
+  add_case(affine_example("263003", {.shape = {263003}}));
   add_case(affine_example("263003_offset", {.shape = {263003}, .layout = Layout::offset}));
   Case special = affine_example("special", {{515}, {Pattern::special}});
   special.differentiable = {};

@@ -406,12 +406,14 @@ class StepProduct {
     const auto or_zero = [&](const Expr& is_there, const Value& value) {
       return Halide::select(is_there, value.expr(), 0.0f);
     };
-    const Expr term = Halide::unsafe_promise_clamped(Halide::min(i, sizes_.terms - 1), 0, sizes_.terms - 1);
-    staged(i, b, m, t) =
-        or_zero(i < sizes_.terms && b < sizes_.rows, left(t, m, Halide::min(b, sizes_.rows - 1), term));
-    staged_right(g, c, i, m) =
-        or_zero(i < sizes_.terms && c < sizes_.columns && g < sizes_.gates,
-                right(m, term, Halide::min(g, sizes_.gates - 1), Halide::min(c, sizes_.columns - 1)));
+    // What isn't there isn't read, or else what is read in its place is left out.
+    const auto inside = [](const Expr& at, const Expr& extent) {
+      return Halide::unsafe_promise_clamped(has_async_copies() ? at : Halide::min(at, extent - 1), 0, extent - 1);
+    };
+    const Expr term = inside(i, sizes_.terms), row = inside(b, sizes_.rows), column = inside(c, sizes_.columns);
+    staged(i, b, m, t) = or_zero(i < sizes_.terms && b < sizes_.rows, left(t, m, row, term));
+    staged_right(g, c, i, m) = or_zero(i < sizes_.terms && c < sizes_.columns && g < sizes_.gates,
+                                       right(m, term, inside(g, sizes_.gates), column));
     k = Halide::RDom(0, kTerms, 0, (sizes_.terms + kDepth - 1) / kDepth, "k");
     const Expr at = k.y * kDepth + s * kTerms + k.x;
     sums(c, g, b, s, m, t) = 0.0f;
@@ -475,7 +477,7 @@ class StepProduct {
     staged_right.compute_at(sums, k.y).bound_extent(g, gates).bound_extent(c, columns).bound_extent(i, kDepth);
     staged_right.bound_extent(m, 1).fuse(c, g, item).fuse(item, i, item);
     deal(staged_right, item);
-    stage_async({staged, staged_right}, out, block, kStages);
+    stage_async({staged, staged_right}, out, block, kStages, 0, /*bounded=*/true);
     index_arithmetic();
   }
 

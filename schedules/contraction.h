@@ -91,9 +91,11 @@ struct ContractionPlan {
   Halide::Func product = {};    ///< product(column, row, batch); undefined: `scattered` stands for it
   std::optional<ScatteredResult> scattered = {};
   std::function<void(Halide::Stage)> schedule_output = {};  ///< the loops of the output that reads it
-  std::function<void(Halide::Func)> schedule_stages = {};   ///< its own stages, inside those loops
-  std::vector<std::string> tunables = {};                   ///< those that it reads
-  Expr microseconds = {};                                   ///< by the model; of all plans of a target or of none
+  /// A kernel of its own for each combination of one condition of every list, tried in order, or of none of it.
+  std::vector<std::vector<Expr>> apart = {};
+  std::function<void(Halide::Func)> schedule_stages = {};  ///< its own stages, inside those loops
+  std::vector<std::string> tunables = {};                  ///< those that it reads
+  Expr microseconds = {};                                  ///< by the model; of all plans of a target or of none
 };
 
 /// The product as a stage of a kernel: define() and write() in algorithm(), schedule() at the end. A member of the
@@ -146,15 +148,25 @@ class Contraction {
       chosen_.schedule_stages(out);
       return index_arithmetic();
     }
-    for (const Expr& condition : chosen_.when) chosen_.schedule_output(out.specialize(condition));
-    // Of what stands behind a specialize_fail() nothing is compiled, but it has to have loops for the stages.
-    if (!chosen_.when.empty()) out.specialize_fail("the plan " + chosen_.name + " can't serve this call");
-    chosen_.schedule_output(out);
+    for (const Expr& condition : chosen_.when) schedule_apart(out.specialize(condition), 0);
+    if (chosen_.when.empty()) {
+      schedule_apart(out, 0);
+    } else {
+      // Of what stands behind a specialize_fail() nothing is compiled, but it has to have loops for the stages.
+      out.specialize_fail("the plan " + chosen_.name + " can't serve this call");
+      chosen_.schedule_output(out);
+    }
     chosen_.schedule_stages(out);
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) index_arithmetic();
   }
 
  private:
+  void schedule_apart(Halide::Stage out, size_t list) const {
+    if (list == chosen_.apart.size()) return chosen_.schedule_output(out);
+    for (const Expr& condition : chosen_.apart[list]) schedule_apart(out.specialize(condition), list + 1);
+    schedule_apart(out, list + 1);
+  }
+
   Plans plans_;
   ContractionPlan chosen_;
 };

@@ -155,7 +155,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
              right_t = p.right.column_stride != 1 && p.right.row_stride == 1,
              right_t_quads = p.right.column_stride != 1 && can.right_along_k;
   const PipelinedAccess even{.whole_stages = true, .quads = true, .whole_tiles = true},
-      apart{.whole_tiles = true, .columns_apart = true};
+      apart{.whole_tiles = true, .columns_apart = true, .by_layouts = true};
   PipelinedAccess even_right_k = even;
   even_right_k.right_along_k = true;
   PipelinedAccess even_k = even_right_k;
@@ -240,6 +240,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add_medium(tiles.medium, even, "medium", {left_n && right_n, left_t && right_n});
   const PipelinedTile odd_medium = kTileOfTwoWarps;
   PipelinedTile even_small = odd_medium, odd_wide = odd_medium, odd_tall = odd_medium;
+  // Copies of single elements keep their addresses in registers: so many leave room for another block.
+  odd_wide.registers = 112;
   even_small.order = PipelinedOrder::quads;
   odd_wide.lane_rows = odd_tall.lane_columns = 4;
   even_small.lead = odd_wide.lead = odd_tall.lead = 2;
@@ -270,15 +272,16 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
                             .depth = 8,
                             .stages = 3,
                             .order = PipelinedOrder::quads,
-                            .lead = 2};
-  const PipelinedAccess apart_anywhere{.columns_apart = true};
+                            .lead = 2,
+                            .registers = 168};
+  const PipelinedAccess apart_anywhere{.columns_apart = true, .by_layouts = true}, anyhow{.by_layouts = true};
   add(odd_medium, apart, "odd_medium", {fits(odd_medium)}, some);
   add(odd_wide, apart_anywhere, "odd_wide", {}, Expr(false));
   add(odd_tall, apart_anywhere, "odd_tall", {}, Expr(false));
-  add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
-  add(small, {}, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
+  add(few_rows, anyhow, "few_rows", {p.rows <= few_rows.rows()}, {});
+  add(small, anyhow, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, {"threads", "threads_deep", "dealt", "dealt_row"}, plans);
-  add(kSmallestTile, {}, "smallest", {}, {});
+  add(kSmallestTile, anyhow, "smallest", {}, {});
   return plans;
 }
 

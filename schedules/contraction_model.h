@@ -28,34 +28,35 @@ struct BlockCost {
   float exposed;  ///< the part of the time of moving all operands and the result once that isn't hidden behind work
 };
 
-/// Fitted to an H200 at 6000 products of f32 drawn at random, then, with the plans that came later, to an H100 at 4300
-/// for the least loss by the choice (fit_plans.py), which takes 1.03 times the best plan's time; row and the other
-/// plans for layers to some of their few. Blocks of other GPUs are taken to need as many cycles.
+/// Fitted to an H200 at 6000 products of f32 drawn at random, then to an H100 for the least loss by the choice
+/// (fit_plans.py), with the plans that came later at 4300 and with kernels by layouts at 1600: it takes 1.03 times the
+/// best plan's time. Row and the other plans for layers are fitted to some of their few. Blocks of other GPUs are taken
+/// to need as many cycles.
 inline constexpr std::array kBlockCosts{
-    BlockCost{"row", 8, 0, 1294, 42, 1.25f},
-    BlockCost{"rows", 1, 274, 554, 83, 0.00f},
-    BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},
-    BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
-    BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},
-    BlockCost{"large_nn", 1, 3069, 1000, 5415, 0.64f},
-    BlockCost{"large_tn", 4, 1171, 4222, 1308, 0.78f},
-    BlockCost{"large_nt", 2, 1230, 1240, 797, 0.47f},
-    BlockCost{"large_tt", 4, 2919, 3835, 1254, 2.25f},
-    BlockCost{"medium_nt", 1, 3049, 1000, 3355, 0.81f},
-    BlockCost{"medium_tt", 1, 3175, 1000, 2971, 0.79f},
-    BlockCost{"medium", 3, 1281, 1471, 1415, 0.49f},
-    BlockCost{"even_small", 8, 623, 844, 380, 0.43f},
-    BlockCost{"odd_large", 4, 10260, 1603, 1544, 2.84f},
-    BlockCost{"odd_medium", 8, 980, 521, 473, 0.61f},
-    BlockCost{"odd_wide", 4, 584, 759, 259, 0.76f},
-    BlockCost{"odd_tall", 4, 841, 658, 273, 0.66f},
-    BlockCost{"few_rows", 2, 1176, 1629, 1550, 0.49f},
-    BlockCost{"threads", 2, 0, 1311, 200, 0.71f},
-    BlockCost{"threads_deep", 2, 0, 3710, 413, 0.34f},
-    BlockCost{"dealt", 2, 1433, 732, 190, 1.07f},
-    BlockCost{"dealt_row", 2, 335, 854, 169, 1.03f},
-    BlockCost{"small", 2, 2695, 1232, 1152, 0.67f},
-    BlockCost{"smallest", 1, 1598, 1263, 1386, 0.35f},
+    BlockCost{"row", 6, 0, 466, 60, 2.31f},
+    BlockCost{"rows", 1, 464, 554, 83, 0.19f},
+    BlockCost{"layer_small", 1, 788, 626, 333, 0.37f},
+    BlockCost{"layer_32", 1, 2208, 986, 629, 0.62f},
+    BlockCost{"layer_64", 1, 4870, 1798, 814, 0.78f},
+    BlockCost{"large_nn", 1, 2796, 1000, 5415, 0.67f},
+    BlockCost{"large_tn", 4, 962, 4222, 1265, 0.86f},
+    BlockCost{"large_nt", 4, 1035, 1240, 796, 0.54f},
+    BlockCost{"large_tt", 4, 3134, 3835, 1313, 1.67f},
+    BlockCost{"medium_nt", 1, 2982, 1000, 3343, 0.70f},
+    BlockCost{"medium_tt", 1, 3137, 1000, 2974, 0.44f},
+    BlockCost{"medium", 8, 1381, 1472, 1406, 0.45f},
+    BlockCost{"even_small", 8, 610, 844, 367, 0.42f},
+    BlockCost{"odd_large", 2, 10159, 1533, 1341, 2.65f},
+    BlockCost{"odd_medium", 8, 647, 521, 447, 0.36f},
+    BlockCost{"odd_wide", 4, 584, 728, 258, 0.61f},
+    BlockCost{"odd_tall", 4, 849, 591, 248, 0.85f},
+    BlockCost{"few_rows", 3, 629, 1250, 1546, 0.48f},
+    BlockCost{"threads", 2, 0, 1311, 200, 0.26f},
+    BlockCost{"threads_deep", 2, 0, 3852, 410, 0.00f},
+    BlockCost{"dealt", 2, 1175, 732, 170, 0.94f},
+    BlockCost{"dealt_row", 2, 107, 854, 170, 1.27f},
+    BlockCost{"small", 2, 2239, 950, 1152, 0.45f},
+    BlockCost{"smallest", 1, 1131, 1263, 1386, 0.57f},
 };
 
 /// OpenCL's, fitted to 1500 products on an H100.

@@ -77,6 +77,7 @@ struct PipelinedAccess {
   /// The right tile lies along k, however the operand does, and is copied element by element: a thread's columns are
   /// then as far apart as a warp has lanes along them, so that a warp stores whole sectors without quads.
   bool columns_apart = false;
+  bool by_layouts = false;  ///< a kernel for each pair of the operands' layouts: no branch stands among a turn's copies
 };
 
 // product(n, m, b) = Σ_s sums(n, m, s, b),  sums(n, m, s, b) = Σ over stages t, Σ_{k in slice s of stage t}
@@ -94,12 +95,13 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
   Func left(prefix + "_left"), right(prefix + "_right"), sums(prefix + "_sums"), product(prefix);
   const int slices = tile.slices(), stage_depth = tile.stage_depth();
 
-  // Beyond the last k both operands are 0. Beyond the last row or column any element will do, since no result is stored
-  // there; of a quad, which lies wholly inside or wholly outside, the first one.
+  // Beyond the last k both operands are 0; asynchronous copies read nothing there. Beyond the last row or column any
+  // element will do, since no result is stored there; of a quad, which lies wholly inside or wholly outside, the first
+  // one.
   const QuadLoads can = quad_loads(p);
   const auto term = [&](bool in_quads) {
-    return access.whole_stages || in_quads ? Halide::unsafe_promise_clamped(k, 0, p.inner - 1)
-                                           : ContractionProblem::inside(k, p.inner);
+    return access.whole_stages || in_quads || has_async_copies() ? Halide::unsafe_promise_clamped(k, 0, p.inner - 1)
+                                                                 : ContractionProblem::inside(k, p.inner);
   };
   const auto element = [&](const Var& i, const Expr& extent, const Expr& in_quads, const auto& at) {
     if (access.whole_tiles) return at(Halide::unsafe_promise_clamped(i, 0, extent - 1));
@@ -185,6 +187,12 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
     }
     out.gpu_blocks(block_n, block_m, b);
   };
+  // The conditions under which copies differ, below.
+  const Expr left_is_n = p.left.column_stride == 1, right_is_n = p.right.column_stride == 1;
+  if (access.by_layouts) {
+    plan.apart = {{left_is_n, can.left_along_rows}, {right_is_n}};
+    if (!right_k) plan.apart[1].insert(plan.apart[1].begin(), can.right_along_columns);
+  }
   plan.schedule_stages = [=](Func out) {
     Func accumulators = sums, parts = part, left_tile = left, right_tile = right;
     accumulators.compute_at(out, block_n);
@@ -275,21 +283,21 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
     if (left_k) {
       copy_quads(left_tile, k, m);
     } else {
-      copy_transposing(left_tile.specialize(p.left.column_stride == 1), m);
+      copy_transposing(left_tile.specialize(left_is_n), m);
       copy_quads(left_tile.specialize(can.left_along_rows), m, k);
       copy_single(left_tile, m);
     }
     if (access.right_along_k) {
       copy_quads(right_tile, k, n);
     } else if (right_k) {
-      copy_transposing(right_tile.specialize(p.right.column_stride == 1), n, 4);
+      copy_transposing(right_tile.specialize(right_is_n), n, 4);
       copy_transposing(right_tile, n);
     } else {
       copy_quads(right_tile.specialize(can.right_along_columns), n, k);
-      copy_single(right_tile.specialize(p.right.column_stride == 1), n);
+      copy_single(right_tile.specialize(right_is_n), n);
       copy_transposing(right_tile, n);
     }
-    stage_async({left_tile, right_tile}, out, block_n, tile.stages, tile.lead);
+    stage_async({left_tile, right_tile}, out, block_n, tile.stages, tile.lead, /*bounded=*/true);
   };
   return plan;
 }

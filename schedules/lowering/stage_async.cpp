@@ -41,8 +41,13 @@ class ScopedMutator : public IRMutator {
 // for doesn't exist, they copy no bytes: a branch around them would tempt LLVM to duplicate the commit that follows.
 class ToCopies : public ScopedMutator {
  public:
-  ToCopies(ir::Scope& scope, std::string tile, Expr exists, int region, int first)
-      : ScopedMutator(scope), copies(first), tile_(std::move(tile)), exists_(std::move(exists)), region_(region) {}
+  ToCopies(ir::Scope& scope, std::string tile, Expr exists, bool are_bounded, int region, int first)
+      : ScopedMutator(scope),
+        copies(first),
+        tile_(std::move(tile)),
+        exists_(std::move(exists)),
+        are_bounded_(are_bounded),
+        region_(region) {}
   int copies;
 
  private:
@@ -84,20 +89,21 @@ class ToCopies : public ScopedMutator {
     } else if (!to.type().is_scalar()) {
       fail("a vector that isn't contiguous");
     }
+    if (!are_bounded_ || is_const_one(condition)) condition = simplify(exists_ && condition);
     const int bytes = lanes * op->value.type().bytes();
     if (bytes != 4 && bytes != 8 && bytes != 16) {
       fail("asynchronous copies are of 4, 8 or 16 bytes, not " + std::to_string(bytes));
     }
-    return ir::marker(
-        ptx::marker_name(ptx::kCopy, {bytes, region_, copies++}),
-        {address(op->name, to, Halide::Buffer<>(), op->param), address(load->name, from, load->image, load->param),
-         select(simplify(exists_ && condition), Expr(bytes), Expr(0))});
+    return ir::marker(ptx::marker_name(ptx::kCopy, {bytes, region_, copies++}),
+                      {address(op->name, to, Halide::Buffer<>(), op->param),
+                       address(load->name, from, load->image, load->param), select(condition, Expr(bytes), Expr(0))});
   }
   Stmt visit(const For* op) override { fail("a loop among the copies: unroll " + op->name); }
   Stmt visit(const Allocate* op) override { fail("an allocation among the copies: " + op->name); }
 
   const std::string tile_;
   const Expr exists_;
+  const bool are_bounded_;
   const int region_;
 };
 
@@ -251,7 +257,8 @@ class Pipeline : public ScopedMutator {
       int copies = 0;
       std::vector<Stmt> all;
       for (const Stmt& s : body.fills) {
-        ToCopies to_copies(scope_, s.as<ProducerConsumer>()->name, turn < loop->extent, region, copies);
+        ToCopies to_copies(scope_, s.as<ProducerConsumer>()->name, turn < loop->extent, directive_.bounded, region,
+                           copies);
         all.push_back(to_copies.mutate(s));
         copies = to_copies.copies;
       }
@@ -327,8 +334,11 @@ std::unique_ptr<IRMutator> stage_async_pass(const AsyncTiles& directive) {
   return std::make_unique<StageAsync>(directive);
 }
 
-void stage_async(std::vector<Halide::Func> tiles, Halide::Func out, const Halide::Var& block, int stages, int lead) {
-  AsyncTiles directive{{}, stages, lead, Descriptor::target.get_cuda_capability_lower_bound() >= 80};
+bool has_async_copies() { return Descriptor::target.get_cuda_capability_lower_bound() >= 80; }
+
+void stage_async(std::vector<Halide::Func> tiles, Halide::Func out, const Halide::Var& block, int stages, int lead,
+                 bool bounded) {
+  AsyncTiles directive{{}, stages, lead, has_async_copies(), bounded};
   for (Halide::Func& tile : tiles) {
     tile.store_in(Halide::MemoryType::GPUShared).hoist_storage(out, block).ring_buffer(stages);
     directive.tiles.push_back(tile.name());

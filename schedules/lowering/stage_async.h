@@ -27,11 +27,18 @@ struct AsyncTiles {
   int stages;                      ///< 2 or more
   int lead;                        ///< how many statements of the use stand before the copies: they overlap
   bool async;                      ///< false: the same pipeline with loads and stores, for devices below sm_80
+  bool bounded = false;            ///< conditions are false in turns beyond the loop's, and say so to the copies too
 };
+
+/// Whether stage_async() copies asynchronously on the target under construction. A copy of no bytes then reads nothing:
+/// its address may lie anywhere.
+bool has_async_copies();
 
 /// Schedules the storage of `tiles`, already computed at the loop over the reduction's stages, to last for the whole of
 /// `block`, the innermost block loop of `out`, and has the kernel under construction lowered with the pass below.
-void stage_async(std::vector<Halide::Func> tiles, Halide::Func out, const Halide::Var& block, int stages, int lead = 0);
+/// `bounded`: see AsyncTiles.
+void stage_async(std::vector<Halide::Func> tiles, Halide::Func out, const Halide::Var& block, int stages, int lead = 0,
+                 bool bounded = false);
 
 /// The lowering pass behind stage_async(). Throws Halide::CompileError, naming the tile, on any other structure.
 std::unique_ptr<Halide::Internal::IRMutator> stage_async_pass(const AsyncTiles& directive);

@@ -152,7 +152,17 @@ void add_shapes() {
 void add_layouts() {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
-      for (const auto& [m, k, n] : {std::tuple{33, 65, 47}, {128, 64, 128}, {1, 40, 70}, {70, 40, 1}}) {
+      // Rows of whole quads on both sides, on one, and on none, for tiles of any size.
+      for (const auto& [m, k, n] : {std::tuple{33, 65, 47},
+                                    {128, 64, 128},
+                                    {1, 40, 70},
+                                    {70, 40, 1},
+                                    {132, 65, 131},
+                                    {131, 65, 132},
+                                    {12, 65, 47},
+                                    {13, 65, 48},
+                                    {12, 65, 48},
+                                    {13, 65, 47}}) {
         add_case(example(std::string("transposes_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) +
                              "x" + std::to_string(k) + "x" + std::to_string(n),
                          {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));

@@ -163,7 +163,12 @@ class Contraction {
  private:
   void schedule_apart(Halide::Stage out, size_t list) const {
     if (list == chosen_.apart.size()) return chosen_.schedule_output(out);
-    for (const Expr& condition : chosen_.apart[list]) schedule_apart(out.specialize(condition), list + 1);
+    for (const Expr& one : chosen_.apart[list]) {
+      const Expr condition = Halide::Internal::simplify(one);
+      if (Halide::Internal::is_const_zero(condition)) continue;
+      if (Halide::Internal::is_const_one(condition)) break;  // what is left is this
+      schedule_apart(out.specialize(condition), list + 1);
+    }
     schedule_apart(out, list + 1);
   }
 

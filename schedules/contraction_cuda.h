@@ -278,7 +278,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add(odd_medium, apart, "odd_medium", {fits(odd_medium)}, some);
   add(odd_wide, apart_anywhere, "odd_wide", {}, Expr(false));
   add(odd_tall, apart_anywhere, "odd_tall", {}, Expr(false));
-  add(few_rows, anyhow, "few_rows", {p.rows <= few_rows.rows()}, {});
+  add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
   add(small, anyhow, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, {"threads", "threads_deep", "dealt", "dealt_row"}, plans);
   add(kSmallestTile, anyhow, "smallest", {}, {});

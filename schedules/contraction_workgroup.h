@@ -59,10 +59,12 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
   const QuadLoads can = quad_loads(p);
 
   // Beyond k the terms are zero, whatever lies in memory there; beyond the rows and columns results are never stored.
-  // A quad lies wholly inside or wholly outside: outside, the first one is read instead.
+  // A quad lies wholly inside or wholly outside: outside, the first one is read instead. Of operands of another layout
+  // they are read as well, and left out, so that they have to lie in memory of fewer than four elements, too.
   const auto in = ContractionProblem::inside;
   const auto quad = [](const Expr& i, const Expr& extent) {
-    return Halide::unsafe_promise_clamped(Halide::select(i / 4 < extent / 4, i / 4, 0), 0, extent / 4 - 1) * 4 + i % 4;
+    const Expr first = Halide::unsafe_promise_clamped(Halide::select(i / 4 < extent / 4, i / 4, 0), 0, extent / 4 - 1);
+    return Halide::select(extent >= 4, first * 4 + i % 4, 0);
   };
   const auto left_single = select(k < p.inner, p.left_at(in(k, p.inner), in(m, p.rows), b), zero);
   const auto right_single = select(k < p.inner, p.right_at(in(n, p.columns), in(k, p.inner), b), zero);
@@ -158,10 +160,10 @@ inline ContractionPlan tile_plan(const ContractionProblem& p, const WorkgroupTil
       group.over_threads(s, thread_x, thread_y);
     };
     if (loads == TileLoads::quads) {
-      copy_quads_transposing(left_tile.specialize(can.left_along_k), m);
-      copy_quads(left_tile.specialize(can.left_along_rows), m, k);
-      copy_quads(right_tile.specialize(can.right_along_columns), n, k);
-      copy_quads_transposing(right_tile.specialize(can.right_along_k), n);
+      copy_quads_transposing(left_tile.specialize(can.left_along_k && p.inner >= 4), m);
+      copy_quads(left_tile.specialize(can.left_along_rows && p.rows >= 4), m, k);
+      copy_quads(right_tile.specialize(can.right_along_columns && p.columns >= 4), n, k);
+      copy_quads_transposing(right_tile.specialize(can.right_along_k && p.inner >= 4), n);
     } else {
       copy_single(left_tile.specialize(p.left.row_stride == 1), m, k);
       copy_single(right_tile.specialize(p.right.column_stride == 1), n, k);

@@ -77,7 +77,8 @@ struct PipelinedAccess {
   /// The right tile lies along k, however the operand does, and is copied element by element: a thread's columns are
   /// then as far apart as a warp has lanes along them, so that a warp stores whole sectors without quads.
   bool columns_apart = false;
-  bool by_layouts = false;  ///< a kernel for each pair of the operands' layouts: no branch stands among a turn's copies
+  /// A kernel for each pair of the operands' layouts, so that no branch stands among a turn's copies, from sm_80 on.
+  bool by_layouts = false;
 };
 
 // product(n, m, b) = Σ_s sums(n, m, s, b),  sums(n, m, s, b) = Σ over stages t, Σ_{k in slice s of stage t}
@@ -189,7 +190,7 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
   };
   // The conditions under which copies differ, below.
   const Expr left_is_n = p.left.column_stride == 1, right_is_n = p.right.column_stride == 1;
-  if (access.by_layouts) {
+  if (access.by_layouts && has_async_copies()) {
     plan.apart = {{left_is_n, can.left_along_rows}, {right_is_n}};
     if (!right_k) plan.apart[1].insert(plan.apart[1].begin(), can.right_along_columns);
   }

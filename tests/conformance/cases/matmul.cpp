@@ -149,26 +149,36 @@ void add_shapes() {
                    {.bias = true, .activation = Activation::relu}));
 }
 
-void add_layouts() {
+struct Sizes {
+  int64_t m, k, n;
+};
+
+// In the four layouts.
+void add_in_layouts(const std::string& prefix, std::initializer_list<Sizes> all, const Values& of_left = {},
+                    const Values& of_right = {}) {
   for (const bool a : {false, true}) {
     for (const bool b : {false, true}) {
-      // Rows of whole quads on both sides, on one, and on none, for tiles of any size.
-      for (const auto& [m, k, n] : {std::tuple{33, 65, 47},
-                                    {128, 64, 128},
-                                    {1, 40, 70},
-                                    {70, 40, 1},
-                                    {132, 65, 131},
-                                    {131, 65, 132},
-                                    {12, 65, 47},
-                                    {13, 65, 48},
-                                    {12, 65, 48},
-                                    {13, 65, 47}}) {
-        add_case(example(std::string("transposes_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) +
-                             "x" + std::to_string(k) + "x" + std::to_string(n),
-                         {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));
+      for (const auto& [m, k, n] : all) {
+        add_case(example(prefix + (a ? "_t" : "_n") + (b ? "t" : "n") + "_" + std::to_string(m) + "x" +
+                             std::to_string(k) + "x" + std::to_string(n),
+                         {a ? Shape{k, m} : Shape{m, k}, of_left}, {b ? Shape{n, k} : Shape{k, n}, of_right}, {a, b}));
       }
     }
   }
+}
+
+void add_layouts() {
+  // Rows of whole quads on both sides, on one, and on none, for tiles of any size.
+  add_in_layouts("transposes", {{33, 65, 47},
+                                {128, 64, 128},
+                                {1, 40, 70},
+                                {70, 40, 1},
+                                {132, 65, 131},
+                                {131, 65, 132},
+                                {12, 65, 47},
+                                {13, 65, 48},
+                                {12, 65, 48},
+                                {13, 65, 47}});
   for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
                                      {"transposed", Layout::transposed},
                                      {"stepped", Layout::stepped},
@@ -193,21 +203,13 @@ constexpr Epilogue kEpilogues[] = {{"plain", false, Activation::none},
 // Sizes that take each of CUDA's plans (schedules/contraction_cuda.h): results of many tiles and of fewer, lengths of k
 // that fill their stages and that don't, in the four layouts.
 void add_tilings() {
-  for (const bool a : {false, true}) {
-    for (const bool b : {false, true}) {
-      for (const auto& [m, k, n] : {std::tuple{1300, 40, 2600},
-                                    {1301, 37, 2603},
-                                    {640, 48, 1160},
-                                    {641, 41, 1163},
-                                    {320, 65, 640},
-                                    {16, 513, 72},
-                                    {100, 130, 40}}) {
-        add_case(example(std::string("tiling_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) + "x" +
-                             std::to_string(k) + "x" + std::to_string(n),
-                         {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}}, {a, b}));
-      }
-    }
-  }
+  add_in_layouts("tiling", {{1300, 40, 2600},
+                            {1301, 37, 2603},
+                            {640, 48, 1160},
+                            {641, 41, 1163},
+                            {320, 65, 640},
+                            {16, 513, 72},
+                            {100, 130, 40}});
   add_case(example("tiling_batch", {.shape = {7, 200, 24}}, {.shape = {7, 24, 640}}, {.bias = true}));
   // Each epilogue is compiled apart. The plans for many tiles are f32's alone.
   for (const auto& [epilogue, bias, activation] : kEpilogues) {
@@ -220,7 +222,7 @@ void add_tilings() {
                                               {40, 36, 2900, true}}) {
       for (const auto& [layouts, a, b] :
            {std::tuple{"nn", false, false}, {"nt", false, true}, {"tn", true, false}, {"tt", true, true}}) {
-        if (any_layout && (a || b)) continue;  // one plan for all layouts
+        if (any_layout && (a || b)) continue;  // one plan for all layouts, whose other kernels add_layouts() reaches
         Case item = example(std::string("tiling_") + epilogue + "_" + layouts + "_" + std::to_string(m) + "x" +
                                 std::to_string(k) + "x" + std::to_string(n),
                             {.shape = a ? Shape{k, m} : Shape{m, k}}, {.shape = b ? Shape{n, k} : Shape{k, n}},
@@ -356,16 +358,8 @@ void add_epilogues() {
   add_case(example("special_bias_relu_24x16x64", {{24, 16}, special}, {{16, 64}, special},
                    {.bias = true, .activation = Activation::relu}, special));
   // Infinities alone: what fills a plan's vectors up must not meet them as a factor of 0, which would make NaN.
-  for (const bool a : {false, true}) {
-    for (const bool b : {false, true}) {
-      for (const auto& [m, k, n] : {std::tuple{1, 10, 3}, {3, 21, 40}, {40, 13, 2}, {17, 65, 33}, {70, 130, 90}}) {
-        add_case(example(std::string("infinities_") + (a ? "t" : "n") + (b ? "t" : "n") + "_" + std::to_string(m) +
-                             "x" + std::to_string(k) + "x" + std::to_string(n),
-                         {a ? Shape{k, m} : Shape{m, k}, {Pattern::masked}},
-                         {b ? Shape{n, k} : Shape{k, n}, {.low = 0.5, .high = 1}}, {a, b}));
-      }
-    }
-  }
+  add_in_layouts("infinities", {{1, 10, 3}, {3, 21, 40}, {40, 13, 2}, {17, 65, 33}, {70, 130, 90}}, {Pattern::masked},
+                 {.low = 0.5, .high = 1});
   add_case(example("tiny", {{19, 40}, {Pattern::tiny}}, {.shape = {40, 33}}));
   for (const auto& [m, k, n] : {std::tuple{64, 128, 96}, {17, 19, 23}}) {
     Case loose =

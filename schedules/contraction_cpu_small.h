@@ -5,6 +5,7 @@
 #include "schedules/contraction_model_cpu.h"
 #include "schedules/lowering/load_masked.h"
 #include "schedules/lowering/rewrite.h"
+#include "schedules/lowering/write_ahead.h"
 
 namespace ashlar::dsl::detail {
 
@@ -160,9 +161,10 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
           .schedule_stages =
               [=](Func out) {
                 keep_in_registers(micro, s, tile, b, r, {out, loops.wide_tile});
+                write_tile_ahead(micro, out);
                 load_masked(inputs_of(micro));
               },
-          .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride == 1, tile, s.by_rows)};
+          .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride, tile, s.by_rows)};
 }
 
 // panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
@@ -260,10 +262,11 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
           .schedule_stages =
               [=](Func out) {
                 keep_in_registers(micro, s, tile, b, r, {out, loops.narrow_tile});
+                write_tile_ahead(micro, out);
                 panel.schedule({out, loops.wide_tile});
               },
           .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s), s.wide_stride == 1,
-                                          s.narrow_k_stride == 1, tile, s.by_rows)};
+                                          s.narrow_k_stride, tile, s.by_rows)};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products

@@ -62,6 +62,28 @@ inline Expr lines_again(const Expr& elements, const Expr& of_run) {
   return lines_where(of_run > kCached, elements);
 }
 
+/// A step along k of an operand whose elements of one k lie side by side: `strided`, and what it costs that a tile's
+/// steps are on more pages than the processor has the places of at hand.
+inline Expr cost_of_step(const ContractionProblem& p, const Expr& k_stride, float strided) {
+  constexpr int kPage = 1024, kPages = 64;  // elements
+  constexpr float kMiss = 6;
+  const Expr pages = min(as_real(k_stride) / kPage, 1.0f);
+  return select(k_stride == 1, 0.0f, strided + select(pages * as_real(p.inner) > kPages, kMiss * pages, 0.0f));
+}
+
+/// Vectors of results, or elements where they aren't stored as vectors.
+inline Expr results_of(const Expr& wide, const Expr& narrow, const CpuTile& tile, bool by_rows) {
+  return as_real(narrow) * as_real(by_rows ? wide : rounded_up(wide, tile.lanes));
+}
+
+/// What results of short sums cost more in columns of tiles, of a matrix that no second cache holds: their lines come
+/// one by one, and tiles of longer sums wait for none of them.
+inline Expr far_results(const ContractionProblem& p, const Expr& results, int lanes) {
+  constexpr int kCached = 1 << 18;  // elements
+  constexpr float kLine = 4.5f, kHiddenByTerm = 0.15f;
+  return select(results * lanes > kCached, results * max(0.0f, kLine - kHiddenByTerm * as_real(p.inner)), 0.0f);
+}
+
 /// What a plan of tiles takes, in cycles.
 struct TileCost {
   float start, product, vector;  ///< of a call, of a product, of a multiplication of vectors
@@ -86,14 +108,14 @@ inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
 inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const Expr& narrow, const Expr& runs,
-                            const Expr& wide_is_contiguous, const Expr& narrow_lies_along_k, const CpuTile& tile,
+                            const Expr& wide_is_contiguous, const Expr& narrow_k_stride, const CpuTile& tile,
                             bool by_rows) {
   const TileCost cost = tile_cost(tile, by_rows);
   const Expr wide_tiles = as_real(rounded_up(wide, tile.wide)), narrow_tiles = as_real(rounded_up(narrow, tile.narrow)),
              k = as_real(p.inner);
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
   const Expr of_tile =
-      k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
+      k * (vectors * static_cast<float>(tile.narrow) * cost.vector + cost_of_step(p, narrow_k_stride, cost.strided)) +
       cost.tile;
   const Expr packed = wide_tiles * as_real(runs) *
                       (k * vectors * select(wide_is_contiguous, cost.packed, cost.transposed * lanes) + cost.panel);
@@ -101,22 +123,23 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
   const Expr far_narrow =
       cost.far_narrow * far_lines(p, of_narrow) + kLineBeyondCaches * lines_beyond_caches(of_narrow);
   const Expr lines = cost.far * select(wide_is_contiguous, far_lines(p, as_real(wide) * k), 0.0f) +
-                     wide_tiles * (select(narrow_lies_along_k, 0.0f, far_narrow) +
+                     wide_tiles * (select(narrow_k_stride == 1, 0.0f, far_narrow) +
                                    cost.again * lines_again(of_narrow, as_real(narrow / runs) * k));
-  const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
+  const Expr results = results_of(wide, narrow, tile, by_rows);
   return microseconds_of(p, cost.start,
-                         cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results);
+                         cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results +
+                             (by_rows ? Expr(0.0f) : far_results(p, results, tile.lanes)));
 }
 
 // start + products · (product + tiles · (k · vectors + tile) + results + vectors of the wide operand that come from
 // beyond the second cache)
 inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, const Expr& narrow,
-                              const Expr& narrow_lies_along_k, const CpuTile& tile, bool by_rows) {
+                              const Expr& narrow_k_stride, const CpuTile& tile, bool by_rows) {
   struct Cost {
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 0.05f, 0.21f, 10.7f}
+  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 0.4f, 0.21f, 10.7f}
                                   : is_row    ? Cost{448, 29, 0.531f, 15.6f, 0, 0.26f, 3}
                                   : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 2.9f}
                                               : Cost{455, 16, 0.263f, 27, 0, 0.23f, 11.7f}
@@ -129,13 +152,13 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
              narrow_tiles = as_real(rounded_up(narrow, tile.narrow));
   const Expr of_tile =
-      k * (vectors * static_cast<float>(tile.narrow) * cost.vector + select(narrow_lies_along_k, 0.0f, cost.strided)) +
+      k * (vectors * static_cast<float>(tile.narrow) * cost.vector + cost_of_step(p, narrow_k_stride, cost.strided)) +
       cost.tile;
-  const Expr results = as_real(narrow) * as_real(rounded_up(wide, tile.lanes)) * (by_rows ? lanes : 1.0f);
+  const Expr results = results_of(wide, narrow, tile, by_rows);
   constexpr float kFarLine = 8;
   const Expr lines =
       kFarLine * far_lines(p, as_real(wide) * k) +
-      kFarLineOfElements * wide_tiles * select(narrow_lies_along_k, 0.0f, far_lines(p, as_real(narrow) * k));
+      kFarLineOfElements * wide_tiles * select(narrow_k_stride == 1, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr far = select(as_real(wide) * k > cached, wide_tiles * vectors * k, 0.0f);
   return microseconds_of(
       p, cost.start,
@@ -180,8 +203,8 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share, strided;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{576, 3130, 0.402f, 3.2f, 5.5f, 1.43f}
-                                            : Cost{4350, 1150, 0.362f, 1.4f, 5.7f, 0.41f};
+  const Cost cost =
+      has_long_vectors(lanes) ? Cost{576, 3130, 0.402f, 2, 5.5f, 1.43f} : Cost{4350, 1150, 0.362f, 1.4f, 5.7f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(
       p, cost.start,

@@ -68,6 +68,15 @@ Place place_of(cl_mem buffer, size_t offset) noexcept {
   return {whole, origin + offset};
 }
 
+std::string text_of(cl_device_id device, cl_device_info what) {
+  size_t bytes = 0;
+  check("clGetDeviceInfo", api()->get_device_info(device, what, 0, nullptr, &bytes));
+  std::string text(bytes, '\0');
+  check("clGetDeviceInfo", api()->get_device_info(device, what, bytes, text.data(), nullptr));
+  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
 std::string_view name_of_status(cl_int status) noexcept {
   switch (status) {
     case CL_SUCCESS:

@@ -62,6 +62,11 @@ struct Place {
 };
 Place place_of(cl_mem buffer, size_t offset) noexcept;
 
+/// What a text of the device says, e.g. CL_DEVICE_NAME. Throws DriverError.
+std::string text_of(cl_device_id device, cl_device_info what);
+/// Whether the driver is PoCL, by CL_DEVICE_VERSION.
+inline bool is_pocl(std::string_view device_version) { return device_version.find("PoCL") != std::string_view::npos; }
+
 /// "CL_OUT_OF_RESOURCES" and the like.
 std::string_view name_of_status(cl_int status) noexcept;
 /// Whether a status means that memory ran out.

@@ -14,6 +14,7 @@ namespace ashlar::detail {
 namespace {
 
 using opencl::Api;
+using opencl::text_of;
 
 // Of devices that know cl_nv_device_attribute_query; others answer with an error.
 constexpr cl_device_info kComputeCapabilityMajor = 0x4000;
@@ -67,16 +68,6 @@ const std::vector<Entry>& devices() {
   return all;
 }
 
-std::string text_of(cl_device_id device, cl_device_info what) {
-  const Api& api = *opencl::api();
-  size_t bytes = 0;
-  opencl::check("clGetDeviceInfo", api.get_device_info(device, what, 0, nullptr, &bytes));
-  std::string text(bytes, '\0');
-  opencl::check("clGetDeviceInfo", api.get_device_info(device, what, bytes, text.data(), nullptr));
-  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
-  return text;
-}
-
 cl_mem as_buffer(uint64_t handle) { return reinterpret_cast<cl_mem>(handle); }
 
 class OpenClDevice final : public DeviceState {
@@ -87,18 +78,22 @@ class OpenClDevice final : public DeviceState {
                                                   sizeof(bits), &bits, nullptr));
     output_alignment_ = std::max<int64_t>(bits / 8, 1);
     id_ = entry.device;
+    has_one_queue_ = opencl::is_pocl(text_of(id_, CL_DEVICE_VERSION));
     cl_int status = CL_OUT_OF_RESOURCES;
     if (!fault::strikes(FaultSite::driver_call)) {
       context_ = api_.create_context(nullptr, 1, &id_, nullptr, nullptr, &status);
     }
     opencl::check("clCreateContext", status);
-    memory_queue_ = make_queue(status);
+    queue_ = make_queue(status);
     if (status != CL_SUCCESS) api_.release_context(context_);
     opencl::check("clCreateCommandQueue", status);
   }
 
   const Api& api() const { return api_; }
   cl_context context() const { return context_; }
+
+  /// In which a stream's work goes; null where it shall make its own.
+  cl_command_queue common_queue() const { return has_one_queue_ ? queue_ : nullptr; }
 
   cl_command_queue make_queue(cl_int& status) const noexcept {
     status = CL_OUT_OF_RESOURCES;
@@ -112,10 +107,10 @@ class OpenClDevice final : public DeviceState {
     cl_mem buffer = api_.create_buffer(context_, CL_MEM_READ_WRITE, static_cast<size_t>(bytes), nullptr, &status);
     if (status != CL_SUCCESS) return 0;
     // Drivers put memory behind a buffer at its first use; asked now, a shortage shows here and not in a kernel.
-    if (opencl::call(api_.enqueue_migrate_mem_objects, memory_queue_, 1u, &buffer,
+    if (opencl::call(api_.enqueue_migrate_mem_objects, queue_, 1u, &buffer,
                      cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}, 0u, nullptr,
                      nullptr) != CL_SUCCESS ||
-        opencl::call(api_.finish, memory_queue_) != CL_SUCCESS) {
+        opencl::call(api_.finish, queue_) != CL_SUCCESS) {
       api_.release_mem_object(buffer);
       return 0;
     }
@@ -141,20 +136,25 @@ class OpenClDevice final : public DeviceState {
   const Api& api_;
   cl_device_id id_ = nullptr;
   cl_context context_ = nullptr;
-  cl_command_queue memory_queue_ = nullptr;
+  cl_command_queue queue_ = nullptr;  ///< for allocations, and for all where there is but one
+  /// Before 6.0, PoCL loses count of who uses a kernel when several queues run it at once on grids of different sizes,
+  /// and ends the process (assertion in pocl_release_dlhandle_cache).
+  bool has_one_queue_ = false;
   int64_t output_alignment_ = 1;
 };
 
 class OpenClStream final : public StreamState {
  public:
-  explicit OpenClStream(OpenClDevice& device) : StreamState(device), device_(device), api_(device.api()) {
+  explicit OpenClStream(OpenClDevice& device)
+      : StreamState(device), device_(device), api_(device.api()), queue_(device.common_queue()) {
+    if (queue_ != nullptr) return;
     cl_int status;
     queue_ = device.make_queue(status);
     opencl::check("clCreateCommandQueue", status);
   }
 
   ~OpenClStream() override {
-    if (queue_) api_.release_command_queue(queue_);
+    if (queue_ != device_.common_queue()) api_.release_command_queue(queue_);
   }
 
   void synchronize() override { opencl::check("clFinish", opencl::call(api_.finish, queue_)); }
@@ -218,7 +218,7 @@ class OpenClStream final : public StreamState {
 
   OpenClDevice& device_;
   const Api& api_;
-  cl_command_queue queue_ = nullptr;
+  cl_command_queue queue_;
 };
 
 std::shared_ptr<StreamState> OpenClDevice::make_stream() { return std::make_shared<OpenClStream>(*this); }

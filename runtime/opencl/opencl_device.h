@@ -1,4 +1,4 @@
-// OpenCL devices: one context each, one in-order queue per stream, one cl_mem per block of memory.
+// OpenCL devices: one context each, one in-order queue per stream (PoCL: one in all), one cl_mem per block of memory.
 #pragma once
 
 #include <string>

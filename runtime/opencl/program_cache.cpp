@@ -16,20 +16,15 @@ const DiskCache& cache() {
   return folder;
 }
 
-/// PoCL caches on disk what it compiles; asked for a program's binary it compiles every kernel in it, needed or not.
-bool keeps_its_own(std::string_view device_version) { return device_version.find("PoCL") != std::string_view::npos; }
-
 /// Everything that a built program depends on: who builds it, for what, and of what. What Halide gives the compiler
-/// beside the source follows from the device. Empty where nothing should be kept.
+/// beside the source follows from the device. Empty where nothing should be kept: PoCL caches on disk what it compiles,
+/// and asked for a program's binary it compiles every kernel in it, needed or not. Throws DriverError.
 std::string key_of(cl_device_id device, std::string_view source) {
   std::string key;
   for (const cl_device_info what :
        {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION, CL_DEVICE_EXTENSIONS}) {
-    size_t bytes = 0;
-    if (api()->get_device_info(device, what, 0, nullptr, &bytes) != CL_SUCCESS) return {};
-    std::string text(bytes, '\0');
-    if (api()->get_device_info(device, what, bytes, text.data(), nullptr) != CL_SUCCESS) return {};
-    if (what == CL_DEVICE_VERSION && keeps_its_own(text) && !environment().cache_chosen) return {};
+    const std::string text = text_of(device, what);
+    if (what == CL_DEVICE_VERSION && is_pocl(text) && !environment().cache_chosen) return {};
     key += text + '\n';
   }
   // Counts up when opencl_build_options() changes, which no source shows.

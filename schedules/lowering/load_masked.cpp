@@ -3,6 +3,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "schedules/lowering/kernel_ir.h"
 
@@ -120,7 +122,18 @@ class LoadTailsMasked : public IRMutator {
   using IRMutator::visit;
   Stmt visit(const Store* store) override {
     if (store->name != stage_ && !store->name.starts_with(stage_ + ".")) return store;
-    return IRMutator::visit(store);
+    Expr value = store->value;
+    for (size_t i = vectors_.size(); i-- > 0;) value = substitute(vectors_[i].first, vectors_[i].second, value);
+    return Store::make(store->name, common_subexpression_elimination(mutate(substitute_in_all_lets(value))),
+                       store->index, store->param, store->predicate, store->alignment);
+  }
+  // What is used more than once has a name, outside of what is selected.
+  Stmt visit(const LetStmt* let) override {
+    if (!let->value.type().is_vector()) return IRMutator::visit(let);
+    vectors_.emplace_back(let->name, let->value);
+    const Stmt body = mutate(let->body);
+    vectors_.pop_back();
+    return stmt_uses_var(body, let->name) ? LetStmt::make(let->name, let->value, body) : body;
   }
   Expr visit(const Select* select) override {
     const std::optional<Bound> bound = Bound::of(select->condition);
@@ -129,6 +142,7 @@ class LoadTailsMasked : public IRMutator {
                         mutate(select->false_value));
   }
   std::string stage_;
+  std::vector<std::pair<std::string, Expr>> vectors_;  ///< named around what is visited, outermost first
 };
 
 }  // namespace

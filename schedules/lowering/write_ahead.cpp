@@ -1,5 +1,7 @@
 #include "schedules/lowering/write_ahead.h"
 
+#include "schedules/lowering/prefetch.h"
+
 namespace ashlar::dsl {
 namespace {
 
@@ -42,7 +44,7 @@ class WriteAhead : public IRMutator {
 
  private:
   using IRMutator::visit;
-  static constexpr int kLine = 64, kMostBytes = 32 * 1024;
+  static constexpr int kLine = 64, kMostBytes = 256 * 1024;  // the second cache keeps a row until it is written
 
   Stmt visit(const LetStmt* let) override {
     lets_.push_back(let->value);
@@ -66,9 +68,7 @@ class WriteAhead : public IRMutator {
     const Expr columns = Call::make(Halide::Int(32), Call::buffer_get_extent, {buffer(out_), 0}, Call::Extern);
     std::vector<Stmt> lines;
     for (int element = 0; element < ramp->lanes; element += kLine / type_.bytes()) {
-      const Expr address = Variable::make(Halide::type_of<void*>(), out_);
-      lines.push_back(
-          Evaluate::make(Call::make(type_, Call::prefetch, {address, first + element, 1, 0}, Call::Intrinsic)));
+      lines.push_back(prefetch(out_, first + element, type_, PrefetchFor::writing));
     }
     return Block::make(IfThenElse::make(columns <= kMostBytes / type_.bytes(), Block::make(lines)), store);
   }
@@ -79,7 +79,57 @@ class WriteAhead : public IRMutator {
   std::vector<Expr> lets_;
 };
 
+// The places in `out` where an unrolled statement stores vectors, without the lets around them.
+class StoredVectors : public IRVisitor {
+ public:
+  explicit StoredVectors(std::string out) : out_(std::move(out)) {}
+  std::vector<Expr> first;
+
+ private:
+  using IRVisitor::visit;
+  void visit(const For*) override {}
+  void visit(const LetStmt* let) override {
+    lets_.push_back(let);
+    let->body.accept(this);
+    lets_.pop_back();
+  }
+  void visit(const Store* store) override {
+    const auto* ramp = store->index.as<Ramp>();
+    if (store->name != out_ || ramp == nullptr || !is_const_one(ramp->stride)) return;
+    Expr place = ramp->base;
+    for (auto let = lets_.rbegin(); let != lets_.rend(); let++) place = substitute((*let)->name, (*let)->value, place);
+    first.push_back(substitute_in_all_lets(place));
+  }
+  std::string out_;
+  std::vector<const LetStmt*> lets_;
+};
+
+class WriteTileAhead : public IRMutator {
+ public:
+  WriteTileAhead(std::string sums, const Halide::Func& out)
+      : sums_(std::move(sums)), out_(out.name()), type_(out.types()[0]) {}
+
+ private:
+  using IRMutator::visit;
+  Stmt visit(const Allocate* allocate) override {
+    if (allocate->name != sums_) return IRMutator::visit(allocate);
+    StoredVectors stored(out_);
+    allocate->body.accept(&stored);
+    std::vector<Stmt> statements;
+    for (const Expr& first : stored.first) statements.push_back(prefetch(out_, first, type_, PrefetchFor::writing));
+    statements.push_back(allocate->body);
+    return Allocate::make(allocate->name, allocate->type, allocate->memory_type, allocate->extents, allocate->condition,
+                          Block::make(statements), allocate->new_expr, allocate->free_function, allocate->padding);
+  }
+  std::string sums_, out_;
+  Halide::Type type_;
+};
+
 }  // namespace
+
+void write_tile_ahead(const Halide::Func& sums, const Halide::Func& out) {
+  Descriptor::current->lowering_passes.push_back(std::make_shared<WriteTileAhead>(sums.name(), out));
+}
 
 void write_ahead(const Halide::Func& stage, const Halide::Func& out) {
   Descriptor::current->lowering_passes.push_back(std::make_shared<WriteAhead>(stage.name(), out));

@@ -1,4 +1,5 @@
-// A result's lines asked for while a row's values are worked out, on y[r, c] = 2 x[r, c]: what the lowered code holds.
+// Lines asked for before they are written or read: what the lowered code holds. A result's while a row's values are
+// worked out, on y[r, c] = 2 x[r, c]; those of a tile of sums; those that a schedule asks for.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "dsl/build/instances.h"
+#include "schedules/lowering/prefetch.h"
 #include "schedules/lowering/write_ahead.h"
 
 namespace ashlar::dsl {
@@ -56,16 +58,62 @@ class SummedRows : public Kernel<SummedRows<T>> {
   Halide::Func values{"values"};
 };
 
+// y[r, c] = Σ_k x[r, k] z[k, c], in tiles of 4 rows and two vectors.
+template <ElementType T>
+class TiledSums : public Kernel<TiledSums<T>> {
+ public:
+  static inline bool with_prefetch = false;
+  In<T, 2> x{"x"};
+  In<T, 2> z{"z", {x.size(1), any_size}};
+  Out<T, 2> y{"y", {x.size(0), z.size(1)}};
+
+  void algorithm() {
+    k = Halide::RDom(0, x.extent(1));
+    sums(c, r) = 0.0f;
+    sums(c, r) += x(r, Value(Expr(k))).expr() * z(Value(Expr(k)), c).expr();
+    y(r, c) = Value(sums(c, r));
+  }
+  void schedule(auto) {
+    Var column("column"), row("row");
+    Halide::Func out = y.func();
+    out.split(c, column, c, 16, Halide::TailStrategy::GuardWithIf)
+        .split(r, row, r, 4, Halide::TailStrategy::GuardWithIf);
+    out.reorder(c, r, column, row).vectorize(c, 8).unroll(c).unroll(r);
+    sums.compute_at(out, column).store_in(Halide::MemoryType::Stack).bound_extent(c, 16).bound_extent(r, 4);
+    sums.update().reorder(c, r, k);
+    if (with_prefetch) {
+      sums.update().prefetch(inputs_of(y.func())[1], k, k, 1, Halide::PrefetchBoundStrategy::NonFaulting);
+      prefetch_into_all_caches();
+    } else {
+      write_tile_ahead(sums, out);
+    }
+  }
+
+ private:
+  Var r{"r"}, c{"c"};
+  Halide::RDom k;
+  Halide::Func sums{"sums"};
+};
+
+int count_of(const std::string& what, const std::string& text) {
+  int count = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) count++;
+  return count;
+}
+constexpr const char* kAsked = "llvm.prefetch.p0(";
+
+template <class K>
+std::string code_of() {
+  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);  // other tests count on the host's
+  std::ostringstream text;
+  text << K::create(Halide::GeneratorContext(halide_target("cpu_avx2", 80)))->build_module("asked");
+  return text.str();
+}
+
 // How many lines the code asks for, whole vectors and the last of a row together.
 template <ElementType T>
 int lines_asked_for() {
-  const Halide::Internal::ScopedValue<Halide::Target> keep(Descriptor::target);  // other tests count on the host's
-  std::ostringstream text;
-  text << TwiceRows<T>::create(Halide::GeneratorContext(halide_target("cpu_avx2", 80)))->build_module("twice");
-  const std::string code = text.str(), asks = "prefetch(y";
-  int count = 0;
-  for (size_t at = code.find(asks); at != std::string::npos; at = code.find(asks, at + 1)) count++;
-  return count;
+  return count_of(kAsked, code_of<TwiceRows<T>>());
 }
 
 TEST(WriteAhead, AsksForEveryLineOfAVector) {
@@ -82,10 +130,24 @@ TEST(WriteAhead, WorksOutTheIndexByItself) {
   Halide::Module module = kernel->build_module("summed");
   std::ostringstream text;
   text << module;
-  EXPECT_NE(text.str().find("prefetch(y"), std::string::npos);
+  EXPECT_GT(count_of(kAsked, text.str()), 0);
   module.compile({{Halide::OutputFileType::object, object}});
   EXPECT_GT(std::filesystem::file_size(object), 0U);
   std::filesystem::remove(object);
+}
+
+TEST(WriteAhead, AsksForATilesVectors) {
+  constexpr int kVectors = 4 * 2;
+  EXPECT_EQ(count_of(kAsked, code_of<TiledSums<f32>>()), kVectors);
+}
+
+// Halide's own go past all caches but the first.
+TEST(WriteAhead, SchedulesPrefetchesIntoAllCaches) {
+  TiledSums<f32>::with_prefetch = true;
+  const std::string code = code_of<TiledSums<f32>>();
+  TiledSums<f32>::with_prefetch = false;
+  EXPECT_GT(count_of(kAsked, code), 0);
+  EXPECT_EQ(count_of(" prefetch(", code), 0);
 }
 
 TEST(WriteAhead, NeedsAnInputOfThatShape) {

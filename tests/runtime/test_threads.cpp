@@ -10,6 +10,7 @@
 #include "ashlar/ops/copy.h"
 #include "ashlar/ops/unary.h"
 #include "runtime/device/counters.h"
+#include "runtime/device/stream.h"
 #include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
 #include "tests/runtime/devices.h"
@@ -96,6 +97,30 @@ TEST_P(Threads, OneTensorReadByMany) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// One kernel on grids of one size and, meanwhile, of ever larger ones: PoCL ends the process where these run on queues
+// of their own.
+TEST_P(Threads, GridsGrowWhileOthersAreSmall) {
+  constexpr int kSmall = 5;
+  constexpr int64_t kStep = 1 << 16, kMost = 1 << 22;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kSmall; ++t) {
+    threads.emplace_back([&done, device = GetParam()] {
+      const Tensor x = upload(ramp(4096), device), y = Tensor::empty({4096}, DType::f32, device);
+      while (!done) {
+        for (int i = 0; i < 16; ++i) relu(x, y);
+        Stream::current(device).synchronize();
+      }
+    });
+  }
+  const Tensor x = Tensor::full({kMost}, 2.0, DType::f32, GetParam());
+  const Tensor y = Tensor::zeros({kMost}, DType::f32, GetParam());
+  for (int64_t n = kStep; n <= kMost; n += kStep) relu(x.slice(0, 0, n), y.slice(0, 0, n));
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(download(y), std::vector<float>(kMost, 2.0f));
 }
 
 TEST_P(Threads, FailuresStayWithTheirThread) {

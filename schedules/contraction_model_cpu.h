@@ -141,7 +141,7 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
   const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 0.4f, 0.21f, 10.7f}
                                   : is_row    ? Cost{448, 29, 0.531f, 15.6f, 0, 0.26f, 3}
-                                  : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 2.9f}
+                                  : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 4.5f}
                                               : Cost{455, 16, 0.263f, 27, 0, 0.23f, 11.7f}
                        : by_rows ? Cost{459, 36, 0.296f, 26, 0.04f, 0, 1.6f}
                     : is_row    ? Cost{486, 54, 0.453f, 8.4f, 0, 0, 1.4f}

@@ -127,9 +127,10 @@ class LoadTailsMasked : public IRMutator {
     return Store::make(store->name, common_subexpression_elimination(mutate(substitute_in_all_lets(value))),
                        store->index, store->param, store->predicate, store->alignment);
   }
-  // What is used more than once has a name, outside of what is selected.
+  // What is used more than once has a name, outside of what is selected. What a stage holds keeps its: it may have been
+  // read before a store (update_at_once()).
   Stmt visit(const LetStmt* let) override {
-    if (!let->value.type().is_vector()) return IRMutator::visit(let);
+    if (!let->value.type().is_vector() || reads_stage(let->value)) return IRMutator::visit(let);
     vectors_.emplace_back(let->name, let->value);
     const Stmt body = mutate(let->body);
     vectors_.pop_back();
@@ -140,6 +141,18 @@ class LoadTailsMasked : public IRMutator {
     if (!bound) return IRMutator::visit(select);
     return Select::make(select->condition, MaskLoads(*bound, select->condition).mutate(select->true_value),
                         mutate(select->false_value));
+  }
+  static bool reads_stage(const Expr& value) {
+    struct Loads : IRVisitor {
+      using IRVisitor::visit;
+      void visit(const Load* load) override {
+        found |= !load->param.defined();
+        IRVisitor::visit(load);
+      }
+      bool found = false;
+    } loads;
+    value.accept(&loads);
+    return loads.found;
   }
   std::string stage_;
   std::vector<std::pair<std::string, Expr>> vectors_;  ///< named around what is visited, outermost first

@@ -1,5 +1,7 @@
 #include "schedules/lowering/write_ahead.h"
 
+#include <algorithm>
+
 #include "schedules/lowering/prefetch.h"
 
 namespace ashlar::dsl {
@@ -98,7 +100,9 @@ class StoredVectors : public IRVisitor {
     if (store->name != out_ || ramp == nullptr || !is_const_one(ramp->stride)) return;
     Expr place = ramp->base;
     for (auto let = lets_.rbegin(); let != lets_.rend(); let++) place = substitute((*let)->name, (*let)->value, place);
-    first.push_back(substitute_in_all_lets(place));
+    place = simplify(substitute_in_all_lets(place));
+    const bool is_known = std::ranges::any_of(first, [&](const Expr& other) { return equal(other, place); });
+    if (!is_known) first.push_back(place);
   }
   std::string out_;
   std::vector<const LetStmt*> lets_;

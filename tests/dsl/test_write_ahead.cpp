@@ -8,6 +8,7 @@
 
 #include "dsl/build/instances.h"
 #include "schedules/lowering/prefetch.h"
+#include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/write_ahead.h"
 
 namespace ashlar::dsl {
@@ -78,7 +79,7 @@ class TiledSums : public Kernel<TiledSums<T>> {
     Halide::Func out = y.func();
     out.split(c, column, c, 16, Halide::TailStrategy::GuardWithIf)
         .split(r, row, r, 4, Halide::TailStrategy::GuardWithIf);
-    out.reorder(c, r, column, row).vectorize(c, 8).unroll(c).unroll(r);
+    out.reorder(c, r, column, row).vectorize(c, 8).unroll(c).unroll(r).never_partition_all();
     sums.compute_at(out, column).store_in(Halide::MemoryType::Stack).bound_extent(c, 16).bound_extent(r, 4);
     sums.update().reorder(c, r, k);
     if (with_prefetch) {

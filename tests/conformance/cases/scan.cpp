@@ -57,12 +57,14 @@ Case with_other_axis(const Case& like, Random& random) {
   return item;
 }
 
-// Each factor rounds once.
+// Each factor rounds once, and all of them the same way where they are equal.
 void running_product(const Row& x, double* y, double* magnitude) {
   double product = 1;
   for (size_t i = 0; i < x.size(); ++i) {
     y[i] = product *= x[i];
-    magnitude[i] = std::abs(product) * (1 + std::sqrt(static_cast<double>(i)) / 30);
+    const auto factors = static_cast<double>(i);
+    magnitude[i] =
+        std::abs(product) * std::max(1 + std::sqrt(factors) / 30, one_sided_rounding(factors, terms().bound));
   }
 }
 

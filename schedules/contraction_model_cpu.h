@@ -2,8 +2,9 @@
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
 // (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 3200, half of them with a bias
 // and an activation, with AVX2 to 1200, on two cores of an AMD EPYC that has both; by which the chosen plan takes 1.04
-// times what the best one does, with AVX2 1.07 (geometric means of draws that weren't fitted). Pages, far results, stream
-// and two numbers of AVX-512's went by 600 draws on an Intel Xeon, where it is 1.07 then, of 500 others (1.12 before).
+// times what the best one does, with AVX2 1.07 (geometric means of draws that weren't fitted). Pages, far results,
+// stream and two numbers of AVX-512's went by 600 draws on an Intel Xeon, where it is 1.07 then, of 500 others (1.12
+// before).
 #pragma once
 
 #include "schedules/contraction.h"

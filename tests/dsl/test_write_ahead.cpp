@@ -101,7 +101,7 @@ int count_of(const std::string& what, const std::string& text) {
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) count++;
   return count;
 }
-constexpr const char* kAsked = "llvm.prefetch.p0(";
+const std::string kAsked = "llvm.prefetch.p0(", kAskedOfY = kAsked + "reinterpret<(void *)>(reinterpret<int64>(y";
 
 template <class K>
 std::string code_of() {
@@ -114,7 +114,7 @@ std::string code_of() {
 // How many lines the code asks for, whole vectors and the last of a row together.
 template <ElementType T>
 int lines_asked_for() {
-  return count_of(kAsked, code_of<TwiceRows<T>>());
+  return count_of(kAskedOfY, code_of<TwiceRows<T>>());
 }
 
 TEST(WriteAhead, AsksForEveryLineOfAVector) {
@@ -131,7 +131,7 @@ TEST(WriteAhead, WorksOutTheIndexByItself) {
   Halide::Module module = kernel->build_module("summed");
   std::ostringstream text;
   text << module;
-  EXPECT_GT(count_of(kAsked, text.str()), 0);
+  EXPECT_NE(text.str().find(kAskedOfY), std::string::npos);
   module.compile({{Halide::OutputFileType::object, object}});
   EXPECT_GT(std::filesystem::file_size(object), 0U);
   std::filesystem::remove(object);
@@ -139,7 +139,7 @@ TEST(WriteAhead, WorksOutTheIndexByItself) {
 
 TEST(WriteAhead, AsksForATilesVectors) {
   constexpr int kVectors = 4 * 2;
-  EXPECT_EQ(count_of(kAsked, code_of<TiledSums<f32>>()), kVectors);
+  EXPECT_EQ(count_of(kAskedOfY, code_of<TiledSums<f32>>()), kVectors);
 }
 
 // Halide's own go past all caches but the first.

@@ -75,11 +75,20 @@ class File:
 
     def write(self, one):
         with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(one) + "\n")
+            file.write(json.dumps(rounded(one)) + "\n")
 
     def add(self, row):
         self.write(row)
         self.done.add((row["family"], row["index"]))
+
+
+def rounded(one):
+    """With the digits that a measurement has."""
+    if isinstance(one, dict):
+        return {key: rounded(value) for key, value in one.items()}
+    if isinstance(one, list):
+        return [rounded(value) for value in one]
+    return float(f"{one:.5g}") if isinstance(one, float) else one
 
 
 # ---- ratios

@@ -21,6 +21,7 @@
 #include "dsl/functions.h"
 #include "dsl/operator.h"
 #include "dsl/plans.h"
+#include "dsl/prefetch.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"
 
@@ -186,6 +187,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_scheduled(pipeline.outputs(), target);
     check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
+    if (!target.has_gpu_feature()) descriptor_.lowering_passes.push_back(prefetches_into_all_caches());
     if (descriptor_.last_lowering_pass) descriptor_.lowering_passes.push_back(descriptor_.last_lowering_pass);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "schedules/contraction_cpu_small.h"
-#include "schedules/lowering/prefetch.h"
 
 namespace ashlar::dsl {
 
@@ -65,7 +64,6 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
                 parts.update().reorder(group.x, m, n, group.y, share, b).unroll(group.x).parallel(share);
                 parts.update().vectorize(n, lanes, TailStrategy::GuardWithIf);
                 parts.update().prefetch(inputs_of(right)[0], n, group.y, 1, Halide::PrefetchBoundStrategy::NonFaulting);
-                prefetch_into_all_caches();
                 sums.compute_at(out, strip).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(0).reorder(n, m, r_share, b).vectorize(n, lanes, TailStrategy::RoundUp);
                 sums.update(1).reorder(n, m, rest, b).vectorize(n, lanes, TailStrategy::GuardWithIf);

@@ -63,7 +63,10 @@ Stmt started_with(const Stmt& first, const Stmt& kernel) { return StartKernel(fi
 
 void Bindings::push(const std::string& name, const Expr& value) {
   const bool is_opaque = value.as<Call>() != nullptr || !value.type().is_scalar();
-  const Expr expanded = is_opaque ? Variable::make(value.type(), name) : expand(value);
+  bind(name, is_opaque ? Variable::make(value.type(), name) : expand(value));
+}
+
+void Bindings::bind(const std::string& name, const Expr& expanded) {
   hidden_.emplace_back(name, values_[name]);
   values_[name] = expanded;
 }

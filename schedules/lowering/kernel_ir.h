@@ -36,10 +36,13 @@ Stmt started_with(const Stmt& first, const Stmt& kernel);
 class Bindings {
  public:
   void push(const std::string& name, const Expr& value);
+  /// What a call gave and vectors are written out, too.
+  void push_whole(const std::string& name, const Expr& value) { bind(name, expand(value)); }
   void pop();
   Expr expand(const Expr& expression) const;
 
  private:
+  void bind(const std::string& name, const Expr& expanded);
   std::map<std::string, Expr> values_;
   std::vector<std::pair<std::string, Expr>> hidden_;  // what each binding in force replaced, undefined where nothing
 };

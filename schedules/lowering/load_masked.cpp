@@ -13,6 +13,22 @@ namespace {
 
 using namespace Halide::Internal;
 
+template <class Predicate>
+bool any_load(const Expr& value, const Predicate& is_it) {
+  struct Loads : IRVisitor {
+    explicit Loads(const Predicate& is_it) : is_it(is_it) {}
+    using IRVisitor::visit;
+    void visit(const Load* load) override {
+      found |= is_it(load);
+      IRVisitor::visit(load);
+    }
+    const Predicate& is_it;
+    bool found = false;
+  } loads(is_it);
+  value.accept(&loads);
+  return loads.found;
+}
+
 class LoadMasked : public IRMutator {
  public:
   explicit LoadMasked(std::set<std::string> inputs) : inputs_(std::move(inputs)) {}
@@ -46,18 +62,9 @@ class LoadMasked : public IRMutator {
   }
 
   bool loads_whole(const Expr& value) const {
-    struct Loads : IRVisitor {
-      explicit Loads(const std::set<std::string>& inputs) : of(inputs) {}
-      using IRVisitor::visit;
-      void visit(const Load* load) override {
-        found |= load->type.is_vector() && is_const_one(load->predicate) && of.contains(load->name);
-        IRVisitor::visit(load);
-      }
-      const std::set<std::string>& of;
-      bool found = false;
-    } loads(inputs_);
-    value.accept(&loads);
-    return loads.found;
+    return any_load(value, [&](const Load* load) {
+      return load->type.is_vector() && is_const_one(load->predicate) && inputs_.contains(load->name);
+    });
   }
   [[noreturn]] void fail(const std::string& what) const { ir::fail("load_masked", *inputs_.begin(), what); }
 
@@ -122,18 +129,16 @@ class LoadTailsMasked : public IRMutator {
   using IRMutator::visit;
   Stmt visit(const Store* store) override {
     if (store->name != stage_ && !store->name.starts_with(stage_ + ".")) return store;
-    Expr value = store->value;
-    for (size_t i = vectors_.size(); i-- > 0;) value = substitute(vectors_[i].first, vectors_[i].second, value);
-    return Store::make(store->name, common_subexpression_elimination(mutate(substitute_in_all_lets(value))),
-                       store->index, store->param, store->predicate, store->alignment);
+    const Expr value = common_subexpression_elimination(mutate(vectors_.expand(store->value)));
+    return Store::make(store->name, value, store->index, store->param, store->predicate, store->alignment);
   }
   // What is used more than once has a name, outside of what is selected. What a stage holds keeps its: it may have been
   // read before a store (update_at_once()).
   Stmt visit(const LetStmt* let) override {
     if (!let->value.type().is_vector() || reads_stage(let->value)) return IRMutator::visit(let);
-    vectors_.emplace_back(let->name, let->value);
+    vectors_.push_whole(let->name, let->value);
     const Stmt body = mutate(let->body);
-    vectors_.pop_back();
+    vectors_.pop();
     return stmt_uses_var(body, let->name) ? LetStmt::make(let->name, let->value, body) : body;
   }
   Expr visit(const Select* select) override {
@@ -143,19 +148,10 @@ class LoadTailsMasked : public IRMutator {
                         mutate(select->false_value));
   }
   static bool reads_stage(const Expr& value) {
-    struct Loads : IRVisitor {
-      using IRVisitor::visit;
-      void visit(const Load* load) override {
-        found |= !load->param.defined();
-        IRVisitor::visit(load);
-      }
-      bool found = false;
-    } loads;
-    value.accept(&loads);
-    return loads.found;
+    return any_load(value, [](const Load* load) { return !load->param.defined(); });
   }
   std::string stage_;
-  std::vector<std::pair<std::string, Expr>> vectors_;  ///< named around what is visited, outermost first
+  ir::Bindings vectors_;  ///< named around what is visited
 };
 
 }  // namespace

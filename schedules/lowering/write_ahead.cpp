@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "schedules/lowering/prefetch.h"
+#include "dsl/prefetch.h"
+#include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -24,19 +25,18 @@ class FirstVector : public IRGraphVisitor {
                        load->param.dimensions() == dimensions_;
     if (is_it && found == nullptr) {
       found = load;
-      base = ramp->base;
-      for (auto let = lets_.rbegin(); let != lets_.rend(); let++) base = substitute((*let)->name, (*let)->value, base);
+      base = lets_.expand(ramp->base);
     }
     IRGraphVisitor::visit(load);
   }
   void visit(const Let* let) override {
     let->value.accept(this);
-    lets_.push_back(let);
+    lets_.push_whole(let->name, let->value);
     let->body.accept(this);
-    lets_.pop_back();
+    lets_.pop();
   }
   int dimensions_;
-  std::vector<const Let*> lets_;
+  ir::Bindings lets_;
 };
 
 class WriteAhead : public IRMutator {
@@ -91,21 +91,19 @@ class StoredVectors : public IRVisitor {
   using IRVisitor::visit;
   void visit(const For*) override {}
   void visit(const LetStmt* let) override {
-    lets_.push_back(let);
+    lets_.push_whole(let->name, let->value);
     let->body.accept(this);
-    lets_.pop_back();
+    lets_.pop();
   }
   void visit(const Store* store) override {
     const auto* ramp = store->index.as<Ramp>();
     if (store->name != out_ || ramp == nullptr || !is_const_one(ramp->stride)) return;
-    Expr place = ramp->base;
-    for (auto let = lets_.rbegin(); let != lets_.rend(); let++) place = substitute((*let)->name, (*let)->value, place);
-    place = simplify(substitute_in_all_lets(place));
+    const Expr place = simplify(lets_.expand(ramp->base));
     const bool is_known = std::ranges::any_of(first, [&](const Expr& other) { return equal(other, place); });
     if (!is_known) first.push_back(place);
   }
   std::string out_;
-  std::vector<const LetStmt*> lets_;
+  ir::Bindings lets_;
 };
 
 class WriteTileAhead : public IRMutator {

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "dsl/build/instances.h"
-#include "schedules/lowering/prefetch.h"
 #include "schedules/lowering/rewrite.h"
 #include "schedules/lowering/write_ahead.h"
 
@@ -82,12 +81,10 @@ class TiledSums : public Kernel<TiledSums<T>> {
     out.reorder(c, r, column, row).vectorize(c, 8).unroll(c).unroll(r).never_partition_all();
     sums.compute_at(out, column).store_in(Halide::MemoryType::Stack).bound_extent(c, 16).bound_extent(r, 4);
     sums.update().reorder(c, r, k);
-    if (with_prefetch) {
+    if (with_prefetch)
       sums.update().prefetch(inputs_of(y.func())[1], k, k, 1, Halide::PrefetchBoundStrategy::NonFaulting);
-      prefetch_into_all_caches();
-    } else {
+    else
       write_tile_ahead(sums, out);
-    }
   }
 
  private:

@@ -1,9 +1,10 @@
 // Cache lines asked for before they are used, on the CPU.
 #pragma once
 
-#include <string>
+#include <Halide.h>
 
-#include "dsl/kernel.h"
+#include <memory>
+#include <string>
 
 namespace ashlar::dsl {
 
@@ -14,7 +15,8 @@ Halide::Internal::Stmt prefetch(const std::string& buffer, const Halide::Expr& i
                                 PrefetchFor use);
 
 /// Halide 21 has lines that a schedule asks for (Func::prefetch) by prefetchnta, past all caches but the first: what
-/// that one can't keep until it is used is read twice. Has those of this kernel lie in all caches.
-void prefetch_into_all_caches();
+/// that one can't keep until it is used is read twice. This pass, which every kernel for the CPU has, brings them into
+/// all caches.
+std::shared_ptr<Halide::Internal::IRMutator> prefetches_into_all_caches();
 
 }  // namespace ashlar::dsl

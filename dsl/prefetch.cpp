@@ -1,6 +1,4 @@
-#include "schedules/lowering/prefetch.h"
-
-#include <utility>
+#include "dsl/prefetch.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -29,6 +27,6 @@ Stmt prefetch(const std::string& buffer, const Expr& index, const Halide::Type& 
                                    {address, static_cast<int>(use), kLocality, kData}, Call::Extern));
 }
 
-void prefetch_into_all_caches() { Descriptor::current->lowering_passes.push_back(std::make_shared<IntoAllCaches>()); }
+std::shared_ptr<IRMutator> prefetches_into_all_caches() { return std::make_shared<IntoAllCaches>(); }
 
 }  // namespace ashlar::dsl

@@ -17,11 +17,11 @@ class IntoAllCaches : public IRMutator {
 
 }  // namespace
 
-Stmt prefetch(const std::string& buffer, const Expr& index, const Halide::Type& type, PrefetchFor use) {
+Stmt prefetch(const std::string& buffer, const Halide::Expr& index, const Halide::Type& type, PrefetchFor use) {
   constexpr int kLocality = 3, kData = 1;  // as llvm.prefetch has them: into all caches; no instruction
   const Halide::Type pointer = Halide::type_of<void*>();
-  const Expr first = Halide::reinterpret<int64_t>(Variable::make(pointer, buffer));
-  const Expr address = Halide::reinterpret(pointer, first + Halide::cast<int64_t>(index) * type.bytes());
+  const Halide::Expr first = Halide::reinterpret<int64_t>(Variable::make(pointer, buffer));
+  const Halide::Expr address = Halide::reinterpret(pointer, first + Halide::cast<int64_t>(index) * type.bytes());
   // LLVM's own, by its name: Halide finds what the module declares already, for its own prefetches.
   return Evaluate::make(Call::make(Halide::Int(32), "llvm.prefetch.p0",
                                    {address, static_cast<int>(use), kLocality, kData}, Call::Extern));

@@ -16,7 +16,7 @@ class GatherElements : public Kernel<GatherElements<T>> {
 
   GatherElements() {
     this->formula("y[o,j,i] = x[o, index[o,j,i], i]").internal();
-    this->widest_on_cpu(CodeTarget::cpu);
+    this->widest_on_cpu(CodeTarget::cpu_avx2);
   }
   void algorithm() {
     const Expr n = Halide::cast<int64_t>(x.extent(1)), at = index(o, j, i);
@@ -31,28 +31,31 @@ class GatherElements : public Kernel<GatherElements<T>> {
   void schedule(Cpu) {
     const auto y_dim = [this](int d) { return y.func().output_buffer().dim(d).extent(); };
     Var block("block"), piece("piece"), task("task");
-    // Rows of many places are cut; of short ones a task has several.
-    constexpr int kPlaces = 4096, kTask = 8192;
+    // A task has some thousand elements: rows that are cut, or several short ones.
+    constexpr int kTask = 8192;
+    const Expr in_row = Halide::max(1, y_dim(0)), places = Halide::clamp(y_dim(1), 1, Halide::max(1, kTask / in_row));
     const auto nest = [&](Halide::Stage stage) {
-      const Expr in_piece = Halide::max(1, Halide::min(y_dim(1), kPlaces) * y_dim(0));
-      stage.split(j, block, j, kPlaces, Halide::TailStrategy::GuardWithIf)
+      stage.split(j, block, j, places, Halide::TailStrategy::GuardWithIf)
           .fuse(block, o, piece)
-          .split(piece, task, piece, Halide::max(1, kTask / in_piece), Halide::TailStrategy::GuardWithIf)
+          .split(piece, task, piece, Halide::max(1, kTask / (places * in_row)), Halide::TailStrategy::GuardWithIf)
           .parallel(task);
     };
+    const int lanes = Descriptor::target.natural_vector_size<typename Element<T>::Storage>();
     // Elements beside each other along j: few of them without a block, then many.
-    Halide::Stage single = y.func().specialize(y_dim(0) == 1 && y_dim(1) <= kPlaces);
+    Halide::Stage single = y.func().specialize(y_dim(0) == 1 && y_dim(1) <= kTask);
     single.split(o, task, o, Halide::max(1, kTask / Halide::max(1, y_dim(1))), Halide::TailStrategy::GuardWithIf);
     single.parallel(task);
     nest(y.func().specialize(y_dim(0) == 1));
-    // A place for a whole row of x: copied by vectors.
-    Halide::Stage rows = y.func().specialize(x.axis(2).stride() == 1 && index.axis(2).stride() == 0);
-    nest(rows);
-    rows.vectorize(i, Descriptor::target.natural_vector_size<typename Element<T>::Storage>(),
-                   Halide::TailStrategy::GuardWithIf);
+    // A place for a whole row of x, which is copied by vectors, or one for each of its elements.
+    for (const int stride_of_index : {0, 1}) {
+      Halide::Stage rows = y.func().specialize(x.axis(2).stride() == 1 && index.axis(2).stride() == stride_of_index);
+      nest(rows);
+      rows.vectorize(i, lanes, Halide::TailStrategy::GuardWithIf);
+    }
     nest(y.func());
   }
-  // Loads wait for indices that were loaded before them: a thread has a vector of a row, or some elements a block apart.
+  // Loads wait for indices that were loaded before them: a thread has a vector of a row, or some elements a block
+  // apart.
   void schedule(auto) {
     constexpr int kThreads = 256, kEach = 4, kFew = 1 << 16;
     whole_vectors();

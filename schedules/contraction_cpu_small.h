@@ -101,6 +101,16 @@ struct TileLoops {
     return (rounded_up(s.narrow_count, tile.narrow) + length - 1) / length;
   }
 
+  /// How many times what the model says a product takes that is one task: the model's cycles are those of two threads.
+  /// Short ones take no longer for it.
+  Expr of_one_task(const ContractionProblem& p, const TileSides& s) const {
+    constexpr int kManyTerms = 512;
+    const Share of_task = share(p, s);
+    const Expr is_one = p.batches <= of_task.products && s.wide_count <= of_task.wide * tile.wide &&
+                        s.narrow_count <= of_task.narrow * tile.narrow;
+    return select(is_one && p.inner > kManyTerms, 2.0f, 1.0f);
+  }
+
   void operator()(Halide::Stage out, const ContractionProblem& p, const TileSides& s) const {
     using Halide::TailStrategy;
     const Share of_task = share(p, s);
@@ -168,27 +178,38 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
 }
 
 // panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
-// are packed apart from its rest, so that no lane has a condition. Behind the rest are zeros for lanes that nobody
-// reads: whatever lay there may be subnormal, which takes a hundred cycles.
+// are packed apart from its rest, so that no lane has a condition, in steps of k, where it has one, whose last begins
+// within the one before. Behind the rest are zeros for lanes that nobody reads: whatever lay there may be subnormal,
+// which takes a hundred cycles.
 class Panels {
  public:
   Panels(const std::string& name, const ContractionProblem& p, const TileSides& s, const CpuTile& tile)
       : lanes_(tile.lanes), vectors_(tile.wide / tile.lanes), b_(p.batch), func_(name) {
     const Expr first = (tile_ * vectors_ + v_) * lanes_;
-    const auto element = [&](const Expr& lane) {
-      return s.wide(Halide::unsafe_promise_clamped(k_, 0, p.inner - 1),
+    const auto element = [&](const Expr& lane, const Expr& k) {
+      return s.wide(Halide::unsafe_promise_clamped(k, 0, p.inner - 1),
                     Halide::unsafe_promise_clamped(first + lane, 0, s.wide_count - 1), b_);
     };
-    whole_.where(first + lanes_ <= s.wide_count);
+    const int step = std::min(lanes_, 8);
+    const Expr is_short = p.inner < step;
+    whole_ = Halide::RDom(0, lanes_, 0, step, 0, select(is_short, 0, rounded_up(p.inner, step)), "whole");
+    few_ = Halide::RDom(0, lanes_, 0, select(is_short, p.inner, 0), "few");
+    for (Halide::RDom* of_vectors : {&whole_, &few_}) of_vectors->where(first + lanes_ <= s.wide_count);
     rest_ = Halide::RDom(0, s.wide_count % lanes_, "rest");
     rest_.where(first == s.wide_count / lanes_ * lanes_);
     beyond_.where(first + lanes_ > s.wide_count);  // without lanes: no loop for whole vectors
     beyond_.where(first + beyond_ >= s.wide_count);
+    const Expr in_step =
+        whole_.y + Halide::unsafe_promise_clamped(min(whole_.z * step, p.inner - step), 0, p.inner - step);
     func_(i_, k_, v_, tile_, b_) = Halide::undef<float>();
-    func_(whole_, k_, v_, tile_, b_) = element(whole_);
-    func_(rest_, k_, v_, tile_, b_) = element(rest_);
+    func_(whole_.x, in_step, v_, tile_, b_) = element(whole_.x, in_step);
+    func_(few_.x, few_.y, v_, tile_, b_) = element(few_.x, few_.y);
+    func_(rest_, k_, v_, tile_, b_) = element(rest_, k_);
     func_(beyond_, k_, v_, tile_, b_) = 0.0f;
     is_contiguous_ = s.wide_stride == 1;
+    is_along_k_ = s.wide_k_stride == 1;
+    constexpr int kElementsOfTask = 1 << 13;
+    tiles_of_task_ = max(1, kElementsOfTask / (max(p.inner, 1) * tile.wide));
   }
 
   Expr operator()(const Expr& lane, const Expr& k, const Expr& v, const Expr& tile, const Expr& b) const {
@@ -200,39 +221,63 @@ class Panels {
   void schedule(const Halide::LoopLevel& at, int beside = 1) const {
     using Halide::TailStrategy;
     Halide::Func panels = func_;
-    Var k_in("k_in"), group("group"), in_group("in_group");
     panels.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
-    for (const bool is_whole : {true, false}) {
-      const Halide::RVar lane = is_whole ? whole_.x : rest_.x;
-      Halide::Stage stage = panels.update(is_whole ? 0 : 1);
-      stage.reorder(lane, k_, v_, tile_, b_).never_partition_all();
-      Halide::Stage contiguous = stage.specialize(is_contiguous_);
-      if (is_whole)
-        contiguous.vectorize(lane);
-      else
-        contiguous.vectorize(lane, lanes_, TailStrategy::Predicate);
-      if (beside > 1) {
-        contiguous.split(tile_, group, in_group, beside, TailStrategy::GuardWithIf);
-        contiguous.reorder(lane, v_, in_group, k_, group, b_);
-      }
-      // A line of each of the panel's rows at a time: transposed in registers where there are as many rows.
-      stage.split(k_, k_, k_in, lanes_, TailStrategy::GuardWithIf).reorder(k_in, lane, k_, v_, tile_, b_);
-      stage.vectorize(k_in);
-      if (is_whole) stage.unroll(lane);
-      if (beside == 1) continue;
-      stage.parallel(tile_);
-      contiguous.parallel(group);
-    }
-    panels.update(2).reorder(beyond_.x, k_, v_, tile_, b_).never_partition_all();
-    panels.update(2).vectorize(beyond_.x, lanes_, TailStrategy::Predicate);
+    panels.update(kWhole).allow_race_conditions();  // what is written twice is the same
+    schedule_update(kWhole, {whole_.x, whole_.y, whole_.z}, beside);
+    schedule_update(kFew, {few_.x, few_.y}, beside);
+    schedule_update(kRest, {rest_.x, k_}, beside);
+    panels.update(kBeyond).reorder(beyond_.x, k_, v_, tile_, b_).never_partition_all();
+    panels.update(kBeyond).vectorize(beyond_.x, lanes_, TailStrategy::Predicate);
   }
 
  private:
+  // `loops`: over lanes, then along k.
+  void schedule_update(int update, std::vector<Halide::VarOrRVar> loops, int beside) const {
+    using Halide::TailStrategy;
+    Halide::Func panels = func_;
+    Var group("group"), in_group("in_group");
+    Halide::Stage stage = panels.update(update);
+    const auto nest = [this](Halide::Stage of, std::vector<Halide::VarOrRVar> inner) {
+      inner.insert(inner.end(), {v_, tile_, b_});
+      of.reorder(inner);
+    };
+    const Halide::VarOrRVar lane = loops[0];
+    nest(stage, loops);
+    stage.never_partition_all();
+    Halide::Stage contiguous = stage.specialize(is_contiguous_);
+    if (update == kRest)
+      contiguous.vectorize(lane, lanes_, TailStrategy::Predicate);
+    else
+      contiguous.vectorize(lane);
+    if (beside > 1) {
+      contiguous.split(tile_, group, in_group, beside, TailStrategy::GuardWithIf);
+      std::vector<Halide::VarOrRVar> of_group{lane, v_, in_group};
+      of_group.insert(of_group.end(), loops.begin() + 1, loops.end());
+      of_group.insert(of_group.end(), {group, b_});
+      contiguous.reorder(of_group).parallel(group);
+    }
+    const auto by_tasks = [&](Halide::Stage of) {
+      if (beside > 1) of.split(tile_, group, in_group, tiles_of_task_, TailStrategy::GuardWithIf).parallel(group);
+    };
+    if (update == kWhole) {
+      // Lines of as many rows as there are lanes, transposed in registers.
+      Halide::Stage along_k = stage.specialize(is_along_k_);
+      std::swap(loops[0], loops[1]);
+      nest(along_k, loops);
+      along_k.vectorize(loops[0]).unroll(lane);
+      by_tasks(along_k);
+    } else if (update == kFew) {
+      stage.vectorize(lane);
+    }
+    by_tasks(stage);
+  }
+
+  static constexpr int kWhole = 0, kFew = 1, kRest = 2, kBeyond = 3;  ///< updates
   int lanes_, vectors_;
   Var b_, i_{"i"}, v_{"v"}, k_{"k"}, tile_{"wide_tile"};
-  Halide::RDom whole_{0, lanes_, "whole"}, rest_, beyond_{0, lanes_, "beyond"};
+  Halide::RDom whole_, few_, rest_, beyond_{0, lanes_, "beyond"};
   Halide::Func func_;
-  Expr is_contiguous_;
+  Expr is_contiguous_, is_along_k_, tiles_of_task_;
 };
 
 // sum(w, q) = Σ_k panel(w mod V, k, w / V) narrow(k, q): vectors of V along the wide side, whose operand is packed into
@@ -265,8 +310,9 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                 write_tile_ahead(micro, out);
                 panel.schedule({out, loops.wide_tile});
               },
-          .microseconds = modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s), s.wide_stride == 1,
-                                          s.narrow_k_stride, tile, s.by_rows)};
+          .microseconds =
+              loops.of_one_task(p, s) * modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s),
+                                                        s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows)};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products

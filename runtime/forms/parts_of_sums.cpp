@@ -97,30 +97,57 @@ Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model
   return {length, model.in_parts(blocks, m * n, k, length), model.product(blocks, k)};
 }
 
-/// Worked out once for calls that are alike: by plans it asks the model some 20 times. Beside a short side those are
-/// plans of threads, whose model was fitted to single products and says too little of parts (0.985 of the speed by
-/// multiprocessors).
+// Two threads share one product out worse than several: the model knows. The sum of the parts is a launch, and some
+// bytes that lie in caches.
+Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
+  constexpr double kSum = 1.5, kGigabytesPerSecond = 20;
+  Choice best;
+  best.at_once = best.by_plans = model(1, k);
+  if (best.at_once < 0) {
+    best.length = length_for(2, k);  // for who asks for it by name
+    return best;
+  }
+  for (const int64_t wanted : {2, 4, 8}) {
+    if (k / wanted < kLeastLength) break;
+    const int64_t length = length_for(wanted, k), whole = k / length, rest = k % length;
+    const double bytes = 4.0 * static_cast<double>(m * n) * static_cast<double>(2 * whole + 1);
+    const double all =
+        model(whole, length) + (rest > 0 ? model(1, rest) : 0) + kSum + bytes / (1e3 * kGigabytesPerSecond);
+    if (best.length != 0 && all >= best.in_parts) continue;
+    best.length = length;
+    best.in_parts = all;
+  }
+  return best;
+}
+
+/// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
+/// single products and says too little of parts (0.985 of the speed by multiprocessors).
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
-  constexpr size_t kMostNumbers = 16;
   constexpr int64_t kShortSide = 16;
+  const double* numbers = detail::plan_device_numbers(device);
+  const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
+               start = kernel_start(device.kind);
+  if (std::min(m, n) >= kShortSide) {
+    const Choice choice = by_plans(m, n, k, speed, start, model);
+    if (choice.at_once >= 0) return choice;
+  }
+  Choice choice = by_multiprocessors(
+      m, n, k,
+      {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, start, stage_of(m, layout.along_k, device)});
+  choice.by_plans = model(1, k);
+  if (choice.by_plans >= 0) choice.at_once = std::min(choice.at_once, choice.by_plans);
+  return choice;
+}
+
+/// Worked out once for calls that are alike: the plans' model is asked some 20 times.
+Choice choice_of(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
+  constexpr size_t kMostNumbers = 16;
   thread_local detail::Recent<Choice, kMostNumbers> known;
   std::array<int64_t, kMostNumbers> key{m, n, k, static_cast<int64_t>(device.kind), device.index, layout.along_k};
   constexpr size_t kOthers = 6;
   std::ranges::copy(layout.numbers, key.begin() + kOthers);
   return known.get(std::span(key).first(kOthers + layout.numbers.size()), [&] {
-    const double* numbers = detail::plan_device_numbers(device);
-    const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
-                 start = kernel_start(device.kind);
-    if (std::min(m, n) >= kShortSide) {
-      const Choice choice = by_plans(m, n, k, speed, start, model);
-      if (choice.at_once >= 0) return choice;
-    }
-    Choice choice = by_multiprocessors(
-        m, n, k,
-        {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, start, stage_of(m, layout.along_k, device)});
-    choice.by_plans = model(1, k);
-    if (choice.by_plans >= 0) choice.at_once = std::min(choice.at_once, choice.by_plans);
-    return choice;
+    return device.kind == DeviceKind::cpu ? on_cpu(m, n, k, model) : on_gpu(m, n, k, layout, device, model);
   });
 }
 
@@ -130,26 +157,14 @@ PartsOfSums parts_of_sums(const KernelInfo& kernel, int64_t m, int64_t n, int64_
                           Device device, const PartsModel& model) {
   if (k < kLeastTermsOfParts) return {};
   if (detail::any_plan_forced() && detail::forced_rank("split_k") < 0) return {};  // the product's own plan is meant
-  Plan split{"split_k"}, whole{"at_once"};
-  int64_t length = 0;
-  double at_once = -1;
-  if (device.kind == DeviceKind::cpu) {
-    constexpr int64_t kParts = 8, kFewResults = 1024, kManyTerms = 8192, kRowsOfOtherPlans = 8;
-    length = length_for(std::min(kParts, k / kLeastLength), k);
-    split.preferred = m > kRowsOfOtherPlans && m * n <= kFewResults && k >= kManyTerms;
-  } else {
-    const Choice choice = on_gpu(m, n, k, layout, device, model);
-    length = choice.length;
-    at_once = choice.by_plans;
-    if (length == 0) return {0, at_once};
-    split.microseconds = choice.in_parts;
-    whole.microseconds = choice.at_once;
-    split.preferred = split.microseconds < whole.microseconds;
-  }
+  const Choice choice = choice_of(m, n, k, layout, device, model);
+  if (choice.length == 0) return {0, choice.by_plans};
+  const Plan split{.name = "split_k", .preferred = choice.in_parts < choice.at_once, .microseconds = choice.in_parts};
+  const Plan whole{.name = "at_once", .microseconds = choice.at_once};
   const std::array plans{split, whole};
   const std::array sizes{m, n, k};
-  if (choose_plan(kernel, device, plans, sizes) != 0) return {0, at_once};
-  return {length, split.microseconds};
+  if (choose_plan(kernel, device, plans, sizes) != 0) return {0, choice.by_plans};
+  return {choice.length, choice.in_parts};
 }
 
 }  // namespace ashlar::forms

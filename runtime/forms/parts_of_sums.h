@@ -28,7 +28,7 @@ struct PartsLayout {
 };
 
 /// Whether an m×n product of k terms shall be one of parts, by the plans "split_k" and "at_once"
-/// (runtime/launch/plans.h). On a GPU the choice is by a model. On the CPU it depends on the sizes alone, so that one
+/// (runtime/launch/plans.h). The choice is by a model, which on the CPU depends on sizes and strides alone, so that one
 /// call gives the same bits on any number of threads.
 PartsOfSums parts_of_sums(const KernelInfo& kernel, int64_t m, int64_t n, int64_t k, const PartsLayout& layout,
                           Device device, const PartsModel& model);

@@ -18,12 +18,15 @@ class Frame {
     is_dense_ = is_dense;
     terms_ = terms;
     func(w, h, a) = outside;
-    // The last vector begins within the one before; shorter rows have none.
-    const Expr is_short = size < lanes();
-    whole_ = Halide::RDom(0, lanes(), 0, Halide::select(is_short, 0, (size + lanes() - 1) / lanes()), "whole");
-    single_ = Halide::RDom(0, Halide::select(is_short, size, 0), "single");
-    const Expr first = Halide::min(whole_.y * lanes(), size - lanes());
-    for (const Expr& at : {Halide::unsafe_promise_clamped(first, 0, size - lanes()) + whole_.x, Expr(single_.x)}) {
+    // By the widest vectors that a row has one of; the last begins within the one before.
+    Expr is_narrower = Halide::Internal::const_true();
+    for (const int width : widths()) {
+      const Expr vectors = Halide::select(is_narrower && size >= width, (size + width - 1) / width, 0);
+      is_narrower = size < width;
+      const Halide::RDom of_row(0, width, 0, vectors, "of_row");
+      const Expr first = Halide::min(of_row.y * width, size - width);
+      const Expr at = Halide::unsafe_promise_clamped(first, 0, size - width) + of_row.x;
+      rows_.push_back(of_row);
       if (!terms.defined()) {
         func(at * step + border, h, a) = value(at, 0);
         continue;
@@ -37,29 +40,36 @@ class Frame {
     }
   }
   void compute_at(const Halide::LoopLevel& loop) {
-    func.compute_at(loop).store_in(Halide::MemoryType::Stack).vectorize(w, lanes());
-    // What is written twice is the same.
-    func.update(0).specialize(is_dense_).allow_race_conditions().vectorize(whole_.x);
-    func.update(1).unscheduled();
-    for (size_t i = 0; i < sums_.size(); i++) {
+    func.compute_at(loop).store_in(Halide::MemoryType::Stack).vectorize(w, widths().front());
+    for (size_t i = 0; i < rows_.size(); i++) {
+      const int width = widths()[i];
+      const auto in_vectors = [&](Halide::Stage stage, const Halide::VarOrRVar& along) {
+        if (width > 1) stage.vectorize(along);
+      };
+      // What is written twice is the same.
+      const int update = static_cast<int>(i);
+      in_vectors(func.update(update).specialize(is_dense_).allow_race_conditions(), rows_[i].x);
+      if (sums_.empty()) continue;
       Halide::Func sum = sums_[i];
-      sum.compute_at(func, i == 0 ? whole_.y : single_.x).store_in(Halide::MemoryType::Stack).bound_extent(h, 1);
-      sum.bound_extent(a, 1).bound_extent(w, i == 0 ? lanes() : 1);
+      sum.compute_at(func, rows_[i].y).store_in(Halide::MemoryType::Stack).bound_extent(h, 1);
+      sum.bound_extent(a, 1).bound_extent(w, width);
       const Halide::RVar term = sum.rvars()[0];
-      if (i == 0) sum.vectorize(w);
+      in_vectors(sum, w);
       for (const int usual : {1, 2, 3}) {
-        Halide::Stage branch = sum.update().specialize(terms_ == usual && is_dense_).reorder(w, term).unroll(term);
-        if (i == 0) branch.vectorize(w);
+        in_vectors(sum.update().specialize(terms_ == usual && is_dense_).reorder(w, term).unroll(term), w);
       }
-      if (i == 0) sum.update().specialize(is_dense_).reorder(w, term).vectorize(w);
+      if (width > 1) sum.update().specialize(is_dense_).reorder(w, term).vectorize(w);
       sum.update().reorder(w, term);
     }
   }
 
  private:
-  static int lanes() { return Descriptor::target.natural_vector_size<float>(); }
+  static std::vector<int> widths() {
+    const int lanes = Descriptor::target.natural_vector_size<float>();
+    return lanes > 4 ? std::vector{lanes, 4, 1} : std::vector{lanes, 1};
+  }
   Expr is_dense_, terms_;
-  Halide::RDom whole_, single_;
+  std::vector<Halide::RDom> rows_;  ///< elements of a vector, vectors of a row
   std::vector<Halide::Func> sums_;
 };
 

@@ -51,7 +51,7 @@ inline constexpr MarkerKind
     /// cvt.rn.bf16x2.f32 of two arguments, the first in the low 16 bits.
     kNarrowPair{"bf16x2", 0, 2};
 
-inline constexpr std::array kMarkerKinds{kCopy,  kCommit, kWait, kEnd,  kRegisters, kCoherent, kCluster,
+inline constexpr std::array kMarkerKinds{kCopy,  kCommit, kWait, kEnd,   kRegisters, kCoherent, kCluster,
                                          kPeers, kGive,   kMeet, kGroup, kAssemble,  kNarrow,   kNarrowPair};
 
 /// Throws std::logic_error for another count of numbers than the kind has.

@@ -283,7 +283,8 @@ class AvgPoolGrad : public Kernel<AvgPoolGrad<T>> {
  private:
   bool is_framed() const { return !on_gpu() && windows.value() == Windows::sliding; }
   // Each window's share once for a strip of rows, and where the windows of an element begin once for a call.
-  void of_adaptive(const WindowAxis& rows, const WindowAxis& columns, const std::function<Expr(Expr, Expr, Expr)>& share) {
+  void of_adaptive(const WindowAxis& rows, const WindowAxis& columns,
+                   const std::function<Expr(Expr, Expr, Expr)>& share) {
     first_row(o) = rows.reader(o, 0);
     first_column(o) = columns.reader(o, 0);
     rows_of(o) = rows.readers(o);

@@ -26,8 +26,8 @@ Expr turns_from_integer(const Expr& x) { return mul(kPi, sub(x, round(Value(x)).
 
 Expr is_integer(const Expr& x) { return (Value(x) == round(Value(x))).expr(); }
 
-// The n >= 0 for which the series are good in y + n. Both y + n and the sum over the steps go by it: y + k < 6, rounded,
-// needn't hold for as many k.
+// The n >= 0 for which the series are good in y + n. Both y + n and the sum over the steps go by it: y + k < 6,
+// rounded, needn't hold for as many k.
 Expr shifts_up(const Expr& y) { return ceil(Value(Halide::select(less(y, kFar), sub(kFar, y), 0.0f))).expr(); }
 
 // Σ f(1 / (y + k)) over 0 <= k < n

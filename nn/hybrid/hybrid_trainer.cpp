@@ -295,7 +295,8 @@ bool HybridTrainer::roll_back_if_diverged() {
   const Mean now = recent_loss(looked_at);
   // A mean of few losses is off by chance; by how much, those before the jump say.
   const double of_one = before_.variance * static_cast<double>(std::max<int64_t>(options_.correct / 2, 1));
-  const double noise = options_.divergence_errors * std::sqrt(before_.variance + of_one / static_cast<double>(looked_at));
+  const double noise =
+      options_.divergence_errors * std::sqrt(before_.variance + of_one / static_cast<double>(looked_at));
   const double limit = before_.value + std::max((options_.divergence - 1) * std::abs(before_.value), noise);
   if (now.value <= limit) return false;  // not so for NaN
   if (options_.log != nullptr) {
@@ -388,9 +389,9 @@ std::vector<double> HybridTrainer::option_numbers() const {
                               static_cast<int64_t>(o.nowcast.seed)}) {
     numbers.push_back(static_cast<double>(value));
   }
-  numbers.insert(numbers.end(),
-                 {o.start, o.tolerance, o.divergence, o.divergence_errors, o.average.value_or(-1), o.amp ? static_cast<double>(*o.amp) : -1,
-                  o.confidence, f.learning_rate, f.gain, f.rise, o.nowcast.learning_rate});
+  numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.divergence_errors, o.average.value_or(-1),
+                                 o.amp ? static_cast<double>(*o.amp) : -1, o.confidence, f.learning_rate, f.gain,
+                                 f.rise, o.nowcast.learning_rate});
   return numbers;
 }
 

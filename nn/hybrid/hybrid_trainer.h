@@ -36,10 +36,9 @@ struct HybridReport {
 ///   correct   ordinary steps, then the jump is judged: accepted, unless the mean loss of the phase's second half is
 ///             larger than that before the jump by `tolerance` standard errors; then full again
 ///
-/// A loss that is `divergence` times that before the jump, and `divergence_errors` standard errors above it, or not finite,
-/// takes the training back to before the jump.
-/// A jump that fails, either way, doubles the full steps until the next one. So a network that can't be foretold costs
-/// little more than without a forecaster.
+/// A loss that is `divergence` times that before the jump, and `divergence_errors` standard errors above it, or not
+/// finite, takes the training back to before the jump. A jump that fails, either way, doubles the full steps until the
+/// next one. So a network that can't be foretold costs little more than without a forecaster.
 ///
 /// With JumpLength::forecast a LossForecaster learns in all phases how this training's loss goes on, and says of each
 /// jump that is due whether it is made and how far it goes (HybridOptions::confidence).

@@ -72,20 +72,20 @@ struct HybridOptions {
   int64_t steps = 0;  ///< of the training, predicted ones included; must be said
 
   Forecaster forecaster = Forecaster::direction;
-  int64_t warm_up = 100;      ///< ordinary steps at least before the first jump may be prepared
-  double start = 0.5;         ///< nor before this part of the steps; in [0, 1]
-  int64_t window = 40;        ///< steps that a forecast looks back over
-  int64_t horizon = 10;       ///< steps that a jump goes ahead
+  int64_t warm_up = 100;  ///< ordinary steps at least before the first jump may be prepared
+  double start = 0.5;     ///< nor before this part of the steps; in [0, 1]
+  int64_t window = 40;    ///< steps that a forecast looks back over
+  int64_t horizon = 10;   ///< steps that a jump goes ahead
   int64_t snapshots = 9;  ///< in the window, for last_move (its last two), line, modes and nowcast; the others need two
-  int64_t rank = 3;           ///< of modes
+  int64_t rank = 3;       ///< of modes
   NowcastOptions nowcast = {};
-  int64_t full = 20;          ///< ordinary steps between a jump's verdict and the next jump
-  int64_t correct = 50;       ///< ordinary steps after which a jump is judged
-  double tolerance = 2.0;     ///< a jump is rejected when the mean loss is larger by more than so many standard errors
-  double divergence = 1.6;    ///< rolled back when it is larger by this factor and by the next, or not finite
+  int64_t full = 20;        ///< ordinary steps between a jump's verdict and the next jump
+  int64_t correct = 50;     ///< ordinary steps after which a jump is judged
+  double tolerance = 2.0;   ///< a jump is rejected when the mean loss is larger by more than so many standard errors
+  double divergence = 1.6;  ///< rolled back when it is larger by this factor and by the next, or not finite
   double divergence_errors = 3.0;  ///< standard errors, by which a few losses after the jump are off by chance
-  int64_t guard_every = 5;    ///< steps after a jump between looks at the loss; divides `correct`
-  int64_t longest_pause = 8;  ///< each jump that fails doubles the full steps until the next, up to this factor
+  int64_t guard_every = 5;         ///< steps after a jump between looks at the loss; divides `correct`
+  int64_t longest_pause = 8;       ///< each jump that fails doubles the full steps until the next, up to this factor
 
   JumpLength length = JumpLength::fixed;
   /// With JumpLength::forecast: a jump is made where LossForecast::confidence is at least this, and goes

@@ -38,8 +38,8 @@ std::optional<Shape> strides_in_other_order(const Shape& shape, std::span<const 
 std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
                                                      std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
                                                      bool broadcasts) {
-  const bool may_be = std::ranges::any_of(
-      call.inputs, [](const Tensor& x) { return x.defined() && is_dense_in_other_order(x); });
+  const bool may_be =
+      std::ranges::any_of(call.inputs, [](const Tensor& x) { return x.defined() && is_dense_in_other_order(x); });
   if (!may_be) [[likely]]
     return {};
   std::vector<Tensor> inputs(call.inputs.begin(), call.inputs.end());

@@ -157,7 +157,8 @@ const bool registered =
              "varlen_attn(query, key, value, cu_seq_q, cu_seq_k).y of sequence b, rows cu_seq_q[b] to cu_seq_q[b "
              "+ 1] of query and cu_seq_k[b] to cu_seq_k[b + 1] of key and value: attention among these, "
              "[rows, heads, width]. With is_causal its last query sees all of its keys, each before it one less; "
-             "scale 0: 1/√width; max_q, max_k: the longest sequences' rows, 0 for as many as there are; logsumexp [heads, rows]",
+             "scale 0: 1/√width; max_q, max_k: the longest sequences' rows, 0 for as many as there are; logsumexp "
+             "[heads, rows]",
          .dtypes = {DType::f32, DType::f16, DType::bf16},
          .inputs = {{"query"}, {"key"}, {"value"}, {"cu_seq_q", DType::i64}, {"cu_seq_k", DType::i64}},
          .scalars = {{.name = "scale", .default_value = "0.0"}},

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string>
+#include <span>
+#include <vector>
 
 #include "runtime/launch/kernel_start.h"
 #include "runtime/launch/plans.h"
@@ -58,35 +59,50 @@ struct Choice {
   double by_plans = -1;                ///< at once, by the plans' model alone
 };
 
-// Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts, which is a
-// kernel's start, a little for each part and the bytes that it reads and writes: fitted to an H200 at 341 products,
-// median error 9 %. Lengths in multiples of 32 suit every plan; those of four leave the least.
-Choice by_plans(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, double start, const PartsModel& model) {
-  constexpr std::array<int64_t, 13> kParts{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-  constexpr std::array<int64_t, 2> kUnits{32, 4};
-  constexpr double kPart = 0.02, kOfBytes = 1.86;
-  constexpr int64_t kMostSums = 1 << 25;  // 128 MB
+// Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts.
+Choice by_plans(int64_t k, std::span<const int64_t> lengths, const auto& sum_of, const PartsModel& model) {
   Choice best;
   best.at_once = best.by_plans = model(1, k);
   if (best.at_once < 0) return best;
-  int64_t before = 0;
+  for (const int64_t length : lengths) {
+    const int64_t whole = k / length, rest = k % length;
+    double all = sum_of(whole, rest > 0) + model(whole, length);
+    if (rest > 0 && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
+    if (best.length != 0 && all >= best.in_parts) continue;
+    best.length = length;
+    best.in_parts = all;
+  }
+  return best;
+}
+
+// Lengths in multiples of 32 suit every plan; those of four leave the least.
+std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k) {
+  constexpr std::array<int64_t, 13> kParts{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+  constexpr std::array<int64_t, 2> kUnits{32, 4};
+  constexpr int64_t kMostSums = 1 << 25;  // 128 MB
+  std::vector<int64_t> lengths;
   for (const int64_t wanted : kParts) {
     for (const int64_t unit : kUnits) {
       const int64_t length = k / wanted / unit * unit;
-      if (length < kLeastLength || length == before) continue;
-      before = length;
-      const int64_t whole = k / length, rest = k % length, parts = whole + (rest > 0);
-      if (parts > kMostSums / (m * n)) return best;
-      const double bytes = 4.0 * static_cast<double>(m * n) * static_cast<double>(parts + 1);
-      double all = start + kPart * static_cast<double>(parts) + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
-                   model(whole, length);
-      if (rest > 0 && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
-      if (best.length != 0 && all >= best.in_parts) continue;
-      best.length = length;
-      best.in_parts = all;
+      if (length < kLeastLength || (!lengths.empty() && length == lengths.back())) continue;
+      if (over(k, length) > kMostSums / (m * n)) return lengths;
+      lengths.push_back(length);
     }
   }
-  return best;
+  return lengths;
+}
+
+// The sum is a kernel's start, a little for each part and the bytes that it reads and writes: fitted to an H200 at 341
+// products, median error 9 %.
+Choice by_plans_on_gpu(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, double start,
+                       const PartsModel& model) {
+  constexpr double kPart = 0.02, kOfBytes = 1.86;
+  const auto sum_of = [&](int64_t whole, bool has_rest) {
+    const auto parts = static_cast<double>(whole + (has_rest ? 1 : 0));
+    const double bytes = 4.0 * static_cast<double>(m * n) * (parts + 1);
+    return start + kPart * parts + kOfBytes * bytes / (1e3 * gigabytes_per_second);
+  };
+  return by_plans(k, lengths_on_gpu(m, n, k), sum_of, model);
 }
 
 Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model) {
@@ -101,23 +117,16 @@ Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model
 // bytes that lie in caches.
 Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
   constexpr double kSum = 1.5, kGigabytesPerSecond = 20;
-  Choice best;
-  best.at_once = best.by_plans = model(1, k);
-  if (best.at_once < 0) {
-    best.length = length_for(2, k);  // for who asks for it by name
-    return best;
+  std::vector<int64_t> lengths;
+  for (const int64_t parts : {2, 4, 8}) {
+    if (k / parts >= kLeastLength) lengths.push_back(length_for(parts, k));
   }
-  for (const int64_t wanted : {2, 4, 8}) {
-    if (k / wanted < kLeastLength) break;
-    const int64_t length = length_for(wanted, k), whole = k / length, rest = k % length;
-    const double bytes = 4.0 * static_cast<double>(m * n) * static_cast<double>(2 * whole + 1);
-    const double all =
-        model(whole, length) + (rest > 0 ? model(1, rest) : 0) + kSum + bytes / (1e3 * kGigabytesPerSecond);
-    if (best.length != 0 && all >= best.in_parts) continue;
-    best.length = length;
-    best.in_parts = all;
-  }
-  return best;
+  const auto sum_of = [&](int64_t whole, bool) {
+    return kSum + 4.0 * static_cast<double>(m * n * (2 * whole + 1)) / (1e3 * kGigabytesPerSecond);
+  };
+  Choice choice = by_plans(k, lengths, sum_of, model);
+  if (choice.at_once < 0) choice.length = lengths.front();  // for who asks for it by name
+  return choice;
 }
 
 /// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
@@ -128,7 +137,7 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
   if (std::min(m, n) >= kShortSide) {
-    const Choice choice = by_plans(m, n, k, speed, start, model);
+    const Choice choice = by_plans_on_gpu(m, n, k, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }
   Choice choice = by_multiprocessors(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "generators/window.h"
+#include "schedules/lowering/steps.h"
 
 namespace ashlar::dsl {
 
@@ -24,8 +25,7 @@ class Frame {
       const Expr vectors = Halide::select(is_narrower && size >= width, (size + width - 1) / width, 0);
       is_narrower = size < width;
       const Halide::RDom of_row(0, width, 0, vectors, "of_row");
-      const Expr first = Halide::min(of_row.y * width, size - width);
-      const Expr at = Halide::unsafe_promise_clamped(first, 0, size - width) + of_row.x;
+      const Expr at = begin_of_step(of_row.y, width, size) + of_row.x;
       rows_.push_back(of_row);
       if (!terms.defined()) {
         func(at * step + border, h, a) = value(at, 0);

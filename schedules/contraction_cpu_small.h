@@ -5,6 +5,7 @@
 #include "schedules/contraction_model_cpu.h"
 #include "schedules/lowering/load_masked.h"
 #include "schedules/lowering/rewrite.h"
+#include "schedules/lowering/steps.h"
 #include "schedules/lowering/write_ahead.h"
 
 namespace ashlar::dsl::detail {
@@ -199,8 +200,7 @@ class Panels {
     rest_.where(first == s.wide_count / lanes_ * lanes_);
     beyond_.where(first + lanes_ > s.wide_count);  // without lanes: no loop for whole vectors
     beyond_.where(first + beyond_ >= s.wide_count);
-    const Expr in_step =
-        whole_.y + Halide::unsafe_promise_clamped(min(whole_.z * step, p.inner - step), 0, p.inner - step);
+    const Expr in_step = whole_.y + begin_of_step(whole_.z, step, p.inner);
     func_(i_, k_, v_, tile_, b_) = Halide::undef<float>();
     func_(whole_.x, in_step, v_, tile_, b_) = element(whole_.x, in_step);
     func_(few_.x, few_.y, v_, tile_, b_) = element(few_.x, few_.y);

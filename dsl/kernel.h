@@ -24,6 +24,7 @@
 #include "dsl/prefetch.h"
 #include "dsl/registry.h"
 #include "dsl/tunable.h"
+#include "dsl/warp_shuffles.h"
 
 namespace ashlar::dsl {
 
@@ -188,6 +189,7 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     check_reductions_placed(pipeline.outputs());
     drop_size_product_checks(pipeline);
     if (!target.has_gpu_feature()) descriptor_.lowering_passes.push_back(prefetches_into_all_caches());
+    if (target.has_feature(Halide::Target::CUDA)) descriptor_.lowering_passes.push_back(rotations_by_one_shuffle());
     if (descriptor_.last_lowering_pass) descriptor_.lowering_passes.push_back(descriptor_.last_lowering_pass);
     for (const auto& pass : descriptor_.lowering_passes) pipeline.add_custom_lowering_pass(pass.get(), [pass] {});
     return pipeline;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "ashlar/ops/normalization.h"
 #include "ashlar/ops/reduction.h"
 #include "runtime/forms/broadcast.h"
+#include "runtime/forms/row_sum_shapes.h"
 #include "runtime/forms/unrounded_reduction.h"
 #include "runtime/launch/access.h"
 #include "runtime/launch/launch.h"
@@ -154,22 +154,18 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
 
 std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
                                                       const Tensor& rstd, const Tensor& weight) {
-  // As schedules/row_sums.cpp has plans for them.
-  constexpr int64_t kMost = 8192, kMostOfOpenCl = 4096, kMostOdd = 2048, kOfWarp = 512;
   const int64_t rows = x.size(0), columns = x.size(1);
   const DeviceKind kind = x.device().kind;
-  const int64_t of_opencl = columns % 4 == 0 ? kMostOfOpenCl : kMostOdd;
-  if (kind == DeviceKind::cpu || columns > (kind == DeviceKind::cuda ? kMost : of_opencl)) return {};
-  // So many parts that all of a device's warps or blocks, which have about so many threads a multiprocessor, begin one.
-  constexpr int64_t kThreads = 512, kWarp = 32, kMember = 4, kColumnsOfThread = 8, kLeastThreads = 128;
+  constexpr int kVector = 4;
+  const bool are_vectors = columns % kVector == 0 && x.offset() % kVector == 0 && dy.offset() % kVector == 0;
+  const forms::RowSumShape* shape =
+      kind == DeviceKind::cpu ? nullptr : forms::row_sum_shape(kind, columns, are_vectors);
+  // On OpenCL long rows of single elements are slower than several passes.
+  constexpr int64_t kMostOddOfOpenCl = 2048;
+  if (shape == nullptr || (kind == DeviceKind::opencl && !are_vectors && columns > kMostOddOfOpenCl)) return {};
   constexpr auto kMultiprocessors = static_cast<size_t>(PlanDevice::multiprocessors);
   const auto multiprocessors = static_cast<int64_t>(detail::plan_device_numbers(x.device())[kMultiprocessors]);
-  const int64_t of_row = columns <= kOfWarp
-                             ? kWarp
-                             : std::clamp<int64_t>(std::bit_ceil(static_cast<uint64_t>(columns)) / kColumnsOfThread,
-                                                   kLeastThreads, kThreads);
-  const int64_t most = multiprocessors * kThreads / of_row;
-  const int64_t rows_of_part = ((rows + most - 1) / most + kMember - 1) / kMember * kMember;
+  const int64_t rows_of_part = forms::rows_of_part(*shape, rows, multiprocessors);
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
                sums = Tensor::empty({(rows + rows_of_part - 1) / rows_of_part, 2, columns}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.

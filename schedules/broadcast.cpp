@@ -316,6 +316,38 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
           }};
 }
 
+// Operands whose elements lie side by side along the output's second dimension, in a branch of their own: a block has a
+// square of places, a warp some neighbours of a few rows, so that what comes with an element of either is used while a
+// cache has it.
+void across_rows(Func out, const std::vector<Var>& index, const std::vector<Parameter>& inputs) {
+  constexpr int kWarp = 32, kWarps = kThreads / kWarp, kSectorBytes = 32, kSide = 32, kShortest = 8;
+  int bytes = 4;
+  for (const Parameter& input : inputs) bytes = std::min(bytes, input.type().bytes());
+  const int beside = std::min(kSectorBytes / bytes, kWarp / 2), columns = 4 * beside;  // of a warp, of a block
+  const OutputShape shape(out);
+  Expr is_across = Halide::Internal::const_false();
+  for (const Parameter& input : inputs) {
+    is_across = is_across || (stride_of(input, 0) > 1 && stride_of(input, 1) == 1);
+  }
+  const size_t rank = index.size();
+  const Var &i = index[rank - 1], &j = index[rank - 2];
+  Var block("block_of_rows"), block_y("block_y"), batch("batch"), lane("lane"), group("group"), row("row"),
+      step("step"), below("below"), thread("thread");
+  Halide::Stage branch = out.specialize(is_across && shape.extent[0] >= kShortest && shape.extent[1] >= kShortest &&
+                                        OuterBlocks::fit(shape, kSide));
+  branch.split(i, block, group, columns, TailStrategy::GuardWithIf)
+      .split(group, group, lane, beside)
+      .split(j, block_y, row, kSide, TailStrategy::GuardWithIf)
+      .split(row, step, row, kWarps / (columns / beside) * (kWarp / beside))
+      .split(row, row, below, kWarp / beside)
+      .reorder(with_outer<Halide::VarOrRVar>({step, lane, below, group, row, block, block_y}, outer_loops(index)))
+      .unroll(step)
+      .fuse(lane, below, thread)
+      .fuse(group, row, group);
+  OuterBlocks::fuse(branch, index, block_y, batch);
+  branch.gpu_blocks(block, block_y, batch).gpu_threads(thread, group);
+}
+
 void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunables* tunables) {
   constexpr int kUnroll = 4;
   const int flat_vectors = tunables != nullptr ? tunables->flat_vectors.value() : 1;
@@ -448,6 +480,7 @@ void broadcast_gpu(Func out, const std::vector<Var>& index, const BroadcastTunab
     some_each(one_run, i);
     one_run.gpu_blocks(block).gpu_threads(thread);
   }
+  if (inputs.size() > 1) across_rows(out, index, inputs);
   Halide::Stage rows = out.specialize(shape.extent[0] >= kThreads * kUnroll && !are_few);
   fuse_outermost(rows, index, rank - 1, outer);
   some_each(rows, i);

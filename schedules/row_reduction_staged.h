@@ -82,6 +82,12 @@ class StagedWarpRows {
       staged_.push_back(
           stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_, {member_, group_}, row));
     }
+    // What the output alone reads is on its way while the lanes reduce: it has to be loaded before.
+    for (const Func& input : inputs_of_output_alone(stages)) {
+      reader_.inputs.push_back(input);
+      staged_.push_back(stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_,
+                                   {member_, group_}, row, 0, "Ahead_of_" + input.name()));
+    }
     for (const Func& input : reader_.of_columns) {
       of_columns_.push_back(
           stage_rows(input, layout, reductions.at(0).extent(), element_, lane_, thread, step_, {}, row));

@@ -1,5 +1,6 @@
 #include "schedules/row_sums.h"
 
+#include "runtime/forms/row_sum_shapes.h"
 #include "schedules/lowering/accesses.h"
 #include "schedules/lowering/beside.h"
 #include "schedules/lowering/index_arithmetic.h"
@@ -18,46 +19,14 @@ using rows::StagedReader;
 
 namespace {
 
-/// A plan's shape: threads and vectors of each for a row; of a warp's rows, how many are under way; warps in a block.
-struct Shape {
-  const char* name;
-  RowLayout layout;
-  int members, warps;
-  bool is_warp() const { return warps > 0; }
-};
-// What a row is too short for loads what another thread does. The last ones serve every row that the family does.
-constexpr Shape kShapes[] = {{"warp_of_32", {.threads = 32, .steps = 1, .vector = 1}, 4, 8},
-                             {"warp_of_64", {.threads = 32, .steps = 1, .vector = 2}, 4, 8},
-                             {"warp_of_128", {.threads = 32, .steps = 1, .vector = 4}, 4, 8},
-                             {"warp_of_256", {.threads = 32, .steps = 2, .vector = 4}, 2, 8},
-                             {"warp_of_512", {.threads = 32, .steps = 4, .vector = 4}, 1, 8},
-                             {"block_of_1024", {.threads = 128, .steps = 2, .vector = 4}, 1, 0},
-                             {"block_of_2048", {.threads = 256, .steps = 2, .vector = 4}, 1, 0},
-                             {"block_of_4096", {.threads = 512, .steps = 2, .vector = 4}, 1, 0},
-                             {"block_of_8192", {.threads = 512, .steps = 4, .vector = 4}, 1, 0},
-                             {"odd_warp_of_128", {.threads = 32, .steps = 4, .vector = 1}, 2, 8},
-                             {"odd_warp_of_512", {.threads = 32, .steps = 16, .vector = 1}, 1, 8},
-                             {"odd_block_of_2048", {.threads = 256, .steps = 8, .vector = 1}, 1, 0},
-                             {"odd_block_of_3072", {.threads = 512, .steps = 6, .vector = 1}, 1, 0},
-                             {"odd_block_of_4096", {.threads = 512, .steps = 8, .vector = 1}, 1, 0},
-                             {"odd_block_of_8192", {.threads = 512, .steps = 16, .vector = 1}, 1, 0}};
-constexpr int kRegisters = 128;  // of a thread: 512 threads have no more
-// OpenCL has no lanes: narrow rows have small work-groups of their own.
-constexpr Shape kShapesOfOpenCl[] = {{"block_of_32", {.threads = 32, .steps = 1, .vector = 1}, 1, 0},
-                                     {"block_of_128", {.threads = 32, .steps = 1, .vector = 4}, 1, 0},
-                                     {"block_of_256", {.threads = 64, .steps = 1, .vector = 4}, 1, 0},
-                                     {"block_of_1024", {.threads = 128, .steps = 2, .vector = 4}, 1, 0},
-                                     {"block_of_2048", {.threads = 256, .steps = 2, .vector = 4}, 1, 0},
-                                     {"block_of_4096", {.threads = 256, .steps = 4, .vector = 4}, 1, 0},
-                                     {"odd_block_of_128", {.threads = 32, .steps = 4, .vector = 1}, 1, 0},
-                                     {"odd_block_of_512", {.threads = 128, .steps = 4, .vector = 1}, 1, 0},
-                                     {"odd_block_of_2048", {.threads = 256, .steps = 8, .vector = 1}, 1, 0},
-                                     {"odd_block_of_8192", {.threads = 256, .steps = 32, .vector = 1}, 1, 0}};
+using Shape = forms::RowSumShape;
 
 std::span<const Shape> shapes() {
-  if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return kShapesOfOpenCl;
-  return kShapes;
+  return forms::row_sum_shapes(Descriptor::target.has_feature(Halide::Target::OpenCL) ? DeviceKind::opencl
+                                                                                      : DeviceKind::cuda);
 }
+RowLayout layout_of(const Shape& shape) { return {shape.threads, shape.steps, shape.vector}; }
+bool is_warp(const Shape& shape) { return shape.warps > 0; }
 
 /// What warps and blocks have in common. Stages have the indices (element, thread, step, …, group): the part's rows
 /// come in groups of `members`, which are loaded together, and rows beyond the last repeat it.
@@ -68,10 +37,11 @@ class RowSums {
     const Expr row = row_of(group_, member_);
     for (const Func& input : reader_.inputs) {
       staged_.push_back(
-          stage_rows(input, shape.layout, s_.columns, element_, thread_, thread_, step_, {member_, group_}, row));
+          stage_rows(input, layout_of(shape), s_.columns, element_, thread_, thread_, step_, {member_, group_}, row));
     }
     for (const Func& input : reader_.of_columns) {
-      of_columns_.push_back(stage_rows(input, shape.layout, s_.columns, element_, thread_, thread_, step_, {}, row));
+      of_columns_.push_back(
+          stage_rows(input, layout_of(shape), s_.columns, element_, thread_, thread_, step_, {}, row));
     }
     const std::vector<Var> index{thread_, member_, group_};
     for (const ReductionStage& stage : reductions_) {
@@ -84,14 +54,14 @@ class RowSums {
         return rewrite;
       };
       shares_.push_back(
-          make_staged_share(stage, "_share", index, shape.layout, thread_, {{0, shape.layout.steps}}, reading));
-      if (shape.is_warp()) {
+          make_staged_share(stage, "_share", index, layout_of(shape), thread_, {{0, shape.steps}}, reading));
+      if (is_warp(shape)) {
         trees_.push_back(make_rotation(stage, shares_.back().func, thread_, {member_, group_}));
       } else {
         Func kept(stage.name() + "_kept");
         kept(index) = shares_.back().func(thread_, member_, group_);
         kept_.push_back(kept);
-        trees_.push_back(make_tree(stage, kept, shape.layout.threads, {member_, group_}));
+        trees_.push_back(make_tree(stage, kept, shape.threads, {member_, group_}));
       }
       reader_.results.emplace_back(stage.name(), trees_.back().back());
     }
@@ -99,16 +69,16 @@ class RowSums {
   }
 
   void schedule() {
-    const auto [threads, steps, vector] = shape_.layout;
-    Halide::Stage out = s_.sums.specialize(s_.columns <= shape_.layout.columns());
+    const auto [threads, steps, vector] = layout_of(shape_);
+    Halide::Stage out = s_.sums.specialize(s_.columns <= shape_.columns());
     s_.sums.specialize_fail("rows longer than the plan's");
     Var block("block"), warp("warp"), whole("whole"), of_row("of_row"), in_step("in_step");
     Var lane("lane_of_sums"), step("step_of_sums"), element("element_of_sums");
-    out.split(s_.column, whole, of_row, shape_.layout.columns(), TailStrategy::GuardWithIf)
+    out.split(s_.column, whole, of_row, shape_.columns(), TailStrategy::GuardWithIf)
         .split(of_row, step, in_step, threads * vector)
         .split(in_step, lane, element, vector);
     const LoopLevel level = [&] {
-      if (shape_.is_warp()) {
+      if (is_warp(shape_)) {
         out.split(s_.part, block, warp, shape_.warps, TailStrategy::GuardWithIf)
             .reorder({element, step, s_.which, whole, lane, warp, block})
             .gpu_blocks(block)
@@ -126,13 +96,13 @@ class RowSums {
 
     const auto in_registers = [&](Func f) {
       f.bound(element_, 0, vector).bound(thread_, 0, threads).bound(step_, 0, steps);
-      if (shape_.is_warp())
+      if (is_warp(shape_))
         f.store_in(MemoryType::Register);
       else
         per_thread(f);
     };
     const auto over_threads = [&](Halide::Stage stage) {
-      shape_.is_warp() ? stage.gpu_lanes(thread_) : stage.gpu_threads(thread_);
+      is_warp(shape_) ? stage.gpu_lanes(thread_) : stage.gpu_threads(thread_);
     };
     const auto of_group = [&](Func f) { f.bound(member_, 0, shape_.members).bound_extent(group_, 1); };
     for (Func f : of_columns_) {
@@ -152,7 +122,7 @@ class RowSums {
         .unroll(rows_.x);
     over_threads(update);
     in_registers(sum_);
-    if (Descriptor::target.has_feature(Halide::Target::CUDA)) limit_registers(sum_, kRegisters);
+    if (shape_.registers > 0) limit_registers(sum_, shape_.registers);
 
     const LoopLevel each(sum_, rows_.y);
     for (Func f : staged_) {
@@ -164,7 +134,7 @@ class RowSums {
     }
     for (size_t i = 0; i < shares_.size(); i++) {
       StagedShare& share = shares_[i];
-      if (shape_.is_warp()) {
+      if (is_warp(shape_)) {
         of_group(share.func);
         share.func.reorder(member_, thread_, group_).unroll(member_);
         in_lanes(share.func, each, thread_);
@@ -178,7 +148,7 @@ class RowSums {
       share.func.update(0).unroll(share.each[0].x).unroll(share.each[0].y);
       for (Func f : trees_[i]) {
         of_group(f);
-        if (shape_.is_warp()) {
+        if (is_warp(shape_)) {
           f.reorder(member_, thread_, group_).unroll(member_);
           in_lanes(f, each, thread_);
         } else {
@@ -198,12 +168,12 @@ class RowSums {
     return Halide::min(number_of(group, member), s_.rows - 1);
   }
   Expr result(const Func& f, const Expr& member, const Expr& group) const {
-    return shape_.is_warp() ? f(thread_, member, group) : f(member, group);
+    return is_warp(shape_) ? f(thread_, member, group) : f(member, group);
   }
 
   // sum[…] += terms[which], and beside the first of them the output's element.
   void define_sums() {
-    const auto [threads, steps, vector] = shape_.layout;
+    const auto [threads, steps, vector] = layout_of(shape_);
     const Expr groups = s_.rows_of_part / shape_.members;
     rows_ = RDom(0, shape_.members, 0, groups, "rows");
     const Expr group = part_ * groups + rows_.y, row = row_of(group, rows_.x);
@@ -251,8 +221,8 @@ class RowSums {
 void RowSumPlans::declare(const Expr& columns, const Expr& aligned) {
   std::vector<PlanDescription> all;
   for (const Shape& shape : shapes()) {
-    Expr applies = columns <= shape.layout.columns();
-    if (shape.layout.vector > 1) applies = applies && aligned;
+    Expr applies = columns <= shape.columns();
+    if (shape.vector > 1) applies = applies && aligned;
     all.push_back({.name = shape.name, .applies = &shape == &shapes().back() ? Expr() : applies});
   }
   plans_.declare(all);

@@ -76,19 +76,38 @@ std::vector<Func> column_inputs(const RowStages& stages, bool of_reductions) {
   return result;
 }
 
-std::vector<Func> inputs_to_stage(const RowStages& stages) {
-  std::map<std::string, int> readers;
-  std::map<std::string, Function> inputs;
+namespace {
+
+// By name, the rank-2 inputs that the reductions and the output read, and how many of them do.
+std::map<std::string, std::pair<Function, int>> readers_of_inputs(const RowStages& stages) {
+  std::map<std::string, std::pair<Function, int>> readers;
   const auto add_reader = [&](const Func& func) {
     FindRowInputs find;
     func.function().accept(&find);
-    for (const auto& [name, function] : find.inputs) readers[name]++, inputs.emplace(name, function);
+    for (const auto& [name, function] : find.inputs) readers.try_emplace(name, function, 0).first->second.second++;
   };
   for (const Stage& stage : stages.reductions) add_reader(stage.func());
   if (stages.out_has_columns()) add_reader(stages.out);
+  return readers;
+}
+
+}  // namespace
+
+std::vector<Func> inputs_to_stage(const RowStages& stages) {
   std::vector<Func> result;
-  for (const auto& [name, function] : inputs) {
-    if (readers[name] > 1) result.emplace_back(function);
+  for (const auto& [name, reader] : readers_of_inputs(stages)) {
+    if (reader.second > 1) result.emplace_back(reader.first);
+  }
+  return result;
+}
+
+std::vector<Func> inputs_of_output_alone(const RowStages& stages) {
+  if (!stages.out_has_columns()) return {};
+  FindRowInputs find;
+  Func(stages.out).function().accept(&find);
+  std::vector<Func> result;
+  for (const auto& [name, reader] : readers_of_inputs(stages)) {
+    if (reader.second == 1 && find.inputs.contains(name)) result.emplace_back(reader.first);
   }
   return result;
 }
@@ -113,11 +132,12 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
 }
 
 Func stage_rows(const Func& input, const RowLayout& layout, const Expr& columns, const Var& element, const Var& thread,
-                const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row, int first) {
+                const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row, int first,
+                const std::string& name) {
   const Expr vector = Halide::min((step + first) * layout.threads + thread_in_row, columns / layout.vector - 1);
   std::vector<Var> index{element, thread, step};
   index.insert(index.end(), rest.begin(), rest.end());
-  Func staged(input.name() + "_staged" + (first > 0 ? std::to_string(first) : ""));
+  Func staged(name.empty() ? input.name() + "_staged" + (first > 0 ? std::to_string(first) : "") : name);
   const Expr column = vector * layout.vector + element;
   staged(index) = input.dimensions() == 2 ? input(column, 0) : input(column, row, 0);
   return staged;

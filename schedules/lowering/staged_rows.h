@@ -14,8 +14,10 @@ struct RowLayout {
   int columns() const { return threads * steps * vector; }
 };
 
-/// The rank-2 inputs of `stages` that more than one of its reductions and output read, column by column.
+/// The rank-2 inputs of `stages` that more than one of its reductions and output read, column by column; or those that
+/// the output reads alone, after the reductions.
 std::vector<Halide::Func> inputs_to_stage(const RowStages& stages);
+std::vector<Halide::Func> inputs_of_output_alone(const RowStages& stages);
 
 /// The rank-1 inputs of which `stages`, or its reductions alone, read an element for each column.
 std::vector<Halide::Func> column_inputs(const RowStages& stages, bool of_reductions = false);
@@ -25,10 +27,12 @@ std::vector<Halide::Func> column_inputs(const RowStages& stages, bool of_reducti
 Halide::Expr rows_are_aligned(const RowStages& stages, int vector);
 
 /// A copy of rows of `input`: staged(element, thread, step, rest…), for the row that `row` gives from the rest, from
-/// the layout's step `first` on. Threads beyond the last vector repeat it. Of one of column_inputs(), its only row.
+/// the layout's step `first` on. Threads beyond the last vector repeat it. Of one of column_inputs(), its only row. Of
+/// what a Func reads at one loop level Halide computes what comes first in the alphabet first: `name` has a say in it.
 Halide::Func stage_rows(const Halide::Func& input, const RowLayout& layout, const Halide::Expr& columns,
                         const Var& element, const Var& thread, const Halide::Expr& thread_in_row, const Var& step,
-                        const std::vector<Var>& rest, const Halide::Expr& row, int first = 0);
+                        const std::vector<Var>& rest, const Halide::Expr& row, int first = 0,
+                        const std::string& name = "");
 
 /// Steps [first, first + count) of a layout.
 struct Steps {

@@ -8,6 +8,7 @@
 #include "schedules/elementwise.h"
 #include "schedules/lowering/per_thread.h"
 #include "schedules/lowering/stage_async.h"
+#include "schedules/row_reduction.h"
 #include "tests/dsl/pipeline_text.h"
 
 namespace ashlar::dsl {
@@ -206,6 +207,55 @@ TEST(WholeVectors, AThreadsOwnAreLoadedBeforeTheFirstIsStored) {
   const size_t second = ptx.rfind(load), first = ptx.rfind(load, second - 1);
   ASSERT_NE(first, std::string::npos) << ptx;
   EXPECT_GT(ptx.find("st.global", first), second) << ptx;
+}
+
+// out[r,c] = b[r,c] Σ_k a[r,k]: what the output alone reads, beside a sum over a warp's lanes
+class ScaledBySums : public Kernel<ScaledBySums> {
+ public:
+  In<f32, 2> a{"a"};
+  In<f32, 2> b{"b", shape_of(a)};
+  RowTunables tunables;
+  Out<f32, 2> out{"out", shape_of(a)};
+
+  void algorithm() {
+    k = a.reduce(1);
+    total(r) = sum(k, a(r, k));
+    out(r, c) = b(r, c) * total(r);
+  }
+  void schedule(auto target) { row_reduction(target, {{total}, out.func(), r, c, tunables}); }
+
+ private:
+  Axis k;
+  Stage total{"total"};
+  Var r{"r"}, c{"c"};
+};
+
+// The text of each kernel in which a warp's lanes read from each other.
+std::vector<std::string> kernels_with_shuffles(const std::string& ptx) {
+  std::vector<std::string> kernels;
+  const std::string begin = ".visible .entry";
+  for (size_t at = ptx.find(begin); at != std::string::npos;) {
+    const size_t next = ptx.find(begin, at + 1);
+    const std::string text = ptx.substr(at, next == std::string::npos ? next : next - at);
+    if (contains(text, "shfl.sync")) kernels.push_back(text);
+    at = next;
+  }
+  return kernels;
+}
+
+TEST(WarpShuffles, ARotationIsOne) {
+  const std::vector<std::string> kernels = kernels_with_shuffles(ptx_or_error<ScaledBySums>());
+  ASSERT_FALSE(kernels.empty());
+  for (const std::string& text : kernels) {
+    EXPECT_TRUE(contains(text, "shfl.sync.idx")) << text;
+    EXPECT_FALSE(contains(text, "shfl.sync.up") || contains(text, "shfl.sync.down")) << text;
+  }
+}
+
+TEST(StagedRows, WhatTheOutputAloneReadsIsLoadedBeforeTheLanesMeet) {
+  for (const std::string& text : kernels_with_shuffles(ptx_or_error<ScaledBySums>())) {
+    EXPECT_LT(text.rfind("ld.global"), text.find("shfl.sync")) << text;
+  }
 }
 
 }  // namespace

@@ -136,10 +136,10 @@ struct Descriptor {
   std::vector<PlanDescription> plans;
   std::vector<GradientRule> gradients;
   std::vector<SavedWhen> saved_when;
-  OfNone of_none = OfNone::refused;       ///< KernelInfo::of_none
-  OfOne of_one = OfOne::computed;         ///< KernelInfo::of_one
-  std::string parts_kernel, last_kernel;  ///< KernelInfo::parts and ::last
-  std::vector<std::string> calls;         ///< KernelInfo::calls
+  OfNone of_none = OfNone::refused;                              ///< KernelInfo::of_none
+  OfOne of_one = OfOne::computed;                                ///< KernelInfo::of_one
+  std::string parts_kernel, last_kernel, last_with_rest_kernel;  ///< KernelInfo::parts, ::last and ::last_with_rest
+  std::vector<std::string> calls;                                ///< KernelInfo::calls
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   bool on_cpu_alone = false;                       ///< GPUs have no instances of it
   bool on_gpus_alone = false;                      ///< the CPU has none

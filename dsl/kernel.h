@@ -127,6 +127,11 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
     descriptor_.last_kernel = std::move(last);
     return *this;
   }
+  /// Of these, what does the last one's work where the parts leave a few terms, and these terms'.
+  Kernel& last_with_rest(std::string last) {
+    descriptor_.last_with_rest_kernel = std::move(last);
+    return *this;
+  }
   /// Floating-point operations of one call, a C++ expression over `shapes` (inputs, then outputs).
   Kernel& flops(std::string expression) {
     descriptor_.flops = std::move(expression);

@@ -262,7 +262,7 @@ inline Value relu(const Value& x) {
 inline Value abs(const Value& x) { return Halide::cast(x.type(), Halide::abs(x.expr())); }
 inline Value square(const Value& x) { return x * x; }
 inline Value sqrt(const Value& x) { return Halide::sqrt(detail::float_operand(x, "sqrt").expr()); }
-inline Value rsqrt(const Value& x) { return 1.0 / sqrt(detail::float_operand(x, "rsqrt")); }
+Value rsqrt(const Value& x);
 /// `value` where the condition holds, else NaN. An OR on the bits instead of a select: a NaN constant is taken for
 /// unreachable, and Halide skips the stages that a select's untaken branch needs, which leaves them undefined on
 /// OpenCL.

@@ -37,6 +37,7 @@ class MatMul : public Kernel<MatMul<T>> {
     this->formula("y[…,m,n] = activation(Σ_k a[…,m,k] b[…,k,n] + bias[n])")
         .form(Form::contraction)
         .passes("matmul", "matmul_parts_sum")
+        .last_with_rest("matmul_parts_and_rest")
         .vendor("cublaslt_matmul");
     this->gradient(kAllInputs, "matmul_grad(dy, a, b, bias, y, options, needs)");
     this->saved_when("y", "options.activation == Activation::relu");
@@ -80,7 +81,7 @@ class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
     total(m, n) = sum(p, parts(p, m, n));
     y(m, n) = finished(epilogue.value(), total(m, n), [this] { return bias(n); });
   }
-  void schedule(auto target) { sum_of_parts(target, y.func(), total, m, n); }
+  void schedule(auto target) { sum_of_parts(target, y.func(), {total}, m, n); }
 
  private:
   Axis p;
@@ -88,7 +89,40 @@ class MatMulPartsSum : public Kernel<MatMulPartsSum<T>> {
   Var m{"m"}, n{"n"};
 };
 
+// y[m,n] = activation(Σ_p parts[p,m,n] + Σ_k a[m,k] b[k,n] + bias[n]): the same where parts of one length leave a few
+// terms of k
+template <ElementType T>
+class MatMulPartsAndRest : public Kernel<MatMulPartsAndRest<T>> {
+ public:
+  static constexpr bool on_gpus_alone = true;
+  In<T, 3> parts{"parts"};
+  In<T, 2> a{"a", strided}, b{"b", strided};  // [m, k], [k, n]
+  In<T, 1> bias{"bias"};                      // [n]; read only by the epilogues that add it
+  Comptime<Epilogue> epilogue{"epilogue", kEpilogues};
+  Out<T, 2> y{"y", {parts.size(1), parts.size(2)}};
+
+  MatMulPartsAndRest() {
+    this->formula("y[m,n] = activation(Σ_p parts[p,m,n] + Σ_k a[m,k] b[k,n] + bias[n])")
+        .form(Form::movement)
+        .internal();
+  }
+  void algorithm() {
+    p = parts.reduce(0);
+    k = a.reduce(1);
+    total(m, n) = sum(p, parts(p, m, n));
+    rest(m, n) = sum(k, a(m, k) * b(k, n));
+    y(m, n) = finished(epilogue.value(), total(m, n) + rest(m, n), [this] { return bias(n); });
+  }
+  void schedule(auto target) { sum_of_parts(target, y.func(), {total, rest}, m, n); }
+
+ private:
+  Axis p, k;
+  Stage total{"total"}, rest{"rest"};
+  Var m{"m"}, n{"n"};
+};
+
 const bool registered = register_kernel<MatMul, f32, f16, bf16>("matmul") &&
+                        register_kernel<MatMulPartsAndRest, f32>("matmul_parts_and_rest") &&
                         register_kernel<MatMulPartsSum, f32, f16, bf16>("matmul_parts_sum");
 
 }  // namespace ashlar::dsl

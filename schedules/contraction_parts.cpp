@@ -14,27 +14,51 @@ using Halide::TailStrategy;
 
 constexpr int kThreads = 256, kUnroll = 4;
 
+std::vector<ReductionStage> reductions_of(const SumsOfParts& sums) {
+  std::vector<ReductionStage> stages;
+  for (const Stage& sum : sums) stages.emplace_back(sum.func());
+  return stages;
+}
+
+// What a thread sums by itself, and the plain values of `out` with it in place of the stages.
+struct OwnShares {
+  std::vector<Share> shares;
+  Rewrite rewrite;
+
+  OwnShares(std::span<const ReductionStage> stages, const std::string& suffix, int together) {
+    for (const ReductionStage& stage : stages) {
+      shares.push_back(make_share(stage, suffix, stage.index(), 0, 1, together, {}));
+      rewrite.calls[stage.name()] = [f = shares.back().kept](const std::vector<Expr>& at) { return f(at); };
+    }
+  }
+  std::vector<Func> funcs() const {
+    std::vector<Func> all;
+    for (const Share& share : shares) all.push_back(share.func);
+    return all;
+  }
+};
+
 // Few results, of which a thread each would leave most of the device waiting: `kAlong` threads share the parts of each
 // of `kAcross` neighbours in a row. Results beyond the last repeat it.
-Branch few_results(const Func& out, const ReductionStage& stage, const Var& row, const Var& column) {
+Branch few_results(const Func& out, std::span<const ReductionStage> stages, const Var& row, const Var& column) {
   constexpr int kAcross = 32, kAlong = 8, kTogether = 2, kMostResults = 1 << 16;
   const Halide::OutputImageParam buffer = out.output_buffer();
   const Expr columns = buffer.dim(0).extent(), rows = buffer.dim(1).extent();
   const Var x("x"), member("member"), tile("tile"), of_row("of_row");
-  const std::vector<Var> index = stage.index();
+  const ReductionStage& parts_stage = stages.front();
+  const std::vector<Var> index = parts_stage.index();
   const Rewrite rewrite{{{index[0].name(), Halide::min(tile * kAcross + x, columns - 1)}, {index[1].name(), of_row}},
                         {}};
-  Share share = make_share(stage, "_of_few", {x, member, tile, of_row}, member, kAlong, kTogether, rewrite);
-  const auto combined = [=](const std::vector<Expr>& at) {
+  Share share = make_share(parts_stage, "_of_few", {x, member, tile, of_row}, member, kAlong, kTogether, rewrite);
+  OwnShares others(stages.subspan(1), "_of_one", 1);
+  others.rewrite.calls[parts_stage.name()] = [=](const std::vector<Expr>& at) {
     std::vector<std::vector<Expr>> parts;
     for (int m = 0; m < kAlong; m++) {
       parts.push_back(values_at(share.kept, {at[0] % kAcross, m, at[0] / kAcross, at[1]}));
     }
-    return stage.merge(parts)[0];
+    return parts_stage.merge(parts)[0];
   };
-  return {rows * columns <= kMostResults,
-          {Rewrite{{}, {{stage.name(), combined}}}(values_of(out)[0])},
-          [=](Halide::Stage branch) mutable {
+  return {rows * columns <= kMostResults, {others.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) mutable {
             const GroupShape group;
             Var block("block_of_few"), thread("thread"), beside("beside");
             branch.split(column, block, thread, kAcross, TailStrategy::GuardWithIf)
@@ -42,67 +66,61 @@ Branch few_results(const Func& out, const ReductionStage& stage, const Var& row,
                 .reorder(thread, beside, block, row)
                 .fuse(block, row, block)
                 .gpu_blocks(block);
-            group.over_threads(branch, thread, beside);
+            const Var item = group.over_threads(branch, thread, beside);
             share.kept.bound(x, 0, kAcross).bound(member, 0, kAlong);
             share_in_block(group, share, Halide::LoopLevel(out, block), x, member);
+            for (Func other : others.funcs()) other.compute_at(out, item);
           }};
 }
 
-// The plain values of `out`, with a thread's own sum in place of the stage.
-Branch with_share(const Func& out, const ReductionStage& stage, const Share& share, const Expr& condition,
-                  const std::function<void(Halide::Stage, Func)>& schedule) {
-  const Rewrite rewrite{{}, {{stage.name(), [f = share.kept](const std::vector<Expr>& at) { return f(at); }}}};
-  return {condition, {rewrite(values_of(out)[0])}, [=, f = share.func](Halide::Stage branch) {
-            schedule(std::move(branch), f);
-          }};
-}
-
-void sum_of_parts_gpu(const Func& out, const Stage& total, const Var& row, const Var& column) {
+void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, const Var& column) {
   whole_vectors();
   vector_accesses();
   index_arithmetic();
-  const ReductionStage stage(total.func());
+  const std::vector<ReductionStage> stages = reductions_of(sums);
   const int lanes = lanes_of_access(out);
   // Loads under way; what is stored in 16 bits is a vendor's whole sum.
   const int together = inputs_of(out)[0].type().bytes() < 4 ? 1 : 4;
-  const Share of_vector = make_share(stage, "_of_vector", stage.index(), 0, 1, together, {}),
-              of_element = make_share(stage, "_of_element", stage.index(), 0, 1, together, {});
+  const OwnShares of_vector(stages, "_of_vector", together), of_element(stages, "_of_element", together);
   const Var vector("vector"), lane("lane"), place("place"), block("block"), thread("thread"), step("step");
-  std::vector<Branch> branches{
-      with_share(out, stage, of_vector, lines_are_aligned(out, lanes),
-                 [=](Halide::Stage branch, Func share) {
-                   branch.split(column, vector, lane, lanes)
-                       .fuse(vector, row, place)
-                       .split(place, block, thread, kThreads, TailStrategy::GuardWithIf)
-                       .vectorize(lane)
-                       .gpu_blocks(block)
-                       .gpu_threads(thread);
-                   const Var along = share.args()[0];
-                   share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
-                   for (int update = 0; update < 2; update++) share.update(update).vectorize(along, lanes);
-                 }),
-      with_share(out, stage, of_element, Expr(), [=](Halide::Stage branch, Func share) {
-        branch.fuse(column, row, place)
-            .split(place, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
-            .split(step, step, thread, kThreads)
-            .reorder(step, thread, block)
-            .unroll(step)
-            .gpu_blocks(block)
-            .gpu_threads(thread);
-        share.compute_at(out, step);
-      })};
-  if (together > 1) branches.insert(branches.begin(), few_results(out, stage, row, column));
+  std::vector<Branch> branches{{lines_are_aligned(out, lanes),
+                                {of_vector.rewrite(values_of(out)[0])},
+                                [=](Halide::Stage branch) {
+                                  branch.split(column, vector, lane, lanes)
+                                      .fuse(vector, row, place)
+                                      .split(place, block, thread, kThreads, TailStrategy::GuardWithIf)
+                                      .vectorize(lane)
+                                      .gpu_blocks(block)
+                                      .gpu_threads(thread);
+                                  for (Func share : of_vector.funcs()) {
+                                    const Var along = share.args()[0];
+                                    share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
+                                    for (int update = 0; update < 2; update++)
+                                      share.update(update).vectorize(along, lanes);
+                                  }
+                                }},
+                               {Expr(), {of_element.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) {
+                                  branch.fuse(column, row, place)
+                                      .split(place, block, step, kThreads * kUnroll, TailStrategy::GuardWithIf)
+                                      .split(step, step, thread, kThreads)
+                                      .reorder(step, thread, block)
+                                      .unroll(step)
+                                      .gpu_blocks(block)
+                                      .gpu_threads(thread);
+                                  for (Func share : of_element.funcs()) share.compute_at(out, step);
+                                }}};
+  if (together > 1) branches.insert(branches.begin(), few_results(out, stages, row, column));
   choose(out, branches);
 }
 
 }  // namespace
 
-void sum_of_parts(Cpu target, const Func& out, const Stage&, const Var&, const Var&) { generic(target, out); }
-void sum_of_parts(OpenCL, const Func& out, const Stage& total, const Var& row, const Var& column) {
-  sum_of_parts_gpu(out, total, row, column);
+void sum_of_parts(Cpu target, const Func& out, const SumsOfParts&, const Var&, const Var&) { generic(target, out); }
+void sum_of_parts(OpenCL, const Func& out, const SumsOfParts& sums, const Var& row, const Var& column) {
+  sum_of_parts_gpu(out, sums, row, column);
 }
-void sum_of_parts(Cuda, const Func& out, const Stage& total, const Var& row, const Var& column) {
-  sum_of_parts_gpu(out, total, row, column);
+void sum_of_parts(Cuda, const Func& out, const SumsOfParts& sums, const Var& row, const Var& column) {
+  sum_of_parts_gpu(out, sums, row, column);
 }
 
 }  // namespace ashlar::dsl

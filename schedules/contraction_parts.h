@@ -5,10 +5,13 @@
 
 namespace ashlar::dsl {
 
-/// `total` is the sum over the parts, the only reduction that `out` reads.
-void sum_of_parts(Cpu, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
+/// The reductions that such an output reads, all of indices (row, column): the sum over the parts, and others that a
+/// thread has to itself, of few terms.
+using SumsOfParts = std::vector<std::reference_wrapper<Stage>>;
+
+void sum_of_parts(Cpu, const Halide::Func& out, const SumsOfParts& sums, const Var& row, const Var& column);
 /// A vector for each thread where rows are whole aligned ones.
-void sum_of_parts(OpenCL, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
-void sum_of_parts(Cuda, const Halide::Func& out, const Stage& total, const Var& row, const Var& column);
+void sum_of_parts(OpenCL, const Halide::Func& out, const SumsOfParts& sums, const Var& row, const Var& column);
+void sum_of_parts(Cuda, const Halide::Func& out, const SumsOfParts& sums, const Var& row, const Var& column);
 
 }  // namespace ashlar::dsl

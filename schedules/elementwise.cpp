@@ -58,7 +58,7 @@ bool is_read_along(const std::vector<Expr>& values, const Var& i, const Paramete
 }
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  constexpr int kFew = 1 << 16, kFewInPairs = 1 << 18, kFewLanes = 4, kFewOfView = 1 << 17;
+  constexpr int kFew = 1 << 16, kFewInPairs = 1 << 18, kFewLanes = 4, kFewOfView = 1 << 17, kSome = 1 << 20;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
@@ -87,7 +87,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     }
   }
   aligned = Halide::Internal::simplify(aligned);
-  const auto vectors_of = [=](Halide::Stage branch, int count) {
+  const auto vectors_of = [=](Halide::Stage branch, int count, int lanes, int threads) {
     branch.split(i, block, thread, threads * lanes * count, TailStrategy::GuardWithIf)
         .split(thread, step, thread, threads * lanes)
         .split(thread, thread, lane, lanes)
@@ -99,7 +99,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
         .partition(block, Halide::Partition::Never)
         .partition(thread, Halide::Partition::Never);
   };
-  const auto vectors = [=](Halide::Stage branch) { vectors_of(branch, vectors_of_thread); };
+  const auto vectors = [=](Halide::Stage branch) { vectors_of(branch, vectors_of_thread, lanes, threads); };
   if (!stages.empty()) {
     // All loads of a thread's elements come before its first store.
     vectors(out.specialize(aligned));
@@ -113,7 +113,7 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
   }
   const bool has_views = !Halide::Internal::is_const_one(dense), is_short = lanes > kFewLanes;
   const Expr size = out.output_buffers()[0].dim(0).extent();
-  const Expr are_few = size < (!is_short ? threads * 4 : is_in_pairs ? kFewInPairs : kFew);
+  const Expr are_few = size < (!is_short ? threads * 4 : kFew);
   const auto one_each = [=](Halide::Stage branch) {
     branch.split(i, block, thread, threads, TailStrategy::GuardWithIf)
         .gpu_blocks(block)
@@ -135,11 +135,18 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     branches.push_back({has_views ? (!dense && size < kFewOfView) || of_run : of_run, values_of(out), one_each});
   }
   if (has_views) branches.push_back({!dense, values_of(out), elements});
+  // Of some 16-bit elements in pairs of whole vectors, each thread would have sixteen, one after the other, and few
+  // threads each multiprocessor.
+  if (is_in_pairs && is_short) {
+    branches.push_back({dense && aligned && size < kSome, values,
+                        [=](Halide::Stage branch) { vectors_of(branch, 1, kFewLanes, 2 * threads); }});
+  }
   branches.push_back(
       {is_in_pairs && !is_short ? dense && aligned && size >= kFewInPairs : dense && aligned, values, vectors});
   // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element.
   if (is_short)
-    branches.push_back({Expr(), values, [=](Halide::Stage branch) { vectors_of(branch, tuned_vectors); }});
+    branches.push_back(
+        {Expr(), values, [=](Halide::Stage branch) { vectors_of(branch, tuned_vectors, lanes, threads); }});
   else
     branches.push_back({Expr(), values, elements});
   for (Branch& branch : branches) {

@@ -244,6 +244,9 @@ void write_table(std::ostream& out, const KernelSummary& kernel) {
   if (!descriptor.parts_kernel.empty()) {
     out << "    .parts = &" << descriptor.parts_kernel << ",\n    .last = &" << descriptor.last_kernel << ",\n";
   }
+  if (!descriptor.last_with_rest_kernel.empty()) {
+    out << "    .last_with_rest = &" << descriptor.last_with_rest_kernel << ",\n";
+  }
   if (descriptor.is_internal) out << "    .is_internal = true,\n";
   if (kernel.entry->is_by_hand()) {
     out << "    .is_by_hand = true,\n";

@@ -1,10 +1,17 @@
 #include "dsl/functions/roots.h"
 
+#include "dsl/functions/native.h"
 #include "dsl/functions/parts.h"
 
 namespace ashlar::dsl {
 
 using namespace parts;
+
+// CUDA has an instruction, to 2^-22.9 of the result; a root and a quotient, each rounded, take some forty.
+Value rsqrt(const Value& operand) {
+  const Value x = detail::float_operand(operand, "rsqrt");
+  return is_cuda_f32(x) ? Value(device_function("llvm.nvvm.rsqrt.approx.f", {x.expr()})) : 1.0 / sqrt(x);
+}
 
 // x = z 2^3q with z in [½, 4): a polynomial for z without its power of two (fitted: 1.2e-5), then one step of Newton's.
 Value cbrt(const Value& value) {

@@ -151,14 +151,21 @@ struct Product {
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)
   void run_in_parts(int64_t length) const {
     const int64_t m = y.size(-2), n = y.size(-1), k = a.size(-1), whole = k / length, rest = k % length;
-    const Tensor sums = Tensor::empty({whole + (rest > 0), m, n}, y.dtype(), y.device());
+    const bool rest_in_sum = is_rest_in_sum(m * n, rest, y.device()) && kernel.last_with_rest != nullptr;
+    const Tensor sums = Tensor::empty({whole + (rest > 0 && !rest_in_sum), m, n}, y.dtype(), y.device());
     const auto add_parts = [&](int64_t first, int64_t count, int64_t terms) {
       launch(kernel, without_activation(), parts_of(first * length, count, terms), scalars,
              std::array{sums.slice(0, first, first + count)});
     };
     if (whole > 0) add_parts(0, whole, length);
+    const std::array results{y.reshape({m, n})};
+    if (rest_in_sum) {
+      const std::array<Tensor, 3> operands = parts_of(whole * length, 1, rest);
+      const std::array inputs{sums, operands[0].select(0, 0), operands[1].select(0, 0), bias};
+      return launch(*kernel.last_with_rest, key, inputs, {}, results);
+    }
     if (rest > 0) add_parts(whole, 1, rest);
-    launch(*kernel.last, key, std::array{sums, bias}, {}, std::array{y.reshape({m, n})});
+    launch(*kernel.last, key, std::array{sums, bias}, {}, results);
   }
 
   bool is_one_matrix() const { return y.numel() == y.shape()[y.rank() - 2] * y.shape().back(); }

@@ -28,6 +28,12 @@ int64_t length_for(int64_t parts, int64_t k) {
   return k / parts / kAligned * kAligned;
 }
 
+/// Two loads a term, half as many as an H200's multiprocessors begin.
+double rest_in_sum(int64_t results, int64_t rest) {
+  constexpr double kTerm = 6e-7;
+  return kTerm * static_cast<double>(results * rest);
+}
+
 // In microseconds, where the plans have no model, and for short sides. A multiprocessor takes as long for one block of
 // 32 × 32 results as for two, each at least so long for 64 terms; the start of a kernel and the sum of the parts come
 // on top. A part that is left over is one more kernel, behind the others.
@@ -41,9 +47,10 @@ struct GpuModel {
   }
   double in_parts(int64_t blocks, int64_t results, int64_t k, int64_t length) const {
     const int64_t whole = k / length, rest = k % length;
+    const bool in_sum = is_rest_in_sum(results, rest, Device::cuda());  // of any GPU
     const double bytes = 4.0 * static_cast<double>(results) * static_cast<double>(2 * whole + 1);
-    return product(blocks * whole, length) + (rest > 0 ? product(blocks, rest) : 0) + start +
-           bytes / (1e3 * gigabytes_per_second);
+    return product(blocks * whole, length) + (rest > 0 && !in_sum ? product(blocks, rest) : 0) + start +
+           bytes / (1e3 * gigabytes_per_second) + (in_sum ? rest_in_sum(results, rest) : 0);
   }
 };
 
@@ -59,15 +66,17 @@ struct Choice {
   double by_plans = -1;                ///< at once, by the plans' model alone
 };
 
-// Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts.
-Choice by_plans(int64_t k, std::span<const int64_t> lengths, const auto& sum_of, const PartsModel& model) {
+// Of a number of lengths the quickest by t = model(parts, length) + model(1, rest) + the sum of all parts, by which the
+// rest may be computed, too.
+Choice by_plans(int64_t k, std::span<const int64_t> lengths, const auto& sum_of, const auto& is_in_sum,
+                const PartsModel& model) {
   Choice best;
   best.at_once = best.by_plans = model(1, k);
   if (best.at_once < 0) return best;
   for (const int64_t length : lengths) {
     const int64_t whole = k / length, rest = k % length;
-    double all = sum_of(whole, rest > 0) + model(whole, length);
-    if (rest > 0 && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
+    double all = sum_of(whole, rest) + model(whole, length);
+    if (rest > 0 && !is_in_sum(rest) && (best.length == 0 || all < best.in_parts)) all += model(1, rest);
     if (best.length != 0 && all >= best.in_parts) continue;
     best.length = length;
     best.in_parts = all;
@@ -97,12 +106,15 @@ std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k) {
 Choice by_plans_on_gpu(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, double start,
                        const PartsModel& model) {
   constexpr double kPart = 0.02, kOfBytes = 1.86;
-  const auto sum_of = [&](int64_t whole, bool has_rest) {
-    const auto parts = static_cast<double>(whole + (has_rest ? 1 : 0));
+  const auto is_in_sum = [&](int64_t rest) { return is_rest_in_sum(m * n, rest, Device::cuda()); };  // of any GPU
+  const auto sum_of = [&](int64_t whole, int64_t rest) {
+    const bool in_sum = is_in_sum(rest);
+    const auto parts = static_cast<double>(whole + (rest > 0 && !in_sum ? 1 : 0));
     const double bytes = 4.0 * static_cast<double>(m * n) * (parts + 1);
-    return start + kPart * parts + kOfBytes * bytes / (1e3 * gigabytes_per_second);
+    return start + kPart * parts + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
+           (in_sum ? rest_in_sum(m * n, rest) : 0);
   };
-  return by_plans(k, lengths_on_gpu(m, n, k), sum_of, model);
+  return by_plans(k, lengths_on_gpu(m, n, k), sum_of, is_in_sum, model);
 }
 
 Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model) {
@@ -121,10 +133,11 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
   for (const int64_t parts : {2, 4, 8}) {
     if (k / parts >= kLeastLength) lengths.push_back(length_for(parts, k));
   }
-  const auto sum_of = [&](int64_t whole, bool) {
+  const auto sum_of = [&](int64_t whole, int64_t) {
     return kSum + 4.0 * static_cast<double>(m * n * (2 * whole + 1)) / (1e3 * kGigabytesPerSecond);
   };
-  Choice choice = by_plans(k, lengths, sum_of, model);
+  Choice choice = by_plans(
+      k, lengths, sum_of, [](int64_t) { return false; }, model);
   if (choice.at_once < 0) choice.length = lengths.front();  // for who asks for it by name
   return choice;
 }

@@ -21,6 +21,13 @@ using PartsModel = std::function<double(int64_t parts, int64_t terms)>;
 /// A product of fewer terms is always one.
 inline constexpr int64_t kLeastTermsOfParts = 128;
 
+/// Whether the sum of the parts has the `rest` of k as well, a few terms of each of m·n results, in place of one more
+/// kernel for a part of its own. On GPUs.
+constexpr bool is_rest_in_sum(int64_t results, int64_t rest, Device device) {
+  constexpr int64_t kMostTerms = 32, kMostInAll = 1 << 21;
+  return device.kind != DeviceKind::cpu && rest > 0 && rest <= kMostTerms && results <= kMostInAll / rest;
+}
+
 /// How the operands lie in memory.
 struct PartsLayout {
   bool along_k;                      ///< both along k, in aligned quads

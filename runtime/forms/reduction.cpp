@@ -273,6 +273,15 @@ Tensor without_gaps(const Tensor& x, unsigned reduced_axes, int loops) {
   return in_order.contiguous().permute(back);
 }
 
+/// Whether the kept loops are in another order than in memory, where what each result reduces is one long run: on the
+/// CPU, vectors go along that, where the kept loop with the smaller steps, as the inner one, would have them gathered.
+bool is_one_run_of_rows(const Split& split, Device device) {
+  constexpr int64_t kLong = 64;
+  if (device.kind != DeviceKind::cpu || split.kept.sizes.rank() != 2 || split.reduced.sizes.rank() != 1) return false;
+  const Shape &kept = split.kept.strides[0], &reduced = split.reduced.strides[0];
+  return kept[0] < kept[1] && reduced[0] == 1 && split.reduced.sizes[0] >= kLong;
+}
+
 /// The reduced axes of `source` (a bit each): one dense result for each element of the kept ones, in their order.
 /// Separated axes take a pass each and one over memory, where the kernel allows that and the strides do; else the
 /// tensor is copied so that they are neighbours.
@@ -287,6 +296,13 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
   const int64_t few = few_elements(work.kernel, source.device());
+  if (is_one_run_of_rows(split, source.device())) {
+    const Shape turned{split.kept.sizes[1], split.kept.sizes[0]};
+    sort_by_first(split.kept);
+    split.kept = collapse(split.kept.sizes, split.kept.strides);
+    const Tensor y = reduce_canonical(work, seen_as(canonical_of(split, few)));
+    return y.reshape(turned).transpose(0, 1).contiguous();
+  }
   if (kept_loops <= 2 && reduced_loops <= 1) return reduce_canonical(work, seen_as(canonical_of(split, few)));
   if (reduced_loops > 1 && takes_axes_apart(work.kernel)) {
     if (const FirstPass pass = first_pass_of(split, few); pass.reduced >= 0) {

@@ -194,7 +194,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 6;
+inline constexpr uint32_t kTablesVersion = 7;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.
@@ -219,6 +219,8 @@ struct KernelInfo {
   /// both.
   const KernelInfo* parts = nullptr;
   const KernelInfo* last = nullptr;
+  /// Of parts that leave a few terms: the last one's work and theirs. Null: they are a part of their own.
+  const KernelInfo* last_with_rest = nullptr;
   /// No public function of its own: the runtime or another operator calls it.
   bool is_internal = false;
   bool is_by_hand = false;

@@ -83,10 +83,10 @@ Share make_share(const ReductionStage& stage, const std::string& name, const std
 }
 
 std::vector<Func> make_tree(const ReductionStage& stage, Func func, int members, const std::vector<Var>& index) {
-  constexpr int kArity = 8;
+  constexpr int kArity = 8, kLastArity = 16;
   std::vector<Func> tree;
   while (members > 1) {
-    const int left = members > kArity ? members / kArity : 1;
+    const int left = members > kLastArity ? members / kArity : 1;
     Func next(stage.name() + "_of" + std::to_string(members));
     Var member(kMember);
     std::vector<Var> vars = index;

@@ -429,16 +429,19 @@ void add_benchmarks() {
   add_case(layer);
 }
 
+double finished(std::string_view epilogue, double sum, double bias) {
+  if (epilogue == "bias_relu") return std::max(sum + bias, 0.0);
+  if (epilogue == "bias_gelu") return 0.5 * (sum + bias) * (1 + std::erf((sum + bias) / std::numbers::sqrt2));
+  return epilogue == "none" ? sum : sum + bias;
+}
+uint16_t variant_of(const KernelInfo& kernel, std::string_view epilogue) {
+  const auto& names = kernel.comptimes[0].values;
+  return static_cast<uint16_t>(std::ranges::find(names, epilogue) - names.begin());
+}
+
 // y[m,n] = activation(Σ_p parts[p,m,n] + bias[n]), as it follows a vendor's product also in place of one part.
 Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_place, int64_t parts = 1) {
-  const std::string_view name = epilogue;
-  const auto exact = [name](double sum, double bias) {
-    if (name == "bias_relu") return std::max(sum + bias, 0.0);
-    if (name == "bias_gelu") return 0.5 * (sum + bias) * (1 + std::erf((sum + bias) / std::numbers::sqrt2));
-    return name == "none" ? sum : sum + bias;
-  };
-  const auto& names = kernels::matmul_parts_sum.comptimes[0].values;
-  const auto variant = static_cast<uint16_t>(std::ranges::find(names, name) - names.begin());
+  const uint16_t variant = variant_of(kernels::matmul_parts_sum, epilogue);
   return {.kernel = "matmul_parts_sum",
           .name = std::to_string(rows) + "x" + std::to_string(columns) + "_" + epilogue +
                   (in_place ? "_in_place" : "") + (parts > 1 ? "_of_" + std::to_string(parts) : ""),
@@ -464,13 +467,55 @@ Case finish_case(int64_t rows, int64_t columns, const char* epilogue, bool in_pl
                     sum += x[0].values[at];
                     size += std::abs(x[0].values[at]);
                   }
-                  y.values.push_back(exact(sum, bias));
+                  y.values.push_back(finished(epilogue, sum, bias));
                   y.magnitudes.push_back(size);
                 }
                 return std::vector{std::move(y)};
               },
           .tolerance = ulps(8),  // as GELU's own
           .in_place = in_place,
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
+// The same, and Σ_k a[m,k] b[k,n]
+Case rest_case(const Shape& shape, const char* epilogue, int64_t parts, int64_t rest, Layout of_a, Layout of_b) {
+  const int64_t rows = shape[0], columns = shape[1];
+  const uint16_t variant = variant_of(kernels::matmul_parts_and_rest, epilogue);
+  return {.kernel = "matmul_parts_and_rest",
+          .name = shape.str() + "_" + epilogue + "_of_" + std::to_string(parts) + " and " + std::to_string(rest) +
+                  (of_a == Layout::dense ? "" : " a transposed") + (of_b == Layout::dense ? "" : " b transposed"),
+          .inputs = {{.shape = {parts, rows, columns}},
+                     {{rows, rest}, {}, of_a},
+                     {{rest, columns}, {}, of_b},
+                     {.shape = {columns}}},
+          .dtypes = {DType::f32},
+          .call =
+              [=](Tensors x) {
+                const Tensor y = Tensor::empty(shape, DType::f32, x[0].device());
+                launch(kernels::matmul_parts_and_rest, {.elements = {DType::f32}, .variant = variant}, x, {},
+                       std::array{y});
+                return std::vector{y};
+              },
+          .reference =
+              [=](HostTensors x) {
+                Expected y{shape, {}, {}, DType::f32};
+                for (int64_t i = 0; i < rows * columns; ++i) {
+                  const int64_t m = i / columns, n = i % columns;
+                  const double bias = x[3].values[n];
+                  double sum = 0, size = std::abs(bias);
+                  const auto add = [&](double term) {
+                    sum += term;
+                    size += std::abs(term);
+                  };
+                  for (int64_t p = 0; p < parts; ++p) add(x[0].values[p * rows * columns + i]);
+                  for (int64_t k = 0; k < rest; ++k) add(x[1].values[m * rest + k] * x[2].values[k * columns + n]);
+                  y.values.push_back(finished(epilogue, sum, bias));
+                  y.magnitudes.push_back(size);
+                }
+                return std::vector{std::move(y)};
+              },
+          .tolerance = ulps(8),
           .fixed_shapes = true,
           .is_drawn = false};
 }
@@ -484,6 +529,13 @@ void add_matmul_cases() {
     }
     for (const auto& [rows, columns] : {std::pair{10, 33}, {5, 264}}) {
       add_case(finish_case(rows, columns, epilogue, false, 70));
+    }
+    // Few results, many of no whole vectors, many of them; a rest of no term, too.
+    for (const Shape& shape : {Shape{10, 33}, {300, 1031}, {300, 1032}}) {
+      for (const int64_t rest : {0, 1, 7, 32}) {
+        add_case(rest_case(shape, epilogue, 3, rest, Layout::dense, Layout::dense));
+        add_case(rest_case(shape, epilogue, 3, rest, Layout::transposed, Layout::transposed));
+      }
     }
   }
   add_shapes();

@@ -294,7 +294,8 @@ void add_separated(const Function& f, const std::string& prefix) {
                                             {Shape{3, 5, 2, 7, 3, 4}, Axes{5, 1, 3}, Layout::transposed},
                                             {Shape{6, 5, 33}, Axes{0, 2}, Layout::flipped},
                                             {Shape{6, 5, 33}, Axes{0, 2}, Layout::stepped},
-                                            {Shape{70, 40, 3}, Axes{2, 0}, Layout::broadcast_first}}) {
+                                            {Shape{70, 40, 3}, Axes{2, 0}, Layout::broadcast_first},
+                                            {Shape{203, 3, 2}, Axes{0}, Layout::transposed}}) {
     Case item = example(
         f, prefix + "separated_" + shape.str() + "_over_" + axes.str() + "_" + std::to_string(static_cast<int>(layout)),
         {.shape = shape, .layout = layout}, axes, axes.rank() == 2);

@@ -1,5 +1,6 @@
 #include "dsl/warp_shuffles.h"
 
+#include <map>
 #include <string>
 
 namespace ashlar::dsl {
@@ -23,7 +24,7 @@ class RotationsByOneShuffle : public IRMutator {
   using IRMutator::visit;
   Expr visit(const Select* op) override {
     const Call *down = shuffle(op->true_value, kDown), *up = shuffle(op->false_value, kUp);
-    const auto* below = op->condition.as<LT>();
+    const auto* below = comparison_of(op->condition);
     if (down == nullptr || up == nullptr || below == nullptr || !equal(down->args[1], up->args[1]))
       return IRMutator::visit(op);
     const auto by = as_const_int(down->args[2]), back = as_const_int(up->args[2]), end = as_const_int(below->b);
@@ -33,6 +34,23 @@ class RotationsByOneShuffle : public IRMutator {
                       {down->args[0], mutate(down->args[1]), below->a + static_cast<int>(*by), down->args[3]},
                       down->call_type);
   }
+
+  // Several rotations by the same distance have a name for the comparison. Names are unique at this point.
+  const LT* comparison_of(const Expr& condition) const {
+    const auto* name = condition.as<Variable>();
+    if (name == nullptr) return condition.as<LT>();
+    const auto named = comparisons_.find(name->name);
+    return named == comparisons_.end() ? nullptr : named->second.as<LT>();
+  }
+  Expr visit(const Let* let) override {
+    if (let->value.as<LT>() != nullptr) comparisons_.emplace(let->name, let->value);
+    return IRMutator::visit(let);
+  }
+  Stmt visit(const LetStmt* let) override {
+    if (let->value.as<LT>() != nullptr) comparisons_.emplace(let->name, let->value);
+    return IRMutator::visit(let);
+  }
+  std::map<std::string, Expr> comparisons_;
 };
 
 }  // namespace

@@ -320,10 +320,10 @@ Branch transposed_pairs(Func out, const std::vector<Var>& index, const Parameter
 // square of places, a warp some neighbours of a few rows, so that what comes with an element of either is used while a
 // cache has it.
 void across_rows(Func out, const std::vector<Var>& index, const std::vector<Parameter>& inputs) {
-  constexpr int kWarp = 32, kWarps = kThreads / kWarp, kSectorBytes = 32, kSide = 32, kShortest = 8;
+  constexpr int kWarp = 32, kWarps = kThreads / kWarp, kSectorBytes = 32, kSide = 64, kShortest = 8;
   int bytes = 4;
   for (const Parameter& input : inputs) bytes = std::min(bytes, input.type().bytes());
-  const int beside = std::min(kSectorBytes / bytes, kWarp / 2), columns = 4 * beside;  // of a warp, of a block
+  const int beside = std::min(kSectorBytes / bytes, kWarp / 2), columns = 2 * beside;  // of a warp, of a block
   const OutputShape shape(out);
   Expr is_across = Halide::Internal::const_false();
   for (const Parameter& input : inputs) {

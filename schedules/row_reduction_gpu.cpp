@@ -286,7 +286,7 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockSha
     const int bytes = bytes_of_rows + threads * rows * kSharedBytesOfThread;
     // CUDA's threads keep all but one step of a row in registers, where they have enough.
     const int kept = (steps - 1) * vector * static_cast<int>(inputs_to_stage(stages).size());
-    const bool in_registers = !is_opencl && rows == 1 && kept > 0 && kept <= (threads > 512 ? 12 : 24);
+    const bool in_registers = !is_opencl && rows == 1 && kept > 0 && kept <= (threads >= 512 ? 12 : 24);
     const KeptSteps where = in_registers ? KeptSteps{1, steps - 1} : KeptSteps{steps, 0};
     branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, {rows, 1}, where),
                  is_opencl && bytes > kLeastSharedOfOpenCl ? aligned && most_shared_bytes() >= bytes : aligned);

@@ -209,7 +209,7 @@ TEST(WholeVectors, AThreadsOwnAreLoadedBeforeTheFirstIsStored) {
   EXPECT_GT(ptx.find("st.global", first), second) << ptx;
 }
 
-// out[r,c] = b[r,c] Σ_k a[r,k]: what the output alone reads, beside a sum over a warp's lanes
+// out[r,c] = a[r,c] + b[r,c] Σ_k a[r,k]: what the output alone reads, beside a sum over a warp's lanes
 class ScaledBySums : public Kernel<ScaledBySums> {
  public:
   In<f32, 2> a{"a"};
@@ -220,7 +220,7 @@ class ScaledBySums : public Kernel<ScaledBySums> {
   void algorithm() {
     k = a.reduce(1);
     total(r) = sum(k, a(r, k));
-    out(r, c) = b(r, c) * total(r);
+    out(r, c) = a(r, c) + b(r, c) * total(r);
   }
   void schedule(auto target) { row_reduction(target, {{total}, out.func(), r, c, tunables}); }
 

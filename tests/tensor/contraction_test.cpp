@@ -120,7 +120,9 @@ TEST_P(Contraction, SizesAroundTiles) {
 }
 
 int sums_of_parts = 0;
-void count_sums(const KernelInfo& kernel, const KernelInstance&) { sums_of_parts += &kernel == kernels::matmul.last; }
+void count_sums(const KernelInfo& kernel, const KernelInstance&) {
+  sums_of_parts += &kernel == kernels::matmul.last || &kernel == kernels::matmul.last_with_rest;
+}
 
 // k of 128 on may be dealt over parts, whatever divides it; what is added up doesn't depend on anything but the sizes.
 TEST_P(Contraction, ManyTermsInParts) {

@@ -14,8 +14,9 @@ import re
 import numpy as np
 
 # rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h and contraction_opencl.h make the tiles
-TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4),
-         "layer_64": (64, 32, 64, 8), "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
+TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "row_across": (1, 128, 64, 8),
+         "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4), "layer_64": (64, 32, 64, 8),
+         "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
          "large_tt": (128, 64, 16, 2), "medium_nt": (64, 128, 32, 8), "medium_tt": (64, 128, 32, 8), "medium": (64, 128, 16, 4),
          "even_small": (64, 64, 8, 2), "odd_large": (128, 128, 8, 4), "odd_medium": (64, 64, 8, 2), "odd_wide": (32, 64, 8, 2),
          "odd_tall": (64, 32, 8, 2), "few_rows": (16, 32, 96, 4), "small": (32, 64, 32, 4), "smallest": (32, 32, 64, 8)}

@@ -173,6 +173,11 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
+  constexpr AcrossTile kAcross{.warps = 8, .unroll = 8};
+  plans.push_back(across_plan(p, kAcross, "row_across"));
+  plans.back().preferred = Expr(false);
+  plans.back().microseconds = modelled_microseconds(
+      p, "row_across", work_of_tiles(p, {1, AcrossTile::columns(), kAcross.terms(), kAcross.warps}));
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
   const PipelinedTile layer_small{.lane_rows = 4,
                                   .lane_columns = 4,

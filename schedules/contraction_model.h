@@ -35,6 +35,7 @@ struct BlockCost {
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 1294, 42, 1.25f},
     BlockCost{"rows", 1, 274, 554, 83, 0.00f},
+    BlockCost{"row_across", 4, 0, 1900, 1000, 0.60f},
     BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},
     BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
     BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},

@@ -58,7 +58,7 @@ bool is_read_along(const std::vector<Expr>& values, const Var& i, const Paramete
 }
 
 void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const ElementwiseTunables* tunables) {
-  constexpr int kFew = 1 << 16, kFewInPairs = 1 << 18, kFewLanes = 4, kFewOfView = 1 << 17, kSome = 1 << 20;
+  constexpr int kFew = 1 << 16, kFewLanes = 4, kFewOfView = 1 << 17, kSome = 1 << 20;
   const int threads = tunables != nullptr ? tunables->threads.value() : 128;
   Var block("block"), thread("thread"), lane("lane"), step("step");
   const int lanes = lanes_of_access(out);
@@ -135,14 +135,13 @@ void elementwise_gpu(Func out, const Var& i, const Intermediates& stages, const 
     branches.push_back({has_views ? (!dense && size < kFewOfView) || of_run : of_run, values_of(out), one_each});
   }
   if (has_views) branches.push_back({!dense, values_of(out), elements});
-  // Of some 16-bit elements in pairs of whole vectors, each thread would have sixteen, one after the other, and few
+  // Of some elements in pairs of whole vectors each thread would have eight or sixteen, one after the other, and few
   // threads each multiprocessor.
-  if (is_in_pairs && is_short) {
+  if (is_in_pairs) {
     branches.push_back({dense && aligned && size < kSome, values,
                         [=](Halide::Stage branch) { vectors_of(branch, 1, kFewLanes, 2 * threads); }});
   }
-  branches.push_back(
-      {is_in_pairs && !is_short ? dense && aligned && size >= kFewInPairs : dense && aligned, values, vectors});
+  branches.push_back({dense && aligned, values, vectors});
   // A run that begins anywhere: of 16 bits in words (lowering/accesses.h), else element by element.
   if (is_short)
     branches.push_back(

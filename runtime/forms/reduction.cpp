@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/forms/check.h"
@@ -172,7 +173,7 @@ int64_t chunk_of(const Work& work, const Shape& x, DeviceKind kind) {
 /// the largest and the smallest of a vector's lanes, NaN among them, take longer to find than their sum.
 int64_t few_elements(const KernelInfo& kernel, Device device) {
   if (device.kind != DeviceKind::cpu) return 0;
-  if (kernel.of_none == OfNone::refused) return 96;
+  if (kernel.of_none == OfNone::refused) return 64;
   return takes_axes_apart(kernel) ? 32 : 1;
 }
 
@@ -273,13 +274,16 @@ Tensor without_gaps(const Tensor& x, unsigned reduced_axes, int loops) {
   return in_order.contiguous().permute(back);
 }
 
-/// Whether the kept loops are in another order than in memory, where what each result reduces is one long run: on the
-/// CPU, vectors go along that, where the kept loop with the smaller steps, as the inner one, would have them gathered.
-bool is_one_run_of_rows(const Split& split, Device device) {
-  constexpr int64_t kLong = 64;
+/// Whether the kept loops change places on the CPU: vectors then go along what each result reduces, where that is one
+/// long run and the kept loops stand in another order than in memory; or along the outer loop, where the inner one
+/// would leave them mostly empty. Gathering elements of 16 results is 2 to 8 times as quick as that.
+bool are_kept_loops_turned(const Split& split, Device device) {
+  constexpr int64_t kLong = 64, kFewNeighbours = 16, kLeastRows = 32, kMostReduced = 512;
   if (device.kind != DeviceKind::cpu || split.kept.sizes.rank() != 2 || split.reduced.sizes.rank() != 1) return false;
-  const Shape &kept = split.kept.strides[0], &reduced = split.reduced.strides[0];
-  return kept[0] < kept[1] && reduced[0] == 1 && split.reduced.sizes[0] >= kLong;
+  const Shape &kept = split.kept.sizes, &strides = split.kept.strides[0];
+  const int64_t reduced = split.reduced.sizes[0];
+  const bool is_one_run = strides[0] < strides[1] && split.reduced.strides[0][0] == 1 && reduced >= kLong;
+  return is_one_run || (kept[1] < kFewNeighbours && kept[0] >= kLeastRows && reduced <= kMostReduced);
 }
 
 /// The reduced axes of `source` (a bit each): one dense result for each element of the kept ones, in their order.
@@ -296,9 +300,10 @@ Tensor reduce_axes(const Work& work, const Tensor& source, unsigned reduced_axes
   };
   const int kept_loops = split.kept.sizes.rank(), reduced_loops = split.reduced.sizes.rank();
   const int64_t few = few_elements(work.kernel, source.device());
-  if (is_one_run_of_rows(split, source.device())) {
-    const Shape turned{split.kept.sizes[1], split.kept.sizes[0]};
-    sort_by_first(split.kept);
+  if (are_kept_loops_turned(split, source.device())) {
+    std::swap(split.kept.sizes[0], split.kept.sizes[1]);
+    std::swap(split.kept.strides[0][0], split.kept.strides[0][1]);
+    const Shape turned = split.kept.sizes;
     split.kept = collapse(split.kept.sizes, split.kept.strides);
     const Tensor y = reduce_canonical(work, seen_as(canonical_of(split, few)));
     return y.reshape(turned).transpose(0, 1).contiguous();

@@ -113,7 +113,8 @@ void add_binary(const Binary& f) {
     add(name, {{515}, {pattern, -4, 4}}, {{515}, {pattern, -4, 4}}, false);
   }
   add("6x35_left_stepped", {{6, 35}, f.a, Layout::stepped}, {{6, 35}, f.b}, false);
-  add("6x35_right_transposed", {{6, 35}, f.a}, {{6, 35}, f.b, Layout::transposed}, false);
+  add("263003_left_offset", {{263003}, f.a, Layout::offset}, {{263003}, f.b}, false);
+  add("9x35_right_transposed", {{9, 35}, f.a}, {{9, 35}, f.b, Layout::transposed}, false);
 }
 
 void add_bits(const Bits& f) {
@@ -188,6 +189,8 @@ void add_ternary(const Ternary& f) {
     add(name, {shapes[0], kSigned}, {shapes[1], kSigned}, {shapes[2], kPositive}, are_small(shapes));
   }
   add("stepped", {{6, 35}, kSigned, Layout::stepped}, {{6, 35}, kSigned}, {{35}, kPositive, Layout::stepped}, false);
+  add("263003_offset", {{263003}, kSigned, Layout::offset}, {{263003}, kSigned}, {{263003}, kPositive}, false);
+  add("transposed", {{9, 35}, kSigned, Layout::transposed}, {{9, 35}, kSigned}, {{35}, kPositive}, false);
 }
 
 void add_where() {
@@ -225,6 +228,10 @@ void add_where() {
   }
   add("stepped", {.shape = {6, 35}, .layout = Layout::stepped}, {{6, 35}}, {.shape = {35}, .layout = Layout::stepped},
       all, false);
+  for (const auto& [name, values, dtypes] :
+       {std::tuple{"transposed", Values{}, all}, {"whole_transposed", {Pattern::integers, -9, 9}, {DType::i64}}}) {
+    add(name, {{9, 35}}, {{9, 35}, values, Layout::transposed}, {{9, 35}, values}, dtypes, false);
+  }
   add("integers", {{5, 33}}, {{33}, {Pattern::integers, -9, 9}}, {{5, 1}, {Pattern::integers, -9, 9}}, {DType::i32},
       false);
   add("truth", {{65}}, {{65}, {Pattern::integers, 0, 1}}, {{65}, {Pattern::integers, 0, 1}}, {DType::boolean}, false);

@@ -47,7 +47,7 @@ void add_function(const Function& f) {
   for (const int64_t n : {0, 1, 17, 128, 1023, 100003}) add(f, std::to_string(n), {{n}, few}, {{n}, few}, compiled);
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special}, {"huge", Pattern::huge}}) {
     add(f, name, {{515}, {pattern}}, {{515}, {pattern}}, floats);
-    add(f, std::string(name) + "_left_transposed", {{7, 63}, {pattern}, Layout::transposed}, {{7, 63}, {pattern}},
+    add(f, std::string(name) + "_left_transposed", {{9, 63}, {pattern}, Layout::transposed}, {{9, 63}, {pattern}},
         floats);
   }
   for (const auto& [name, layout] : {std::pair{"offset", Layout::offset},
@@ -56,9 +56,10 @@ void add_function(const Function& f) {
                                      {"flipped", Layout::flipped},
                                      {"broadcast_first", Layout::broadcast_first},
                                      {"broadcast_last", Layout::broadcast_last}}) {
-    add(f, std::string("6x35_left_") + name, {{6, 35}, few, layout}, {{6, 35}, few}, compiled);
-    add(f, std::string("6x35_right_") + name, {{6, 35}, few}, {{6, 35}, few, layout}, compiled);
+    add(f, std::string("9x35_left_") + name, {{9, 35}, few, layout}, {{9, 35}, few}, compiled);
+    add(f, std::string("9x35_right_") + name, {{9, 35}, few}, {{9, 35}, few, layout}, compiled);
   }
+  add(f, "263003_left_offset", {{263003}, few, Layout::offset}, {{263003}, few}, compiled);
   for (const auto& [name, shapes] : broadcasts_of_two()) add(f, name, {shapes[0], few}, {shapes[1], few}, compiled);
   // Of whole vectors of so few elements, other branches see rows whose elements lie apart alone.
   const std::vector<DType> of_8_bytes{DType::f64, DType::i64};

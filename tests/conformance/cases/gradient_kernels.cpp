@@ -133,6 +133,9 @@ void add_function(const Function& f) {
     add_case(example(f, std::string("5x33_dy_") + name, {.shape = {5, 33}, .layout = layout}, {{5, 33}, f.domain}));
   }
   add_case(example(f, "263003_offset", {.shape = {263003}}, {{263003}, f.domain, Layout::offset}));
+  Case many = example(f, "1100003", {.shape = {1100003}}, {{1100003}, f.domain});  // pairs of vectors in a thread
+  many.dtypes = {DType::f16, DType::bf16};
+  add_case(many);
   const Values special{Pattern::special, f.domain.low, f.domain.high};
   add_case(example(f, "special", {.shape = {4099}}, {{4099}, special}));
   add_case(example(f, "special_dy", {{4099}, {Pattern::special}}, {{4099}, f.domain}));
@@ -256,8 +259,8 @@ void add_cross_entropy_gradients() {
   const auto record = [](Vars x) { return ad::cross_entropy_grad(x[0], x[1].value(), x[2], -1); };
   add_case(with_gradients(cross_entropy_example("5x7", {5, 7}, {}, {}, 0, 6), record, {0, 2}));
   for (const int64_t classes :
-       {1,    2,    10,   17,   32,   40,   64,   72,    128,   136,   256,   264,   512, 520, 1000, 1024, 1025,
-        1032, 2048, 2056, 4096, 5001, 8192, 8200, 16384, 32768, 40000, 50257, 65544, 33,  101, 203,  301}) {
+       {1,    2,    10,   17,   32,   40,   64,   72,    128,   136,   256,   264,   512, 520, 1000, 1024, 1025, 1032,
+        2048, 2056, 4096, 5001, 8191, 8192, 8200, 16384, 32768, 40000, 50257, 65544, 33,  101, 203,  301,  2051}) {
     add_cross_entropy_gradient("classes_" + std::to_string(classes), {3, classes}, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(classes - 1));
   }

@@ -178,6 +178,9 @@ void add_function(const Function& f) {
   differentiable("37", {{37}, f.domain});
   differentiable("3x5x7_transposed", {{3, 5, 7}, f.domain, Layout::transposed});
   add_case(example(f, "263003_offset", {{263003}, f.domain, Layout::offset}));
+  Case many = example(f, "1100003", {{1100003}, f.domain});  // pairs of vectors in a thread
+  std::erase_if(many.dtypes, [](DType dtype) { return size_of(dtype) != 2; });
+  if (!many.dtypes.empty()) add_case(many);
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
   add_case(example(f, "301x437_stepped", {{301, 437}, f.domain, Layout::stepped}));
   for (const auto& [name, pattern] : {std::pair{"special", Pattern::special},

@@ -4,6 +4,7 @@
 
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/cases/short_rows.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -83,11 +84,12 @@ void add_products(const char* kernel, const Shape& values, const Shape& scale) {
 }  // namespace
 
 void add_quantize_cases() {
-  for (const int64_t n : {1,    3,    8,    17,   33,   64,   72,    128,   256,   264,   513, 1024, 1025,
-                          1032, 2048, 4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544, 101, 203,  301}) {
+  for (const int64_t n : {1,    3,    8,    17,   33,    64,    72,    128,   256, 264, 513, 1024, 1025, 1032, 2048,
+                          4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544, 101, 203, 301, 2047, 2051, 8191}) {
     add_rows("rows_of_" + std::to_string(n), {n < 1000 ? 37 : 3, n});
   }
   add_rows("4099_rows_of_48", {4099, 48});
+  for (const Shape& shape : kManyShortRows) add_rows(name_of_rows(shape), shape);
   add_rows("no_rows", {0, 48});
   add_rows("zeros", {4, 100}, {Pattern::integers, 0, 0});
   for (const int64_t n : {3, 130, 1024, 9000}) {

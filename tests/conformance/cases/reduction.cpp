@@ -422,6 +422,9 @@ void add_function(const Function& f) {
   add_case(differentiable_example(f, "rank0_over_last", {.shape = {}}, {-1}, true));
   add_case(example(f, "many_rows", {.shape = {4099, 3}}, {1}));
   add_case(example(f, "many_columns", {.shape = {3, 4099}}, {0}));
+  // So many that a warp's lanes share several.
+  add_case(example(f, "rows_of_33000x33", {.shape = {33000, 33}}, {1}));
+  add_case(example(f, "rows_of_4100x301", {.shape = {4100, 301}}, {1}));
   // Wide columns: tiles of vectors, of elements where a row starts anywhere, the last tile's end, and parts.
   for (const Shape& shape : {Shape{3, 128}, Shape{257, 264}, Shape{70, 260}, Shape{70, 257}, Shape{2100, 520}}) {
     add_case(

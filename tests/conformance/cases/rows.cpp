@@ -85,8 +85,9 @@ Case with_other_axis(const Function& f, const Case& like, Random& random) {
 }
 
 void add_function(const Function& f) {
-  for (const int64_t n : {1,   2,   3,   7,   8,   9,   10,  15,  16,  17,   31,   32,   33,   63,   64,   65,
-                          127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2047, 4099, 50257}) {
+  for (const int64_t n :
+       {1,   2,   3,   7,   8,   9,   10,  15,  16,   17,   31,   32,   33,   63,   64,   65,   127,
+        128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025, 2047, 2051, 4099, 8191, 50257}) {
     add_case(example(f, "rows_of_" + std::to_string(n), {{3, n}, {.low = -8, .high = 8}}));
   }
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {

@@ -11,6 +11,7 @@
 #include "runtime/forms/rows.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/cases/cases.h"
+#include "tests/conformance/cases/short_rows.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -124,12 +125,15 @@ void add(const std::string& name, const Shape& shape, bool has_weights, double s
 
 void add_weighted_cross_entropy_cases() {
   for (const int64_t classes :
-       {1, 3, 10, 16, 17, 33, 128, 130, 512, 600, 1024, 2047, 2048, 4096, 5001, 8192, 8200, 16392}) {
+       {1, 3, 10, 16, 17, 33, 128, 130, 512, 600, 1024, 2047, 2048, 2051, 4096, 5001, 8191, 8192, 8200, 16392}) {
     add("classes_" + std::to_string(classes), {5, classes}, classes % 2 == 0, 0.1, 0, static_cast<double>(classes - 1));
   }
   for (const int64_t rows : {0, 1, 33, 1025, 20000}) {
     add(std::to_string(rows) + "_rows_of_10", {rows, 10}, true, 0, 0, 9);
     add(std::to_string(rows) + "_rows_of_12_smoothed", {rows, 12}, false, 0.25, 0, 11);
+  }
+  for (const Shape& shape : kManyShortRows) {
+    add(name_of_rows(shape), shape, true, 0.1, 0, static_cast<double>(shape[1] - 1));
   }
   add("labels_out_of_range", {129, 10}, true, 0.1, -4, 13);
   add("far", {9, 130}, true, 0.1, 0, 129, {.low = -200, .high = 200});

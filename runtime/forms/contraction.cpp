@@ -144,8 +144,9 @@ struct Product {
                                          a.offset() % kAligned,
                                          b.offset() % kAligned};
     const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % kAligned == 0;
-    return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1), {along_k, numbers}, y.device(),
-                         [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
+    const bool right_along_columns = b.strides()[b.rank() - 1] == 1;
+    return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1), {along_k, right_along_columns, numbers},
+                         y.device(), [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
   }
 
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)

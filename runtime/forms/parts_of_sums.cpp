@@ -142,14 +142,16 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
   return choice;
 }
 
-/// By plans where their model says something. Beside a short side of several rows those are plans of threads, whose
-/// model was fitted to single products and says too little of parts (0.985 of the speed by multiprocessors).
+/// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
+/// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plan for a row by a
+/// matrix that lies along its columns is fitted to parts, too.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
   constexpr int64_t kShortSide = 16;
   const double* numbers = detail::plan_device_numbers(device);
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
-  if (m == 1 || std::min(m, n) >= kShortSide) {
+  const bool is_row_across = m == 1 && layout.right_along_columns && device.kind == DeviceKind::cuda;
+  if (is_row_across || std::min(m, n) >= kShortSide) {
     const Choice choice = by_plans_on_gpu(m, n, k, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }

@@ -81,9 +81,9 @@ Case with_other_axis(const Case& like, Random& random) {
 }  // namespace
 
 void add_cross_entropy_cases() {
-  for (const int64_t classes :
-       {1,    2,    10,   15,   16,   17,   31,   32,   33,   64,   127,  128,   129,   256,   512,   520,   1000,
-        1023, 1024, 1025, 2048, 2051, 2056, 4096, 5001, 8191, 8192, 8200, 16384, 16392, 32768, 32776, 50257, 65544}) {
+  for (const int64_t classes : {1,    2,    10,    15,   16,   17,    31,    32,    33,    64,    127,  128,
+                                129,  256,  512,   520,  1000, 1023,  1024,  1025,  2048,  2051,  2056, 4096,
+                                5001, 8191, 16383, 8192, 8200, 16384, 16392, 32768, 32776, 50257, 65544}) {
     add_case(example("classes_" + std::to_string(classes), {{5, classes}, {.low = -8, .high = 8}}, 0,
                      static_cast<double>(classes - 1)));
   }

@@ -258,9 +258,9 @@ void add_cross_entropy_gradient(std::string name, Shape shape, Values logits, Va
 void add_cross_entropy_gradients() {
   const auto record = [](Vars x) { return ad::cross_entropy_grad(x[0], x[1].value(), x[2], -1); };
   add_case(with_gradients(cross_entropy_example("5x7", {5, 7}, {}, {}, 0, 6), record, {0, 2}));
-  for (const int64_t classes :
-       {1,    2,    10,   17,   32,   40,   64,   72,    128,   136,   256,   264,   512, 520, 1000, 1024, 1025, 1032,
-        2048, 2056, 4096, 5001, 8191, 8192, 8200, 16384, 32768, 40000, 50257, 65544, 33,  101, 203,  301,  2051}) {
+  for (const int64_t classes : {1,    2,    10,    17,    32,    40,    64,    72,   128,  136,  256,  264,
+                                512,  520,  1000,  1024,  1025,  1032,  2048,  2056, 4096, 5001, 8191, 16383,
+                                8192, 8200, 16384, 32768, 40000, 50257, 65544, 33,   101,  203,  301,  2051}) {
     add_cross_entropy_gradient("classes_" + std::to_string(classes), {3, classes}, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(classes - 1));
   }

@@ -85,7 +85,7 @@ void add_products(const char* kernel, const Shape& values, const Shape& scale) {
 
 void add_quantize_cases() {
   for (const int64_t n : {1,    3,    8,    17,   33,    64,    72,    128,   256, 264, 513, 1024, 1025, 1032, 2048,
-                          4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544, 101, 203, 301, 2047, 2051, 8191}) {
+                          4096, 4099, 8192, 8200, 12000, 20000, 40000, 65544, 101, 203, 301, 2047, 2051, 8191, 16383}) {
     add_rows("rows_of_" + std::to_string(n), {n < 1000 ? 37 : 3, n});
   }
   add_rows("4099_rows_of_48", {4099, 48});

@@ -286,6 +286,14 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
   add(small, anyhow, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, {"threads", "threads_deep", "dealt", "dealt_row"}, plans);
+  // The model takes these for the quickest of a row by a matrix along its columns, of which they take up to three times
+  // row_across's time.
+  constexpr int kFewTerms = 24;
+  const Expr is_row_across = p.rows == 1 && p.right.column_stride == 1 && p.inner > kFewTerms;
+  for (ContractionPlan& plan : plans) {
+    if (plan.name == "threads" || plan.name == "threads_deep")
+      plan.microseconds = Halide::select(is_row_across, 3.0f * plan.microseconds, plan.microseconds);
+  }
   add(kSmallestTile, anyhow, "smallest", {}, {});
   return plans;
 }

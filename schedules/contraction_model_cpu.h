@@ -150,7 +150,7 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
                     : is_row    ? Cost{486, 54, 0.453f, 8.4f, 0, 0, 1.4f}
                     : is_narrow ? Cost{424, 86, 0.276f, 2.6f, 0.95f, 0.02f, 2.8f}
                                 : Cost{396, 51, 0.297f, 7.4f, 0, 0, 1.2f};
-  const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);
+  const auto vectors = static_cast<float>(tile.wide / tile.lanes);
   const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
              narrow_tiles = as_real(rounded_up(narrow, tile.narrow));

@@ -462,8 +462,7 @@ void row_reduction(Cuda, const RowStages& stages) {
     for (const auto& [threads, steps, rows] : BlockShapes{{.threads = 256, .steps = 8},
                                                           {.threads = 512, .steps = 8},
                                                           {.threads = 512, .steps = 12},
-                                                          {.threads = 512, .steps = 16},
-                                                          {.threads = 1024, .steps = 16}}) {
+                                                          {.threads = 512, .steps = 16}}) {
       const RowLayout layout{threads, steps, 1};
       branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {rows, 1}, {1, steps - 1}));
     }

@@ -85,7 +85,7 @@ Choice by_plans(int64_t k, std::span<const int64_t> lengths, const auto& sum_of,
 }
 
 // Lengths in multiples of 32 suit every plan; those of four leave the least.
-std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k) {
+std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k, int64_t least) {
   constexpr std::array<int64_t, 13> kParts{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
   constexpr std::array<int64_t, 2> kUnits{32, 4};
   constexpr int64_t kMostSums = 1 << 25;  // 128 MB
@@ -93,7 +93,7 @@ std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k) {
   for (const int64_t wanted : kParts) {
     for (const int64_t unit : kUnits) {
       const int64_t length = k / wanted / unit * unit;
-      if (length < kLeastLength || (!lengths.empty() && length == lengths.back())) continue;
+      if (length < least || (!lengths.empty() && length == lengths.back())) continue;
       if (over(k, length) > kMostSums / (m * n)) return lengths;
       lengths.push_back(length);
     }
@@ -103,7 +103,7 @@ std::vector<int64_t> lengths_on_gpu(int64_t m, int64_t n, int64_t k) {
 
 // The sum is a kernel's start, a little for each part and the bytes that it reads and writes: fitted to an H200 at 341
 // products, median error 9 %.
-Choice by_plans_on_gpu(int64_t m, int64_t n, int64_t k, double gigabytes_per_second, double start,
+Choice by_plans_on_gpu(int64_t m, int64_t n, int64_t k, int64_t least, double gigabytes_per_second, double start,
                        const PartsModel& model) {
   constexpr double kPart = 0.02, kOfBytes = 1.86;
   const auto is_in_sum = [&](int64_t rest) { return is_rest_in_sum(m * n, rest, Device::cuda()); };  // of any GPU
@@ -114,7 +114,7 @@ Choice by_plans_on_gpu(int64_t m, int64_t n, int64_t k, double gigabytes_per_sec
     return start + kPart * parts + kOfBytes * bytes / (1e3 * gigabytes_per_second) +
            (in_sum ? rest_in_sum(m * n, rest) : 0);
   };
-  return by_plans(k, lengths_on_gpu(m, n, k), sum_of, is_in_sum, model);
+  return by_plans(k, lengths_on_gpu(m, n, k, least), sum_of, is_in_sum, model);
 }
 
 Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model) {
@@ -146,13 +146,14 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
 /// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plan for a row by a
 /// matrix that lies along its columns is fitted to parts, too.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
-  constexpr int64_t kShortSide = 16;
+  constexpr int64_t kShortSide = 16, kLeastOfRow = 256;
   const double* numbers = detail::plan_device_numbers(device);
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
-  const bool is_row_across = m == 1 && layout.right_along_columns && device.kind == DeviceKind::cuda;
+  const bool is_row_across =
+      m == 1 && layout.right_along_columns && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
   if (is_row_across || std::min(m, n) >= kShortSide) {
-    const Choice choice = by_plans_on_gpu(m, n, k, speed, start, model);
+    const Choice choice = by_plans_on_gpu(m, n, k, is_row_across ? kLeastOfRow : kLeastLength, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }
   Choice choice = by_multiprocessors(

@@ -454,8 +454,10 @@ void add_casts() {
     for (const int64_t n : {0, 1, 17, 257, 4099}) add_case(cast_case(std::to_string(n), {{n}, small}, to));
     add_case(cast_case("5x33_stepped", {{5, 33}, small, Layout::stepped}, to));
     add_case(cast_case("5x33_offset", {{5, 33}, small, Layout::offset}, to));
-    for (const auto& [name, layout] : {std::pair{"263003", Layout::dense}, {"263003_offset", Layout::offset}}) {
-      Case large = cast_case(name, {{263003}, small, layout}, to);
+    for (const auto& [name, n, layout] : {std::tuple{"263003", 263003, Layout::dense},
+                                          {"263003_offset", 263003, Layout::offset},
+                                          {"1100003", 1100003, Layout::dense}}) {
+      Case large = cast_case(name, {{n}, small, layout}, to);
       if (layout == Layout::offset) large.dtypes = {DType::u8, DType::f16, DType::f32};
       add_case(std::move(large));
     }

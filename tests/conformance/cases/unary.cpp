@@ -75,12 +75,6 @@ Case with_gradient(const Function& f, Case item) {
   return item;
 }
 
-// So many elements that a thread has pairs of vectors.
-Case of_16_bits(Case item) {
-  item.dtypes = {DType::f16, DType::bf16};
-  return item;
-}
-
 void add_function(const Function& f) {
   // Sizes around every vector width, tile and block.
   for (const int64_t n :
@@ -92,7 +86,7 @@ void add_function(const Function& f) {
   add_case(with_gradient(f, example(f, "3x5x7_transposed", {{3, 5, 7}, f.domain, Layout::transposed})));
   add_case(example(f, "5x33_offset", {{5, 33}, f.domain, Layout::offset}));
   add_case(example(f, "263003_offset", {{263003}, f.domain, Layout::offset}));
-  add_case(of_16_bits(example(f, "1100003", {{1100003}, f.domain})));
+  add_case(example(f, "1100003", {{1100003}, f.domain}));  // so many that a thread has pairs of vectors
   add_case(example(f, "5x33_stepped", {{5, 33}, f.domain, Layout::stepped}));
   add_case(example(f, "301x437_stepped", {{301, 437}, f.domain, Layout::stepped}));
   add_case(example(f, "5x33_flipped", {{5, 33}, f.domain, Layout::flipped}));
@@ -155,7 +149,7 @@ void add_unary_cases() {
   add_case(affine_example("301x437_stepped", {.shape = {301, 437}, .layout = Layout::stepped}));
   add_case(affine_example("5x33_offset", {.shape = {5, 33}, .layout = Layout::offset}));
   add_case(affine_example("263003", {.shape = {263003}}));
-  add_case(of_16_bits(affine_example("1100003", {.shape = {1100003}})));
+  add_case(affine_example("1100003", {.shape = {1100003}}));
   add_case(affine_example("263003_offset", {.shape = {263003}, .layout = Layout::offset}));
   Case special = affine_example("special", {{515}, {Pattern::special}});
   special.differentiable = {};

@@ -48,6 +48,10 @@ struct ContractionProblem {
   Expr right_at(const Expr& n, const Expr& k, const Expr& b) const { return right.at(b, k, n); }
   /// An index moved into [0, extent); what is read there instead has to be ignored.
   static Expr inside(const Expr& index, const Expr& extent) { return Halide::max(Halide::min(index, extent - 1), 0); }
+  /// An index that lies in [0, extent) by the plan's own loops, which Halide can't see.
+  static Expr promised(const Expr& index, const Expr& extent) {
+    return Halide::unsafe_promise_clamped(index, 0, extent - 1);
+  }
 };
 
 /// How many tiles of that size the results of all batches have.

@@ -174,7 +174,8 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
   constexpr AcrossTile kAcross{.warps = 8, .unroll = 8};
-  plans.push_back(across_plan(p, kAcross, "row_across"));
+  const Expr row_of_columns = p.rows == 1 && p.right.column_stride == 1;
+  plans.push_back(across_plan(p, kAcross, "row_across", {row_of_columns}));
   plans.back().preferred = Expr(false);
   plans.back().microseconds = modelled_microseconds(
       p, "row_across", work_of_tiles(p, {1, AcrossTile::columns(), kAcross.terms(), kAcross.warps}));
@@ -289,7 +290,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   // The model takes these for the quickest of a row by a matrix along its columns, of which they take up to three times
   // row_across's time.
   constexpr int kFewTerms = 24;
-  const Expr is_row_across = p.rows == 1 && p.right.column_stride == 1 && p.inner > kFewTerms;
+  const Expr is_row_across = row_of_columns && p.inner > kFewTerms;
   for (ContractionPlan& plan : plans) {
     if (plan.name == "threads" || plan.name == "threads_deep")
       plan.microseconds = Halide::select(is_row_across, 3.0f * plan.microseconds, plan.microseconds);

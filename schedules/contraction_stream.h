@@ -108,7 +108,8 @@ struct AcrossTile {
 
 // product(n, 0, b) = Σ_s part(n, s, b),  part(n, s, b) = Σ_{k mod warps = s} left(k) · right(n, k)
 // One row, and a right operand that lies along its columns.
-inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile& tile, const std::string& prefix) {
+inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile& tile, const std::string& prefix,
+                                   std::vector<Expr> when) {
   using Halide::Func;
   using Halide::MemoryType;
   using Halide::RVar;
@@ -121,9 +122,7 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   Func left(prefix + "_left"), right(prefix + "_right"), last_left(prefix + "_last_left"),
       last_right(prefix + "_last_right"), sums(prefix + "_sums"), part(prefix + "_part"), product(prefix);
 
-  const auto promised = [](const Expr& i, const Expr& extent) {
-    return Halide::unsafe_promise_clamped(i, 0, extent - 1);
-  };
+  const auto promised = ContractionProblem::promised;
   const auto inside = [&](const Expr& i, const Expr& extent) { return promised(Halide::min(i, extent - 1), extent); };
   const Expr column = inside((g * kEach + j) * kLanes + l, p.columns);
   const Expr turns = p.inner / tile.terms(), done = turns * tile.terms();
@@ -146,7 +145,7 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   const Var block_n(prefix + "_block_n"), lane("lane");
   ContractionPlan plan;
   plan.name = prefix;
-  plan.when = {p.rows == 1 && p.right.column_stride == 1};
+  plan.when = std::move(when);
   plan.product = product;
   plan.schedule_output = [=](Stage out) {
     out.split(n, block_n, n, AcrossTile::columns(), TailStrategy::GuardWithIf)

@@ -80,9 +80,7 @@ inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile
   const int results = tile.results();
   const Expr slices = line.slices, log_places = std::countr_zero(static_cast<unsigned>(tile.threads)) - line.log_slices,
              places = Expr(1) << log_places;  // tiles of a block
-  const auto promised = [](const Expr& i, const Expr& extent) {
-    return Halide::unsafe_promise_clamped(i, 0, extent - 1);
-  };
+  const auto promised = ContractionProblem::promised;
 
   struct Place {
     Expr tile, first_column, first_row, batch;

@@ -133,7 +133,7 @@ void add_function(const Function& f) {
     add_case(example(f, std::string("5x33_dy_") + name, {.shape = {5, 33}, .layout = layout}, {{5, 33}, f.domain}));
   }
   add_case(example(f, "263003_offset", {.shape = {263003}}, {{263003}, f.domain, Layout::offset}));
-  Case many = example(f, "1100003", {.shape = {1100003}}, {{1100003}, f.domain});  // pairs of vectors in a thread
+  Case many = example(f, "1100003", {.shape = {1100003}}, {{1100003}, f.domain});
   many.dtypes = {DType::f16, DType::bf16};
   add_case(many);
   const Values special{Pattern::special, f.domain.low, f.domain.high};

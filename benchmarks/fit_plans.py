@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fits the numbers of schedules/contraction_model.h to what ashlar-plan-choice has measured (--csv), and prints them.
 
-    fit_plans.py plans.csv [more.csv …] --gigabytes 3350 [--device opencl] [--start schedules/contraction_model.h] [--judge others.csv]
+    fit_plans.py plans.csv [more.csv …] --gigabytes 3350 [--device opencl] [--start schedules/contraction_model.h [--keep PLAN …]] [--judge others.csv]
 
 The form of the model, and the reasons for it, stand in that header. Each plan is fitted by itself first, by random steps that are
 kept where the mean error of log(time) falls (errors of more than a factor of e count as one of e), unless --start gives numbers.
@@ -14,7 +14,7 @@ import re
 import numpy as np
 
 # rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h and contraction_opencl.h make the tiles
-TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "row_across": (1, 128, 64, 8),
+TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "row_across": (1, 128, 64, 8), "rows_across": (4, 128, 32, 8),
          "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4), "layer_64": (64, 32, 64, 8),
          "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
          "large_tt": (128, 64, 16, 2), "medium_nt": (64, 128, 32, 8), "medium_tt": (64, 128, 32, 8), "medium": (64, 128, 16, 4),
@@ -25,6 +25,8 @@ OPENCL_TILES = {"large": (64, 128, 16, 4), "odd_medium": (64, 64, 8, 2), "odd_wi
 # rows, columns and unrolled terms of a thread, and whether k is dealt: as contraction_threads.h makes ThreadTiles
 THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
+# What an operand that is copied element by element adds to the latency of a stage, where it does
+SINGLES = {"few_rows": 0.45, "small": 0.35, "smallest": 0.45}
 # an H100 and an H200
 MULTIPROCESSORS, CYCLES = 132, 1980  # of a microsecond
 START = {"cuda": 1.4, "opencl": 5.0}
@@ -49,14 +51,16 @@ def read(path):
 
 
 def work(sizes, plan):
-    """Of each draw the blocks of a multiprocessor, the stages of a block, how many times their share they take, and the bytes."""
+    """Of each draw the blocks of a multiprocessor, the stages of a block, how many times their share they take, the bytes, and the
+    operands that lie across k and are copied element by element."""
     batch, m, n, k, left_along_k, right_along_k = np.array(sizes, float).T
     moved = 4 * batch * (m * k + k * n + m * n)
+    singles = 1.0 * ((left_along_k == 0) & (m % 4 != 0)) + 1.0 * ((right_along_k == 0) & (n % 4 != 0))
     if plan in THREADS:
-        return (*work_of_threads(plan, batch, m, n, k, left_along_k > 0, right_along_k > 0), moved)
+        return (*work_of_threads(plan, batch, m, n, k, left_along_k > 0, right_along_k > 0), moved, singles)
     rows, columns, depth, _ = TILES[plan]
     each = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * batch / MULTIPROCESSORS)
-    return each, np.ceil(k / depth), np.ones_like(k), moved
+    return each, np.ceil(k / depth), np.ones_like(k), moved, singles
 
 
 def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
@@ -84,7 +88,8 @@ def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
 
 def modelled(cost, resident, of_work, plan):
     setup, latency, share, exposed = cost
-    each, stages, crowding, moved = of_work
+    each, stages, crowding, moved, singles = of_work
+    latency = latency * (1 + SINGLES.get(plan, 0) * singles if DEVICE == "cuda" else 1)
     full = np.floor(each / resident)
     rest = each - full * resident
 
@@ -155,8 +160,8 @@ class Choice:
               f"draws, geometric mean {np.exp(-np.mean(np.log(ratios))):.3f}, worst {1 / ratios.max():.3f}")
 
 
-def fit_choice(draws, costs, random):
-    """The costs, changed in random steps that are kept where the choice by them loses less."""
+def fit_choice(draws, costs, kept, random):
+    """The costs, changed in random steps that are kept where the choice by them loses less; those of `kept` stay."""
     most, of_error = np.log(8), 0.06
     choice = Choice(draws, costs)
 
@@ -167,11 +172,13 @@ def fit_choice(draws, costs, random):
     for turn in range(STEPS_OF_CHOICE):
         i = random.integers(len(choice.plans))
         plan = choice.plans[i]
+        if plan in kept:
+            continue
         resident, cost = costs[plan]
         other = np.array(cost, float)
         at = random.integers(4)
         other[at] = (other[at] or (300 if at < 3 else 0.2)) * np.exp(step * random.normal())
-        changed = int(random.integers(1, MOST_RESIDENT + 1)) if plan not in THREADS and random.random() < 0.08 else resident
+        changed = int(random.integers(1, MOST_RESIDENT + 1)) if random.random() < 0.08 else resident
         before, error = choice.model[:, i].copy(), choice.error(i)
         choice.model[:, i] = choice.column(i, (changed, other))
         then = loss()
@@ -187,7 +194,7 @@ def fit_choice(draws, costs, random):
 def costs_in(path):
     with open(path) as file:
         table = file.read().split("kOpenClBlockCosts")[DEVICE == "opencl"]
-        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f\}', table)
+        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f[,}]', table)
     return {plan: (int(resident), np.array([float(x) for x in cost])) for plan, resident, *cost in found}
 
 
@@ -198,6 +205,7 @@ def main():
     parser.add_argument("--gigabytes", type=float, required=True, help="a second, of the device's memory")
     parser.add_argument("--device", choices=list(START), default="cuda")
     parser.add_argument("--start", help="a header whose numbers are the start")
+    parser.add_argument("--keep", nargs="*", default=[], help="plans whose numbers in --start stay as they are")
     parser.add_argument("--judge", nargs="*", default=[], help="measurements that nothing is fitted to")
     options = parser.parse_args()
     DEVICE, GIGABYTES_PER_SECOND = options.device, options.gigabytes
@@ -215,9 +223,10 @@ def main():
             continue
         costs[plan] = fit(work([sizes for sizes, _ in measured], plan), np.array([time for _, time in measured]), plan, random)
     held = range(0, len(draws), 10)
-    costs = fit_choice([draw for i, draw in enumerate(draws) if i not in held], costs, random)
+    costs = fit_choice([draw for i, draw in enumerate(draws) if i not in held], costs, options.keep, random)
     for plan, (resident, cost) in costs.items():
-        print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f}},')
+        singles = f", {SINGLES[plan]:.2f}f" if plan in SINGLES and DEVICE == "cuda" else ""
+        print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f{singles}}},')
     Choice(draws, costs).judge("all")
     Choice([draws[i] for i in held], costs).judge("those it wasn't fitted to")
     for path in options.judge:

@@ -59,6 +59,23 @@ inline Expr tiles_of_result(const ContractionProblem& p, int rows, int columns) 
   return (p.columns + columns - 1) / columns * ((p.rows + rows - 1) / rows) * p.batches;
 }
 
+/// The ways in which four neighbouring elements of an operand can be loaded at once, aligned.
+struct QuadLoads {
+  Expr left_along_k, left_along_rows, right_along_k, right_along_columns;
+};
+
+inline QuadLoads quad_loads(const ContractionProblem& p) {
+  const auto quad = [](const MatrixOperand& x, const Expr& unit_stride, const Expr& other_stride, const Expr& extent) {
+    // Written on the buffer's own fields: from them Halide proves the alignment of the vector load.
+    return unit_stride == 1 && other_stride % 4 == 0 && x.batch_stride % 4 == 0 && x.negative_offset % 4 == 0 &&
+           extent % 4 == 0;
+  };
+  return {quad(p.left, p.left.column_stride, p.left.row_stride, p.inner),
+          quad(p.left, p.left.row_stride, p.left.column_stride, p.rows),
+          quad(p.right, p.right.row_stride, p.right.column_stride, p.inner),
+          quad(p.right, p.right.column_stride, p.right.row_stride, p.columns)};
+}
+
 /// y[batch,m,n] = f(Σ_k left[batch,m,k] · right[batch,k,n]): the problem behind three tensors of a kernel.
 template <ElementType T, ElementType Y>
 ContractionProblem contraction_problem(const In<T, 3>& left, const In<T, 3>& right, const Out<Y, 3>& y,

@@ -173,12 +173,14 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   };
   streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
   streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
-  constexpr AcrossTile kAcross{.warps = 8, .unroll = 8};
-  const Expr row_of_columns = p.rows == 1 && p.right.column_stride == 1;
-  plans.push_back(across_plan(p, kAcross, "row_across", {row_of_columns}));
-  plans.back().preferred = Expr(false);
-  plans.back().microseconds = modelled_microseconds(
-      p, "row_across", work_of_tiles(p, {1, AcrossTile::columns(), kAcross.terms(), kAcross.warps}));
+  const auto across = [&](const AcrossTile& tile, const std::string& name) {
+    plans.push_back(across_plan(p, tile, name, {p.rows <= tile.rows && p.right.column_stride == 1}));
+    plans.back().preferred = Expr(false);
+    plans.back().microseconds =
+        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, AcrossTile::columns(), tile.terms(), tile.warps}));
+  };
+  across({.rows = 1, .warps = 8, .unroll = 8}, "row_across");
+  across({.rows = 4, .warps = 8, .unroll = 4}, "rows_across");
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
   const PipelinedTile layer_small{.lane_rows = 4,
                                   .lane_columns = 4,
@@ -287,14 +289,6 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   add(few_rows, {}, "few_rows", {p.rows <= few_rows.rows()}, {});
   add(small, anyhow, "small", {}, tiles_of_result(p, 32, 64) >= kSomeTiles);
   add_thread_plans(p, {"threads", "threads_deep", "dealt", "dealt_row"}, plans);
-  // The model takes these for the quickest of a row by a matrix along its columns, of which they take up to three times
-  // row_across's time.
-  constexpr int kFewTerms = 24;
-  const Expr is_row_across = row_of_columns && p.inner > kFewTerms;
-  for (ContractionPlan& plan : plans) {
-    if (plan.name == "threads" || plan.name == "threads_deep")
-      plan.microseconds = Halide::select(is_row_across, 3.0f * plan.microseconds, plan.microseconds);
-  }
   add(kSmallestTile, anyhow, "smallest", {}, {});
   return plans;
 }

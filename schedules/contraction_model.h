@@ -21,43 +21,45 @@ struct ModelledTile {
 /// What its work takes, in clock cycles.
 struct BlockCost {
   const char* plan;
-  int resident;   ///< blocks that a multiprocessor works on at a time
-  int setup;      ///< of a block, once
-  int latency;    ///< of a stage, however few blocks there are
-  int share;      ///< of a stage for each block at work, where that is more
-  float exposed;  ///< the part of the time of moving all operands and the result once that isn't hidden behind work
+  int resident;       ///< blocks that a multiprocessor works on at a time
+  int setup;          ///< of a block, once
+  int latency;        ///< of a stage, however few blocks there are
+  int share;          ///< of a stage for each block at work, where that is more
+  float exposed;      ///< the part of the time of moving all operands and the result once that isn't hidden behind work
+  float singles = 0;  ///< of the latency, what it grows by for each operand across k that is copied element by element
 };
 
-/// Fitted to an H200 at 6000 products of f32 drawn at random, then to an H100 for the least loss by the choice
-/// (fit_plans.py), with the plans that came later at 4300 and with kernels by layouts at 1600: it takes 1.03 times the
-/// best plan's time. Row and the other plans for layers, of which few draws are, are fitted to some of their own:
-/// refitting all at those 1600 lost row at 1×4096×4096. Blocks of other GPUs are taken to need as many cycles.
+/// Fitted for the least loss by the choice (fit_plans.py), last to an H200 at 2750 products of f32 drawn at random, of
+/// which 840 have up to six rows: it takes 1.02 times the best plan's time. Row, rows, the layers and what goes across
+/// columns are fitted to some of their own: of their large ones, where they matter, few are drawn. Blocks of other GPUs
+/// are taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 1294, 42, 1.25f},
     BlockCost{"rows", 1, 274, 554, 83, 0.00f},
-    BlockCost{"row_across", 4, 0, 1900, 1000, 0.60f},
+    BlockCost{"row_across", 4, 0, 1130, 1000, 0.60f},
+    BlockCost{"rows_across", 4, 0, 1130, 1000, 0.60f},
     BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},
     BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
     BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},
-    BlockCost{"large_nn", 1, 2796, 1000, 5415, 0.67f},
-    BlockCost{"large_tn", 4, 962, 4222, 1265, 0.86f},
-    BlockCost{"large_nt", 4, 1035, 1240, 796, 0.54f},
-    BlockCost{"large_tt", 4, 3134, 3835, 1313, 1.67f},
-    BlockCost{"medium_nt", 1, 2982, 1000, 3343, 0.70f},
-    BlockCost{"medium_tt", 1, 3137, 1000, 2974, 0.44f},
-    BlockCost{"medium", 8, 1381, 1472, 1406, 0.45f},
-    BlockCost{"even_small", 8, 610, 844, 367, 0.42f},
-    BlockCost{"odd_large", 2, 10159, 1533, 1341, 2.65f},
-    BlockCost{"odd_medium", 8, 647, 521, 447, 0.36f},
-    BlockCost{"odd_wide", 4, 584, 728, 258, 0.61f},
-    BlockCost{"odd_tall", 4, 849, 591, 248, 0.85f},
-    BlockCost{"few_rows", 3, 629, 1250, 1546, 0.48f},
-    BlockCost{"threads", 2, 0, 1311, 200, 0.26f},
-    BlockCost{"threads_deep", 2, 0, 3852, 410, 0.00f},
-    BlockCost{"dealt", 2, 1175, 732, 170, 0.94f},
-    BlockCost{"dealt_row", 2, 107, 854, 170, 1.27f},
-    BlockCost{"small", 2, 2239, 950, 1152, 0.45f},
-    BlockCost{"smallest", 1, 1131, 1263, 1386, 0.57f},
+    BlockCost{"large_nn", 1, 3102, 1000, 5415, 0.77f},
+    BlockCost{"large_tn", 4, 997, 4256, 1305, 0.93f},
+    BlockCost{"large_nt", 8, 1161, 1587, 799, 0.66f},
+    BlockCost{"large_tt", 3, 2973, 3910, 1174, 1.97f},
+    BlockCost{"medium_nt", 1, 3126, 1000, 3346, 0.81f},
+    BlockCost{"medium_tt", 1, 3127, 1000, 3016, 0.58f},
+    BlockCost{"medium", 8, 1363, 1478, 1460, 0.48f},
+    BlockCost{"even_small", 8, 599, 845, 380, 0.45f},
+    BlockCost{"odd_large", 2, 9995, 1589, 1432, 2.70f},
+    BlockCost{"odd_medium", 6, 332, 912, 435, 0.79f},
+    BlockCost{"odd_wide", 4, 505, 627, 258, 0.73f},
+    BlockCost{"odd_tall", 8, 617, 582, 253, 1.02f},
+    BlockCost{"few_rows", 2, 584, 1426, 1500, 0.55f, 0.45f},
+    BlockCost{"threads", 2, 0, 1130, 200, 0.34f},
+    BlockCost{"threads_deep", 1, 0, 1760, 429, 0.04f},
+    BlockCost{"dealt", 1, 710, 492, 186, 1.33f},
+    BlockCost{"dealt_row", 2, 15, 839, 190, 1.55f},
+    BlockCost{"small", 2, 1783, 1146, 1136, 0.56f, 0.35f},
+    BlockCost{"smallest", 1, 932, 1217, 828, 0.99f, 0.45f},
 };
 
 /// OpenCL's, fitted to 1500 products on an H100.
@@ -85,7 +87,8 @@ inline ModelledWork work_of_tiles(const ContractionProblem& p, const ModelledTil
 }
 
 // t = start + exposed · bytes / bandwidth
-//     + Σ over rounds (setup + stages · max(latency, blocks at work · crowding · share))
+//     + Σ over rounds (setup + stages · max(latency · (1 + singles · operands so copied), blocks at work · crowding ·
+//     share))
 // All rounds but the last have `resident` blocks at work; a multiprocessor has ⌈blocks / multiprocessors⌉ in all. Three
 // blocks of two warps take as long as four: some scheduler has two.
 inline Expr modelled_microseconds(const ContractionProblem& p, const std::string& plan, const ModelledWork& work) {
@@ -100,11 +103,17 @@ inline Expr modelled_microseconds(const ContractionProblem& p, const std::string
   const Expr full_rounds = Halide::ceil((each + 1.0f) / resident) - 1.0f, rest = each - full_rounds * resident;
   constexpr int kSchedulers = 4;
   const auto of_schedulers = static_cast<float>(std::max(1, kSchedulers / work.warps));
+  const QuadLoads can = quad_loads(p);
+  const auto singles_of = [&](const Expr& stride_along_k, const Expr& quads) {
+    return select(stride_along_k != 1 && !quads, cost->singles, 0.0f);
+  };
+  const Expr latency =
+      static_cast<float>(cost->latency) * (1.0f + singles_of(p.left.column_stride, can.left_along_rows) +
+                                           singles_of(p.right.row_stride, can.right_along_columns));
   const auto round = [&](const Expr& at_work) {
     const Expr shares = Halide::ceil(at_work / of_schedulers) * of_schedulers;
     return static_cast<float>(cost->setup) +
-           work.stages *
-               max(static_cast<float>(cost->latency), shares * work.crowding * static_cast<float>(cost->share));
+           work.stages * max(latency, shares * work.crowding * static_cast<float>(cost->share));
   };
   const Expr cycles = full_rounds * round(resident) + select(rest > 0.0f, round(rest), 0.0f);
   const Expr rows = real(p.rows), columns = real(p.columns), inner = real(p.inner);

@@ -97,17 +97,17 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
   return plan;
 }
 
-/// A block computes 128 neighbours of a row. Its warps deal k among themselves; each thread has four columns, a warp
-/// apart, and loads `unroll` terms of each before it multiplies them.
+/// A block computes 128 neighbours of `rows` rows. Its warps deal k among themselves; each thread has four columns, a
+/// warp apart, and loads `unroll` terms of each before it multiplies them.
 struct AcrossTile {
   static constexpr int kLanes = 32, kEach = 4;
-  int warps, unroll;
+  int rows, warps, unroll;
   static constexpr int columns() { return kLanes * kEach; }
   int terms() const { return warps * unroll; }
 };
 
-// product(n, 0, b) = Σ_s part(n, s, b),  part(n, s, b) = Σ_{k mod warps = s} left(k) · right(n, k)
-// One row, and a right operand that lies along its columns.
+// product(n, m, b) = Σ_s part(n, m, s, b),  part(n, m, s, b) = Σ_{k mod warps = s} left(k, m) · right(n, k)
+// For a right operand that lies along its columns, and few rows.
 inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile& tile, const std::string& prefix,
                                    std::vector<Expr> when) {
   using Halide::Func;
@@ -124,25 +124,25 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
 
   const auto promised = ContractionProblem::promised;
   const auto inside = [&](const Expr& i, const Expr& extent) { return promised(Halide::min(i, extent - 1), extent); };
-  const Expr column = inside((g * kEach + j) * kLanes + l, p.columns);
+  const Expr column = inside((g * kEach + j) * kLanes + l, p.columns), row = inside(m, p.rows);
   const Expr turns = p.inner / tile.terms(), done = turns * tile.terms();
   const Expr term = (t * tile.unroll + u) * tile.warps + s, last = done + u * tile.warps + s;
-  left(u, t, s, b) = p.left_at(promised(term, p.inner), 0, b);
+  left(u, m, t, s, b) = p.left_at(promised(term, p.inner), row, b);
   right(j, u, t, l, s, g, b) = p.right_at(column, promised(term, p.inner), b);
-  last_left(u, t, s, b) = Halide::select(last < p.inner, p.left_at(inside(last, p.inner), 0, b), 0.0f);
+  last_left(u, m, t, s, b) = Halide::select(last < p.inner, p.left_at(inside(last, p.inner), row, b), 0.0f);
   last_right(j, u, t, l, s, g, b) = Halide::select(last < p.inner, p.right_at(column, inside(last, p.inner), b), 0.0f);
   const Halide::RDom whole(0, tile.unroll, 0, turns, "whole"),
       rest(0, tile.unroll, 0, Halide::select(done < p.inner, 1, 0), "rest");
-  sums(j, l, s, g, b) = 0.0f;
-  sums(j, l, s, g, b) += left(whole.x, whole.y, s, b) * right(j, whole.x, whole.y, l, s, g, b);
-  sums(j, l, s, g, b) += last_left(rest.x, rest.y, s, b) * last_right(j, rest.x, rest.y, l, s, g, b);
-  part(l, j, s, g, b) = sums(j, l, s, g, b);
-  const auto part_at = [&](int slice) { return part(n % kLanes, n / kLanes % kEach, slice, n / tile.columns(), b); };
+  sums(j, m, l, s, g, b) = 0.0f;
+  sums(j, m, l, s, g, b) += left(whole.x, m, whole.y, s, b) * right(j, whole.x, whole.y, l, s, g, b);
+  sums(j, m, l, s, g, b) += last_left(rest.x, m, rest.y, s, b) * last_right(j, rest.x, rest.y, l, s, g, b);
+  part(l, j, m, s, g, b) = sums(j, m, l, s, g, b);
+  const auto part_at = [&](int slice) { return part(n % kLanes, n / kLanes % kEach, m, slice, n / tile.columns(), b); };
   Expr total = part_at(0);
   for (int i = 1; i < tile.warps; i++) total = total + part_at(i);
   product(n, m, b) = total;
 
-  const Var block_n(prefix + "_block_n"), lane("lane");
+  const Var block_n(prefix + "_block_n"), block_m(prefix + "_block_m"), lane("lane"), warp("warp");
   ContractionPlan plan;
   plan.name = prefix;
   plan.when = std::move(when);
@@ -150,25 +150,30 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   plan.schedule_output = [=](Stage out) {
     out.split(n, block_n, n, AcrossTile::columns(), TailStrategy::GuardWithIf)
         .split(n, n, lane, kLanes)
-        .reorder(lane, n, block_n, m, b)
-        .gpu_threads(lane, n)
-        .gpu_blocks(block_n, m, b);
+        .split(m, block_m, m, tile.rows, TailStrategy::GuardWithIf)
+        .fuse(n, m, n)
+        .split(n, n, warp, std::min(tile.rows * kEach, tile.warps))
+        .reorder({n, lane, warp, block_n, block_m, b})
+        .gpu_threads(lane, warp)
+        .gpu_blocks(block_n, block_m, b);
   };
   plan.schedule_stages = [=](Func out) {
     Func accumulators = sums, parts = part;
     parts.compute_at(out, block_n).store_in(MemoryType::GPUShared);
-    parts.bound(l, 0, kLanes).bound(j, 0, kEach).bound(s, 0, tile.warps).bound_extent(g, 1).bound_extent(b, 1);
-    parts.reorder(j, l, s, g, b).unroll(j).gpu_threads(l, s);
+    parts.bound(l, 0, kLanes).bound(j, 0, kEach).bound(s, 0, tile.warps).bound_extent(m, tile.rows);
+    parts.bound_extent(g, 1).bound_extent(b, 1);
+    parts.reorder({j, m, l, s, g, b}).unroll(j).unroll(m).gpu_threads(l, s);
     accumulators.compute_at(parts, l).store_in(MemoryType::Register);
-    accumulators.bound(j, 0, kEach).bound_extent(l, 1).bound_extent(s, 1).bound_extent(g, 1).bound_extent(b, 1);
-    accumulators.unroll(j);
+    accumulators.bound(j, 0, kEach).bound_extent(m, tile.rows).bound_extent(l, 1).bound_extent(s, 1);
+    accumulators.bound_extent(g, 1).bound_extent(b, 1).unroll(j).unroll(m);
     limit_registers(accumulators, kRegisters);
     const auto update = [&](int index, const Halide::RDom& r, Func of_left, Func of_right) {
-      accumulators.update(index).reorder({j, r.x, l, s, g, b, r.y}).unroll(j).unroll(r.x);
+      accumulators.update(index).reorder({j, m, r.x, l, s, g, b, r.y}).unroll(j).unroll(m).unroll(r.x);
       for (Func operand : {of_left, of_right}) {
         operand.compute_at(accumulators, r.y).store_in(MemoryType::Register);
         operand.bound_extent(u, tile.unroll).bound_extent(t, 1).bound_extent(s, 1).bound_extent(b, 1).unroll(u);
       }
+      of_left.bound_extent(m, tile.rows).unroll(m);
       of_right.bound(j, 0, kEach).bound_extent(l, 1).bound_extent(g, 1).unroll(j);
     };
     update(0, whole, left, right);

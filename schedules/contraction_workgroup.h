@@ -23,23 +23,6 @@ inline Expr has_many_tiles(const ContractionProblem& p, const WorkgroupTile& til
   return tiles >= kLeastTiles && small_tiles >= kLeastSmallTiles && small_tiles / kLeastOfTile >= tiles;
 }
 
-/// The ways in which four neighbouring elements of an operand can be loaded at once, aligned.
-struct QuadLoads {
-  Expr left_along_k, left_along_rows, right_along_k, right_along_columns;
-};
-
-inline QuadLoads quad_loads(const ContractionProblem& p) {
-  const auto quad = [](const MatrixOperand& x, const Expr& unit_stride, const Expr& other_stride, const Expr& extent) {
-    // Written on the buffer's own fields: from them Halide proves the alignment of the vector load.
-    return unit_stride == 1 && other_stride % 4 == 0 && x.batch_stride % 4 == 0 && x.negative_offset % 4 == 0 &&
-           extent % 4 == 0;
-  };
-  return {quad(p.left, p.left.column_stride, p.left.row_stride, p.inner),
-          quad(p.left, p.left.row_stride, p.left.column_stride, p.rows),
-          quad(p.right, p.right.row_stride, p.right.column_stride, p.inner),
-          quad(p.right, p.right.column_stride, p.right.row_stride, p.columns)};
-}
-
 /// How the tile plan fills local memory: by aligned quads along one dimension of each operand, or element by element.
 enum class TileLoads { quads, single };
 

@@ -466,6 +466,20 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, 1};
       branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {rows, 1}, {1, steps - 1}));
     }
+    // Still longer ones by a cluster of such blocks: where few rows leave most of the device idle, and where a row's
+    // bytes wouldn't be in a cache any more when they are read again.
+    if (has_columns) {
+      constexpr int kThreads = 512, kCluster = 8, kFewRows = 16, kCachedColumns = 32768;
+      const Expr is_few = rows_of(stages) <= kFewRows,
+                 is_uncached = vector == 4 && reductions.at(0).extent() > kCachedColumns;
+      const auto by_cluster = [&](int steps, const Expr& condition) {
+        const RowLayout layout{kThreads * kCluster, steps, 1};
+        branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {1, kCluster}, {1, steps - 1}),
+                     has_clusters() && condition);
+      };
+      by_cluster(4, is_few);
+      by_cluster(16, is_few || is_uncached);
+    }
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();
     branches.add(kColumnsOfThread, ThreadRows(reductions));

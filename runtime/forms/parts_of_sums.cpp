@@ -143,17 +143,17 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
 }
 
 /// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
-/// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plan for a row by a
-/// matrix that lies along its columns is fitted to parts, too.
+/// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plans for a few
+/// rows by a matrix that lies along its columns are fitted to parts, too.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
-  constexpr int64_t kShortSide = 16, kLeastOfRow = 256;
+  constexpr int64_t kShortSide = 16, kRowsAcross = 4, kLeastOfRow = 256;
   const double* numbers = detail::plan_device_numbers(device);
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
-  const bool is_row_across =
-      m == 1 && layout.right_along_columns && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
-  if (is_row_across || std::min(m, n) >= kShortSide) {
-    const Choice choice = by_plans_on_gpu(m, n, k, is_row_across ? kLeastOfRow : kLeastLength, speed, start, model);
+  const bool is_across =
+      m <= kRowsAcross && layout.right_along_columns && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
+  if (is_across || std::min(m, n) >= kShortSide) {
+    const Choice choice = by_plans_on_gpu(m, n, k, is_across ? kLeastOfRow : kLeastLength, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }
   Choice choice = by_multiprocessors(

@@ -101,10 +101,10 @@ struct TileCost {
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{667, 0, 0.302f, 0, 0.31f, 1.25f, 0.4f, 0, 4.7f, 0, 290, 1.5f}
+    return by_rows ? TileCost{667, 0, 0.302f, 0, 2.2f, 1.25f, 0.4f, 0, 4.7f, 0, 290, 1.5f}
                    : TileCost{632, 71, 0.21f, 19, 0, 2.26f, 0.533f, 0.13f, 7.4f, 0.81f, 229, 1.5f};
   }
-  if (by_rows) return {406, 97, 0.275f, 0, 0.45f, 4.16f, 0.5f, 0.135f, 3.9f, 1.7f, 362, 7.1f};
+  if (by_rows) return {406, 97, 0.275f, 0, 2.6f, 4.16f, 0.5f, 0.135f, 3.9f, 1.7f, 362, 7.1f};
   return tile.wide > tile.lanes ? TileCost{418, 93, 0.222f, 27, 0, 4.68f, 0.46f, 0.22f, 2.6f, 0.88f, 264, 1.9f}
                                 : TileCost{527, 21, 0.263f, 15, 0.1f, 5.41f, 0.4f, 0.28f, 0.9f, 0.59f, 235, 5};
 }
@@ -142,11 +142,11 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 0.4f, 0.21f, 10.7f}
+  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 1.5f, 0.21f, 10.7f}
                                   : is_row    ? Cost{448, 29, 0.531f, 15.6f, 0, 0.26f, 3}
                                   : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 4.5f}
                                               : Cost{455, 16, 0.263f, 27, 0, 0.23f, 11.7f}
-                       : by_rows ? Cost{459, 36, 0.296f, 26, 0.04f, 0, 1.6f}
+                       : by_rows ? Cost{459, 36, 0.296f, 26, 1.2f, 0, 1.6f}
                     : is_row    ? Cost{486, 54, 0.453f, 8.4f, 0, 0, 1.4f}
                     : is_narrow ? Cost{424, 86, 0.276f, 2.6f, 0.95f, 0.02f, 2.8f}
                                 : Cost{396, 51, 0.297f, 7.4f, 0, 0, 1.2f};

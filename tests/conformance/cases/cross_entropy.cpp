@@ -6,7 +6,7 @@
 #include "ashlar/ops.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -90,7 +90,7 @@ void add_cross_entropy_cases() {
   for (const int64_t rows : {0, 1, 16, 17, 257, 4099}) {
     add_case(example(std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}, 0, 9));
   }
-  for (const Shape& shape : kManyShortRows) {
+  for (const Shape& shape : kManyRows) {
     add_case(example(name_of_rows(shape), {shape, {.low = -8, .high = 8}}, 0, static_cast<double>(shape[1] - 1)));
   }
   add_case(example("labels_out_of_range", {.shape = {129, 10}}, -4, 13));

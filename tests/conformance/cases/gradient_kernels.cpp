@@ -7,7 +7,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -209,7 +209,7 @@ void add_softmax_gradients() {
                             50257, 65528, 65535, 65536, 65544, 13,   33,   101,  203,   301,   1001}) {
       add_case(softmax_example(is_log, "rows_of_" + std::to_string(n), {2, n}));
     }
-    for (const Shape& shape : kManyShortRows) add_case(softmax_example(is_log, name_of_rows(shape), shape));
+    for (const Shape& shape : kManyRows) add_case(softmax_example(is_log, name_of_rows(shape), shape));
     for (const int64_t n : {3, 130, 1030, 8200, 40000}) {
       const Shape shape{n < 1000 ? 70 : 3, n};
       const std::string rows = "_rows_of_" + std::to_string(n);
@@ -265,7 +265,7 @@ void add_cross_entropy_gradients() {
                                static_cast<double>(classes - 1));
   }
   add_cross_entropy_gradient("4099_rows_of_10", {4099, 10}, {.low = -8, .high = 8}, {}, 0, 9);
-  for (const Shape& shape : kManyShortRows) {
+  for (const Shape& shape : kManyRows) {
     add_cross_entropy_gradient(name_of_rows(shape), shape, {.low = -8, .high = 8}, {}, 0,
                                static_cast<double>(shape[1] - 1));
   }

@@ -11,7 +11,7 @@
 #include "runtime/forms/rows.h"
 #include "runtime/launch/launch.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -202,7 +202,7 @@ void add_norm(bool is_rms) {
   for (const int64_t rows : {0, 1, 2, 15, 17, 255, 257, 4099}) {
     add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
   }
-  for (const Shape& shape : kManyShortRows) add_case(example(whole, name_of_rows(shape), {.shape = shape}));
+  for (const Shape& shape : kManyRows) add_case(example(whole, name_of_rows(shape), {.shape = shape}));
   add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
   const Shape shape{4, 5, 33};
   add_case(example(whole, "rank1", {.shape = {129}}));
@@ -267,7 +267,7 @@ void add_residual_norm(bool is_rms) {
   for (const int64_t rows : {0, 17, 4099}) {
     add_case(example(whole, std::to_string(rows) + "_rows_of_48", {.shape = {rows, 48}}));
   }
-  for (const Shape& shape : kManyShortRows) add_case(example(whole, name_of_rows(shape), {.shape = shape}));
+  for (const Shape& shape : kManyRows) add_case(example(whole, name_of_rows(shape), {.shape = shape}));
   add_case(example(whole, "empty_rows", {.shape = {7, 0}}));
   add_case(example(whole, "rank0", {.shape = {}}));
   Norm along = whole;
@@ -351,7 +351,7 @@ void add_gradient_kernels(bool is_rms, bool has_residual) {
     add("rows_of_" + std::to_string(n), {2, n});
   }
   add("4099_rows_of_40", {4099, 40});
-  for (const Shape& shape : kManyShortRows) add(name_of_rows(shape), shape);
+  for (const Shape& shape : kManyRows) add(name_of_rows(shape), shape);
   add("no_rows", {0, 40});
   for (const int64_t n : {3, 130, 1032, 8200, 40000}) {
     const Shape shape{n < 1000 ? 70 : 3, n};

@@ -4,7 +4,7 @@
 
 #include "ashlar/ops.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -89,7 +89,7 @@ void add_quantize_cases() {
     add_rows("rows_of_" + std::to_string(n), {n < 1000 ? 37 : 3, n});
   }
   add_rows("4099_rows_of_48", {4099, 48});
-  for (const Shape& shape : kManyShortRows) add_rows(name_of_rows(shape), shape);
+  for (const Shape& shape : kManyRows) add_rows(name_of_rows(shape), shape);
   add_rows("no_rows", {0, 48});
   add_rows("zeros", {4, 100}, {Pattern::integers, 0, 0});
   for (const int64_t n : {3, 130, 1024, 9000}) {

@@ -7,7 +7,7 @@
 #include "runtime/support/error.h"
 #include "tests/conformance/case.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/reference.h"
 
 namespace ashlar::conformance {
@@ -94,7 +94,7 @@ std::vector<Expected> masked_rows(HostTensors in) {
 }  // namespace
 
 void add_family_cases() {
-  std::vector<Shape> shapes(std::begin(kManyShortRows), std::end(kManyShortRows));
+  std::vector<Shape> shapes(std::begin(kManyRows), std::end(kManyRows));
   for (const int64_t columns : kColumns) shapes.push_back({columns > 8192 ? 2 : 5, columns});
   for (const Shape& shape : shapes) {
     const int64_t rows = shape[0], columns = shape[1];

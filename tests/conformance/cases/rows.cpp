@@ -7,7 +7,7 @@
 #include "ashlar/ops.h"
 #include "runtime/forms/forms.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/draw.h"
 #include "tests/conformance/reference.h"
 
@@ -93,7 +93,7 @@ void add_function(const Function& f) {
   for (const int64_t rows : {1, 2, 15, 16, 17, 255, 256, 257, 4099}) {
     add_case(example(f, std::to_string(rows) + "_rows_of_10", {{rows, 10}, {.low = -8, .high = 8}}));
   }
-  for (const Shape& shape : kManyShortRows) {
+  for (const Shape& shape : kManyRows) {
     add_case(example(f, name_of_rows(shape), {shape, {.low = -8, .high = 8}}));
   }
   // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of

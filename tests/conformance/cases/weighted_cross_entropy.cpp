@@ -11,7 +11,7 @@
 #include "runtime/forms/rows.h"
 #include "runtime/support/error.h"
 #include "tests/conformance/cases/cases.h"
-#include "tests/conformance/cases/short_rows.h"
+#include "tests/conformance/cases/many_rows.h"
 
 namespace ashlar::conformance {
 namespace {
@@ -132,7 +132,7 @@ void add_weighted_cross_entropy_cases() {
     add(std::to_string(rows) + "_rows_of_10", {rows, 10}, true, 0, 0, 9);
     add(std::to_string(rows) + "_rows_of_12_smoothed", {rows, 12}, false, 0.25, 0, 11);
   }
-  for (const Shape& shape : kManyShortRows) {
+  for (const Shape& shape : kManyRows) {
     add(name_of_rows(shape), shape, true, 0.1, 0, static_cast<double>(shape[1] - 1));
   }
   add("labels_out_of_range", {129, 10}, true, 0.1, -4, 13);

@@ -1,0 +1,18 @@
+// Shapes that reach the branches of row kernels for many rows.
+#pragma once
+
+#include <string>
+
+#include "runtime/tensor/shape.h"
+
+namespace ashlar::conformance {
+
+/// On a GPU each lane has several of the short ones, or each of them one lane; of the last a block each.
+inline const Shape kManyRows[] = {{16400, 3}, {16400, 6}, {16400, 13}, {16400, 18}, {16400, 34}, {16400, 99},
+                                  {4200, 61}, {4200, 85}, {33000, 3},  {33000, 7},  {17, 9001}};
+
+inline std::string name_of_rows(const Shape& shape) {
+  return std::to_string(shape[0]) + "_rows_of_" + std::to_string(shape[1]);
+}
+
+}  // namespace ashlar::conformance

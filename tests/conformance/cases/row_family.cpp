@@ -16,9 +16,9 @@ namespace {
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
 // Of columns that are and aren't whole vectors, at and around the sizes that a thread, a warp and a block take.
-constexpr int64_t kColumns[] = {1,    3,     16,   33,   64,   72,    100,   136,   250,  264,  500,
-                                512,  1000,  1024, 1028, 1032, 1501,  2000,  2051,  2056, 5000, 5001,
-                                8191, 16383, 8192, 8200, 9001, 12000, 20000, 40000, 65544};
+constexpr int64_t kColumns[] = {1,    3,     16,   33,   64,   72,    100,   136,   250,   264,  500,
+                                512,  1000,  1024, 1028, 1032, 1501,  2000,  2051,  2056,  5000, 5001,
+                                8191, 16383, 8192, 8200, 9001, 12000, 20000, 40000, 40001, 65544};
 
 Expected weighted_rows(HostTensors in) {
   const auto &x = in[0].values, &gain = in[1].values, &w = in[2].values;

@@ -298,10 +298,10 @@ struct WarpShape {
   int warps;           ///< in a block
   int members;         ///< rows one after the other
 };
-// For rows of 32 columns on. A vector holds 4 or 8.
+// Rows of one vector have a lane each, those of up to four have four. A vector holds 4 or 8 elements.
 std::vector<WarpShape> warp_shapes(const RowTunables& tunables, int vector) {
   std::vector<WarpShape> shapes;
-  for (int vectors = 32 / vector; vectors <= 128; vectors *= 2) {
+  for (int vectors = 1; vectors <= 128; vectors *= vectors == 1 ? 4 : 2) {
     const int threads = std::clamp(vectors / tunables.lane_vectors, std::min(32 / vector, vectors), kWarp);
     const int steps = vectors / threads;
     shapes.push_back({threads, steps, tunables.warps, std::max(1, tunables.warp_vectors / steps)});
@@ -459,7 +459,7 @@ void row_reduction(Cuda, const RowStages& stages) {
                                                 {.threads = 32, .steps = 32, .warps = warps, .members = 1}});
     // Longer ones by a block, which holds all but a step of a row in registers, so small that another one is at work
     // while its threads meet.
-    for (const auto& [threads, steps, rows] : BlockShapes{{.threads = 256, .steps = 8},
+    for (const auto& [threads, steps, rows] : BlockShapes{{.threads = 128, .steps = 16},
                                                           {.threads = 512, .steps = 8},
                                                           {.threads = 512, .steps = 12},
                                                           {.threads = 512, .steps = 16}}) {

@@ -124,8 +124,8 @@ void add(const std::string& name, const Shape& shape, bool has_weights, double s
 }  // namespace
 
 void add_weighted_cross_entropy_cases() {
-  for (const int64_t classes :
-       {1, 3, 10, 16, 17, 33, 128, 130, 512, 600, 1024, 2047, 2048, 2051, 4096, 5001, 8191, 16383, 8192, 8200, 16392}) {
+  for (const int64_t classes : {1,    3,    10,   16,   17,   24,   33,   128,   130,  200,  512,  600,
+                                1024, 2047, 2048, 2051, 4096, 5001, 8191, 16383, 8192, 8200, 16392}) {
     add("classes_" + std::to_string(classes), {5, classes}, classes % 2 == 0, 0.1, 0, static_cast<double>(classes - 1));
   }
   for (const int64_t rows : {0, 1, 33, 1025, 20000}) {

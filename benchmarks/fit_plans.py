@@ -194,7 +194,7 @@ def fit_choice(draws, costs, kept, random):
 def costs_in(path):
     with open(path) as file:
         table = file.read().split("kOpenClBlockCosts")[DEVICE == "opencl"]
-        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (\d+), (\d+), (\d+), ([\d.]+)f[,}]', table)
+        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (-?\d+), (\d+), (\d+), ([\d.]+)f[,}]', table)
     return {plan: (int(resident), np.array([float(x) for x in cost])) for plan, resident, *cost in found}
 
 

@@ -31,8 +31,8 @@ struct BlockCost {
 
 /// Fitted for the least loss by the choice (fit_plans.py), last to an H200 at 4170 products of f32 drawn at random, of
 /// which 840 have up to six rows: it takes 1.02 times the best plan's time. Row, rows, the layers and what goes across
-/// columns are fitted to some of their own: of their large ones, where they matter, few are drawn. Blocks of other GPUs
-/// are taken to need as many cycles.
+/// columns, and threads, go by some of their own: of their large ones, where they matter, few are drawn. Blocks of
+/// other GPUs are taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
     BlockCost{"row", 8, 0, 1294, 42, 1.25f},
     BlockCost{"rows", 1, 274, 554, 83, 0.00f},
@@ -54,8 +54,8 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"odd_wide", 4, 627, 589, 247, 0.74f},
     BlockCost{"odd_tall", 8, 636, 582, 257, 0.93f},
     BlockCost{"few_rows", 2, 669, 1426, 1497, 0.49f, 0.45f},
-    BlockCost{"threads", 2, 0, 1094, 200, 0.34f},
-    BlockCost{"threads_deep", 2, 0, 2712, 419, 0.19f},
+    BlockCost{"threads", 4, -800, 1500, 800, 0.26f},
+    BlockCost{"threads_deep", 2, -4000, 7000, 410, 0.00f},
     BlockCost{"dealt", 1, 760, 508, 182, 1.30f},
     BlockCost{"dealt_row", 2, 93, 839, 190, 1.59f},
     BlockCost{"small", 2, 1931, 1105, 1119, 0.38f, 0.35f},

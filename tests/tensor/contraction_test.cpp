@@ -292,7 +292,7 @@ TEST(ContractionPlans, AModelChoosesAmongCudasInLittleTime) {
   EXPECT_EQ(chosen(4096, 4096, 4096, false), "large_nn");
   EXPECT_EQ(chosen(16, 64, 64, true), "layer_small");
   EXPECT_EQ(chosen(128, 64, 64, false), "smallest");
-  EXPECT_EQ(chosen(64, 64, 64, false), "dealt_row");
+  EXPECT_EQ(chosen(64, 64, 64, false), "dealt");
   EXPECT_EQ(chosen(68, 15, 1, false), "threads");
   EXPECT_EQ(chosen(1300, 1301, 37, false), "odd_medium");
   EXPECT_EQ(chosen(1, 4096, 4096, true), "row");

@@ -1,4 +1,6 @@
 """The report's plots, as SVG that depends on the measurements alone: no date, no random names, text as text."""
+import re
+
 import matplotlib
 
 from results import key, ours, ratio, rivals_of
@@ -15,7 +17,7 @@ def save(figure, path):
     figure.savefig(path, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     with open(path, encoding="utf-8") as file:
-        lines = [line.rstrip() for line in file]
+        lines = [re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", line.rstrip()) for line in file]
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

@@ -9,10 +9,12 @@ Then all are changed in such steps, for what the choice by them loses: the mean 
 A tenth of the draws, and those of --judge, are for judging alone. Needs NumPy."""
 import argparse
 import csv
+import pathlib
 import re
 
 import numpy as np
 
+HEADER = pathlib.Path(__file__).resolve().parent.parent / "schedules/contraction_model.h"
 # rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h and contraction_opencl.h make the tiles
 TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "row_across": (1, 128, 64, 8), "rows_across": (4, 128, 32, 8),
          "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4), "layer_64": (64, 32, 64, 8),
@@ -25,8 +27,6 @@ OPENCL_TILES = {"large": (64, 128, 16, 4), "odd_medium": (64, 64, 8, 2), "odd_wi
 # rows, columns and unrolled terms of a thread, and whether k is dealt: as contraction_threads.h makes ThreadTiles
 THREADS = {"threads": (2, 4, 4, False), "threads_deep": (2, 4, 8, False), "dealt": (4, 4, 2, True), "dealt_row": (1, 4, 4, True)}
 THREADS_OF_BLOCK = 256
-# What an operand that is copied element by element adds to the latency of a stage, where it does
-SINGLES = {"few_rows": 0.45, "small": 0.35, "smallest": 0.45}
 # an H100 and an H200
 MULTIPROCESSORS, CYCLES = 132, 1980  # of a microsecond
 START = {"cuda": 1.4, "opencl": 5.0}
@@ -89,7 +89,7 @@ def work_of_threads(plan, batch, m, n, k, left_along_k, right_along_k):
 def modelled(cost, resident, of_work, plan):
     setup, latency, share, exposed = cost
     each, stages, crowding, moved, singles = of_work
-    latency = latency * (1 + SINGLES.get(plan, 0) * singles if DEVICE == "cuda" else 1)
+    latency = latency * (1 + SINGLES.get(plan, 0) * singles)
     full = np.floor(each / resident)
     rest = each - full * resident
 
@@ -191,15 +191,23 @@ def fit_choice(draws, costs, kept, random):
     return costs
 
 
-def costs_in(path):
+def table_in(path):
     with open(path) as file:
-        table = file.read().split("kOpenClBlockCosts")[DEVICE == "opencl"]
-        found = re.findall(r'BlockCost\{"(\w+)", (\d+), (-?\d+), (\d+), (\d+), ([\d.]+)f[,}]', table)
+        return file.read().split("kOpenClBlockCosts")[DEVICE == "opencl"]
+
+
+def singles_in(path):
+    """{plan: BlockCost::singles} of those that have some; they aren't fitted."""
+    return {plan: float(singles) for plan, singles in re.findall(r'BlockCost\{"(\w+)",[^}]*f, ([\d.]+)f\}', table_in(path))}
+
+
+def costs_in(path):
+    found = re.findall(r'BlockCost\{"(\w+)", (\d+), (-?\d+), (\d+), (\d+), ([\d.]+)f[,}]', table_in(path))
     return {plan: (int(resident), np.array([float(x) for x in cost])) for plan, resident, *cost in found}
 
 
 def main():
-    global DEVICE, GIGABYTES_PER_SECOND, TILES
+    global DEVICE, GIGABYTES_PER_SECOND, SINGLES, TILES
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("measured", nargs="+")
     parser.add_argument("--gigabytes", type=float, required=True, help="a second, of the device's memory")
@@ -209,6 +217,7 @@ def main():
     parser.add_argument("--judge", nargs="*", default=[], help="measurements that nothing is fitted to")
     options = parser.parse_args()
     DEVICE, GIGABYTES_PER_SECOND = options.device, options.gigabytes
+    SINGLES = singles_in(HEADER)
     if DEVICE == "opencl":
         TILES = OPENCL_TILES
     plans = TILES | THREADS
@@ -225,7 +234,7 @@ def main():
     held = range(0, len(draws), 10)
     costs = fit_choice([draw for i, draw in enumerate(draws) if i not in held], costs, options.keep, random)
     for plan, (resident, cost) in costs.items():
-        singles = f", {SINGLES[plan]:.2f}f" if plan in SINGLES and DEVICE == "cuda" else ""
+        singles = f", {SINGLES[plan]:.2f}f" if plan in SINGLES else ""
         print(f'    BlockCost{{"{plan}", {resident}, {cost[0]:.0f}, {cost[1]:.0f}, {cost[2]:.0f}, {cost[3]:.2f}f{singles}}},')
     Choice(draws, costs).judge("all")
     Choice([draws[i] for i in held], costs).judge("those it wasn't fitted to")

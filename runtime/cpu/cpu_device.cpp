@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/cpu/cpu_memory.h"
 #include "runtime/cpu/thread_pool.h"
 #include "runtime/device/stream_state.h"
 #include "runtime/support/environment.h"
@@ -48,7 +49,8 @@ class CpuDevice final : public DeviceState {
   CpuDevice() : DeviceState(Device::cpu()) {}
 
   uint64_t allocate(int64_t bytes) noexcept override {
-    return reinterpret_cast<uint64_t>(std::aligned_alloc(256, static_cast<size_t>(bytes)));
+    constexpr size_t kAlignment = 256;
+    return reinterpret_cast<uint64_t>(allocate_cpu_memory(static_cast<size_t>(bytes), kAlignment));
   }
   void release(uint64_t handle) noexcept override { std::free(reinterpret_cast<void*>(handle)); }
   std::shared_ptr<StreamState> make_stream() override { return std::make_shared<CpuStream>(*this); }

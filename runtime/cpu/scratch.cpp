@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "runtime/cpu/cpu_memory.h"
 #include "runtime/device/counter_cells.h"
 #include "runtime/memory/guard_bands.h"
 #include "runtime/memory/memory_pool.h"
@@ -150,10 +151,10 @@ void* allocate_scratch(size_t bytes) noexcept {
     count(cells().pool_hits);
     return guarded(block, bytes);
   }
-  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
+  void* memory = allocate_cpu_memory(static_cast<size_t>(whole), kAlignment);
   if (memory == nullptr) {
     trim_scratch();
-    memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
+    memory = allocate_cpu_memory(static_cast<size_t>(whole), kAlignment);
     if (memory == nullptr) return nullptr;
   }
   count(cells().allocations);

@@ -3,7 +3,8 @@
 // Each draw is a product a·b of f32: m, n and k log-uniform from 1 to 8192, a third of the draws in multiples of 64, a
 // third odd; four layouts; a quarter of them batches. Every plan that can serve it is called by name, checked against
 // sums in double at some places, and timed: 16 calls in a graph where they are short, on operands and results that
-// rotate, the smallest of interleaved rounds. A row says which plan a call gets and how much longer it takes than the best one.
+// rotate, the smallest of interleaved rounds. A row says which plan a call gets and how much longer it takes than the
+// best one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

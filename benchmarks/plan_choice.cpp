@@ -214,7 +214,7 @@ class Measured {
     kept_.clear();
     kept_.resize(static_cast<size_t>(std::clamp<int64_t>(kElements / shape.numel(), 1, kCallsOfAGraph)));
     for (Tensor& result : kept_) result = Tensor::zeros(shape, DType::f32, device_);
-    Tensor::zeros(shape, DType::f32, device_);
+    Tensor::zeros(shape, DType::f32, device_);  // of a call, while the result that it takes the place of is there
   }
 
   double once_of(const Draw& draw, const std::string& plan) {
@@ -230,11 +230,12 @@ class Measured {
     stream.synchronize();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < times; i++) {
-      if (graph != nullptr)
+      if (graph != nullptr) {
         graph->replay();
-      else
+      } else {
         kept_[static_cast<size_t>(next_) % kept_.size()] = call(draw, next_);
-      next_++;
+        next_++;
+      }
     }
     stream.synchronize();
     return microseconds_since(start) / (times * in_one);

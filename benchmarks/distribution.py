@@ -163,14 +163,28 @@ def devices_of(report):
     return in_turn(row["device"] for row in report["rows"] if "device" in row) if report else []
 
 
+def long_ones(line, report):
+    """Of an OpenCL line's draws those that take our CUDA kernels long enough: their geometric mean and number."""
+    ratios = [value for value, row in ratios_of(line, report)
+              if quickest(times_of(row, line)[1])[1] >= reach.LONG_ENOUGH_FOR_OPENCL]
+    return f"{statistics_of(ratios)[0]:.2f} ({len(ratios)})" if ratios else ""
+
+
+def reach_header(target):
+    long_enough = [f"of {1e3 * reach.LONG_ENOUGH_FOR_OPENCL:.0f} µs and more by CUDA"] if target == "opencl" else []
+    return ("family", "against", "asked", "measured", *long_enough, "draws", "")
+
+
 def reach_lines(target, report):
     for line in reach.ALL:
         if line.target != target:
             continue
         ratios = [value for value, _ in ratios_of(line, report)]
+        long_enough = [long_ones(line, report)] if target == "opencl" else []
         where = in_turn(row["device"] for row in rows_of(line, report)) if len(devices_of(report)) > 1 else []
         yield (line.work, line.rivals, numbers((line.geometric_mean, line.tenth_percentile, line.worst)),
-               numbers(statistics_of(ratios)) if ratios else "", ", ".join([str(len(ratios)), *where]), verdict(line, report))
+               numbers(statistics_of(ratios)) if ratios else "", *long_enough, ", ".join([str(len(ratios)), *where]),
+               verdict(line, report))
 
 
 def time_of(row, times, name):
@@ -197,7 +211,7 @@ def section(target, title, report, plot):
         lines += [f"{where}; driver: {device['driver']}; host: {device['cpu']}, {report['threads']} threads. "
                   f"{versions}. Seed {report['seed']}, {', '.join(report['dates'])}, load of the host at most "
                   f"{report['load']:.1f}. {len(report['rows'])} draws, {compiled} of them beside a compiled program.", ""]
-    lines += table(("family", "against", "asked", "measured", "draws", ""), reach_lines(target, report))
+    lines += table(reach_header(target), reach_lines(target, report))
     wrong = [row for row in report["rows"] if "wrong" in row] if report else []
     if wrong:
         lines += ["", "Without times:", ""]

@@ -3,6 +3,9 @@ family; of each, the quickest time of `against` over the quickest of `ours`. One
 from dataclasses import dataclass
 
 DRAWS = 100
+# ms of our CUDA kernels. NVIDIA's OpenCL takes several µs to enqueue a kernel, most draws less by CUDA's graphs: of these and
+# longer ones the report says the geometric mean by itself.
+LONG_ENOUGH_FOR_OPENCL = 0.02
 
 
 @dataclass(frozen=True)

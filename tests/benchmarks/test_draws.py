@@ -301,6 +301,14 @@ class Distributions(unittest.TestCase):
         self.assertIn("Seed 7", text)
         self.assertNotIn("reached**", text)
 
+    def test_draws_that_a_driver_does_not_hide(self):
+        rows = [{**drawn_row(i, 1.0), "ms": {"ashlar": 0.1}, "beside": {"cuda": {"ms": {"ashlar": 0.01 if i else 0.08}}}}
+                for i in range(3)]
+        lines = list(distribution.reach_lines("opencl", {"rows": rows}))
+        self.assertEqual(len(lines[0]), len(distribution.reach_header("opencl")))
+        self.assertEqual([line[4] for line in lines if line[3]], ["0.80 (1)"])
+        self.assertNotIn("0.80 (1)", str(list(distribution.reach_lines("cuda", {"rows": rows}))))
+
     def test_a_file_is_gone_on_with(self):
         head = {"target": "cpu", "seed": "1", "device": {"description": "x"}, "versions": {"Ashlar": "1"}, "load": 1.0}
         with tempfile.TemporaryDirectory() as folder:

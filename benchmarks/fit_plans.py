@@ -16,7 +16,10 @@ import numpy as np
 
 HEADER = pathlib.Path(__file__).resolve().parent.parent / "schedules/contraction_model.h"
 # rows, columns, depth of a stage, warps: as schedules/contraction_cuda.h and contraction_opencl.h make the tiles
-TILES = {"row": (1, 4, 1024, 4), "rows": (8, 4, 256, 2), "row_across": (1, 128, 64, 8), "rows_across": (4, 128, 32, 8),
+TILES = {"along_1": (1, 2, 512, 4), "along_1_deep": (1, 1, 2048, 8), "along_1_wide": (1, 4, 256, 2), "along_4": (4, 2, 512, 4),
+         "along_8": (8, 2, 512, 8), "along_4_quads": (4, 2, 1024, 8), "along_8_quads": (8, 2, 512, 4), "across_1": (1, 32, 64, 8),
+         "across_1_deep": (1, 32, 128, 8), "across_1_wide": (1, 64, 32, 8), "across_4": (4, 32, 32, 8), "across_8": (8, 32, 32, 8),
+         "far_across_1": (1, 128, 64, 8), "far_across_4": (4, 128, 32, 8),
          "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4), "layer_64": (64, 32, 64, 8),
          "large_nn": (128, 256, 16, 8), "large_tn": (64, 128, 16, 2), "large_nt": (128, 64, 8, 2),
          "large_tt": (128, 64, 16, 2), "medium_nt": (64, 128, 32, 8), "medium_tt": (64, 128, 32, 8), "medium": (64, 128, 16, 4),

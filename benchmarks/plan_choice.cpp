@@ -335,6 +335,11 @@ int run(Options& options) {
   if (options.seed == 0) options.seed = std::random_device{}();
   if (options.most_flops == 0) options.most_flops = is_cpu ? 0x1p31 : 0x1p38;
   if (options.most_elements == 0) options.most_elements = is_cpu ? 0x1p23 : 0x1p26;
+  std::vector<Draw> named;
+  for (const std::string& product : options.products) {
+    named.push_back(parse_draw(product));
+    options.most_elements = std::max(options.most_elements, static_cast<double>(named.back().largest()));
+  }
   const std::vector<std::string> plans = plan_names(device);
   set_vendor_policy(VendorPolicy::never);
   set_launch_observer(note_plan);
@@ -348,11 +353,10 @@ int run(Options& options) {
   Measured measured(options, plans);
   Choices order{"by order", {}, {}}, model{"by the model", {}, {}};
   const Clock::time_point start = Clock::now();
-  const int count = options.products.empty() ? options.draws : static_cast<int>(options.products.size());
+  const int count = named.empty() ? options.draws : static_cast<int>(named.size());
   for (int i = 0; i < count; i++) {
     if (options.seconds > 0 && microseconds_since(start) > 1e6 * options.seconds) break;
-    const Draw draw =
-        options.products.empty() ? draw_of(options, i) : parse_draw(options.products[static_cast<size_t>(i)]);
+    const Draw draw = named.empty() ? draw_of(options, i) : named[static_cast<size_t>(i)];
     const std::map<std::string, double> times = measured.times(draw);
     const std::string by_order = measured.chosen(draw, PlanChoice::order),
                       by_model = measured.chosen(draw, PlanChoice::model);

@@ -181,6 +181,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   if (has_long_vectors && !unpacked)
     plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
   plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, has_long_vectors ? 8 : 6, lanes}, epilogue));
+  plans.push_back(detail::direct_plan("direct_along", p, of_columns,
+                                      {detail::widest_vectors(lanes) * lanes, has_long_vectors ? 4 : 6, lanes},
+                                      epilogue, detail::PanelsPacked::before));
   // Layers have few columns and rows along k, where vectors of rows lose.
   if (epilogue == EpilogueLength::none) {
     plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));

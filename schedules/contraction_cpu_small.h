@@ -281,9 +281,12 @@ class Panels {
 };
 
 // sum(w, q) = Σ_k panel(w mod V, k, w / V) narrow(k, q): vectors of V along the wide side, whose operand is packed into
-// a panel for each tile, and elements of the other operand from where they lie.
+// a panel for each tile, and elements of the other operand from where they lie. Packed by the task that reads it, a
+// panel stays in a cache while the narrow side passes; packed before, by all threads and once, tiles can pass along
+// whole rows of results, whose lines are then written one after the other.
 inline ContractionPlan direct_plan(const std::string& name, const ContractionProblem& p, const TileSides& s,
-                                   const CpuTile& tile, EpilogueLength epilogue) {
+                                   const CpuTile& tile, EpilogueLength epilogue,
+                                   PanelsPacked packed = PanelsPacked::by_task) {
   using Halide::Func;
   using Halide::RDom;
   const auto [wide, narrow, lanes] = tile;
@@ -298,21 +301,28 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                     s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
   product(n, m, b) = micro(n, m, b);
 
-  const TileLoops loops{
-      .tile = tile, .terms_beside = 32, .unrolled = !s.by_rows && epilogue != EpilogueLength::long_one};
+  const bool is_before = packed == PanelsPacked::before;
+  const TileLoops loops{.tile = tile,
+                        .terms_beside = 32,
+                        .unrolled = !s.by_rows && epilogue != EpilogueLength::long_one,
+                        .along_wide = is_before};
   return {.name = name,
           .when = {p.inner >= 1},
           .product = product,
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =
               [=](Func out) {
-                keep_in_registers(micro, s, tile, b, r, {out, loops.narrow_tile});
+                constexpr int kSideBySide = 8;
+                keep_in_registers(micro, s, tile, b, r, {out, is_before ? loops.wide_tile : loops.narrow_tile});
                 write_tile_ahead(micro, out);
-                panel.schedule({out, loops.wide_tile});
+                if (is_before)
+                  panel.schedule({out, loops.product_in_task}, kSideBySide);
+                else
+                  panel.schedule({out, loops.wide_tile});
               },
-          .microseconds =
-              loops.of_one_task(p, s) * modelled_direct(p, s.wide_count, s.narrow_count, loops.runs(p, s),
-                                                        s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows)};
+          .microseconds = loops.of_one_task(p, s) *
+                          modelled_direct(p, s.wide_count, s.narrow_count, is_before ? Expr(1) : loops.runs(p, s),
+                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, packed)};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products

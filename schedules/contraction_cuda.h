@@ -135,6 +135,11 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   constexpr int kSomeTiles = 90;
 
   std::vector<ContractionPlan> plans;
+  const auto push = [&](ContractionPlan plan, const Expr& preferred, const ModelledTile& tile) {
+    plan.preferred = preferred;
+    plan.microseconds = modelled_microseconds(p, plan.name, work_of_tiles(p, tile));
+    plans.push_back(std::move(plan));
+  };
   const auto add = [&](PipelinedTile tile, const PipelinedAccess& access, const std::string& name,
                        std::vector<Expr> when, const Expr& preferred, std::vector<std::string> tunables = {}) {
     // Before sm_80 there are no asynchronous copies to have in flight, and no more shared memory than this for certain.
@@ -142,11 +147,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
       tile.stages = 2;
       if (tile.shared_bytes() > kSharedBytesOfAll) return;
     }
-    plans.push_back(pipelined_plan(p, tile, access, name, std::move(when)));
-    plans.back().preferred = preferred;
+    push(pipelined_plan(p, tile, access, name, std::move(when)), preferred,
+         {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()});
     plans.back().tunables = std::move(tunables);
-    plans.back().microseconds = modelled_microseconds(
-        p, name, work_of_tiles(p, {tile.rows(), tile.columns(), tile.stage_depth(), tile.warps()}));
   };
   // A kernel for each pair of layouts, so that no branch stands among a turn's copies (10 % at 2048).
   const Expr aligned = p.columns % 4 == 0 && p.result_row_stride % 4 == 0 && p.result_batch_stride % 4 == 0;
@@ -162,25 +165,33 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   even_k.left_along_k = true;
   const WideTiles tiles(tuning);
 
-  // A layer of few rows: its weights, which lie along k, are read once.
+  // A few rows: the other operand, which lies along k, as a layer's weights do, or across it, is read once.
   const Expr layer = can.left_along_k && right_t_quads;
-  const auto streams = [&](const StreamTile& tile, const std::string& name) {
+  const auto along = [&](const StreamTile& tile, const std::string& name) {
     constexpr int kLeastInner = 256;
-    plans.push_back(stream_plan(p, tile, name, {p.rows <= tile.rows && layer}));
-    plans.back().preferred = p.inner >= kLeastInner;
-    plans.back().microseconds = modelled_microseconds(
-        p, name, work_of_tiles(p, {tile.rows, tile.columns, 4 * tile.unroll * tile.slices(), tile.warps}));
+    const Expr along_k = tile.vector == 1 ? p.left.column_stride == 1 && right_t : layer;
+    push(stream_plan(p, tile, name, {p.rows <= tile.rows && along_k}), p.inner >= kLeastInner,
+         {tile.rows, tile.columns, tile.terms(), tile.warps});
   };
-  streams({.rows = 1, .columns = 4, .warps = 4, .unroll = 2}, "row");
-  streams({.rows = 8, .columns = 4, .warps = 2, .unroll = 1}, "rows");
+  along({.rows = 1, .columns = 2, .warps = 4, .unroll = 4}, "along_1");
+  along({.rows = 1, .columns = 1, .warps = 8, .unroll = 8}, "along_1_deep");
+  along({.rows = 1, .columns = 4, .warps = 2, .unroll = 4}, "along_1_wide");
+  along({.rows = 4, .columns = 2, .warps = 4, .unroll = 4}, "along_4");
+  along({.rows = 8, .columns = 2, .warps = 8, .unroll = 2}, "along_8");
+  along({.rows = 4, .columns = 2, .warps = 8, .unroll = 1, .vector = 4}, "along_4_quads");
+  along({.rows = 8, .columns = 2, .warps = 4, .unroll = 1, .vector = 4}, "along_8_quads");
   const auto across = [&](const AcrossTile& tile, const std::string& name) {
-    plans.push_back(across_plan(p, tile, name, {p.rows <= tile.rows && p.right.column_stride == 1}));
-    plans.back().preferred = Expr(false);
-    plans.back().microseconds =
-        modelled_microseconds(p, name, work_of_tiles(p, {tile.rows, AcrossTile::columns(), tile.terms(), tile.warps}));
+    push(across_plan(p, tile, name, {p.rows <= 2 * tile.rows && p.right.column_stride == 1}), Expr(false),
+         {tile.rows, tile.columns(), tile.terms(), AcrossTile::kWarps});
   };
-  across({.rows = 1, .warps = 8, .unroll = 8}, "row_across");
-  across({.rows = 4, .warps = 8, .unroll = 4}, "rows_across");
+  across({.rows = 1, .columns_of_thread = 1, .unroll = 8}, "across_1");
+  across({.rows = 1, .columns_of_thread = 1, .unroll = 16}, "across_1_deep");
+  across({.rows = 1, .columns_of_thread = 2, .unroll = 4}, "across_1_wide");
+  across({.rows = 4, .columns_of_thread = 1, .unroll = 4}, "across_4");
+  across({.rows = 8, .columns_of_thread = 1, .unroll = 4}, "across_8");
+  // Of matrices that no cache holds: wide pieces of their rows, and k in parts.
+  across({.rows = 1, .columns_of_thread = 4, .unroll = 8}, "far_across_1");
+  across({.rows = 4, .columns_of_thread = 4, .unroll = 4}, "far_across_4");
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};
   const PipelinedTile layer_small{.lane_rows = 4,
                                   .lane_columns = 4,

@@ -29,15 +29,25 @@ struct BlockCost {
   float singles = 0;  ///< of the latency, what it grows by for each operand across k that is copied element by element
 };
 
-/// Fitted for the least loss by the choice (fit_plans.py), last to an H200 at 4170 products of f32 drawn at random, of
-/// which 840 have up to six rows: it takes 1.02 times the best plan's time. Row, rows, the layers and what goes across
-/// columns, and threads, go by some of their own: of their large ones, where they matter, few are drawn. Blocks of
-/// other GPUs are taken to need as many cycles.
+/// Fitted for the least loss by the choice (fit_plans.py), last to an H200: tiles at 4170 products of f32 drawn at
+/// random, plans of a few rows at 3900 others, of which half have up to 16 rows and 300 are large layers of up to 16;
+/// of these the choice takes 1.03 times the best plan's time. Layers and threads go by some of their own: of their large
+/// ones, where they matter, few are drawn. Blocks of other GPUs are taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
-    BlockCost{"row", 8, 0, 1294, 42, 1.25f},
-    BlockCost{"rows", 1, 274, 554, 83, 0.00f},
-    BlockCost{"row_across", 4, 0, 1130, 1000, 0.60f},
-    BlockCost{"rows_across", 4, 0, 1130, 1000, 0.60f},
+    BlockCost{"along_1", 1, 1, 225, 10, 0.17f},
+    BlockCost{"along_1_deep", 1, 78, 243, 21, 0.55f},
+    BlockCost{"along_1_wide", 8, 0, 663, 10, 1.15f},
+    BlockCost{"along_4", 3, 0, 1087, 42, 0.04f},
+    BlockCost{"along_8", 1, 636, 457, 83, 0.00f},
+    BlockCost{"along_4_quads", 1, 275, 390, 83, 0.23f},
+    BlockCost{"along_8_quads", 3, 1093, 532, 83, 0.33f},
+    BlockCost{"across_1", 4, 0, 437, 21, 1.69f},
+    BlockCost{"across_1_deep", 5, 0, 725, 392, 0.95f},
+    BlockCost{"across_1_wide", 8, 0, 424, 108, 1.72f},
+    BlockCost{"across_4", 3, 0, 517, 210, 2.04f},
+    BlockCost{"across_8", 6, 0, 842, 541, 2.55f},
+    BlockCost{"far_across_1", 4, 0, 1130, 1000, 0.60f},
+    BlockCost{"far_across_4", 4, 0, 1130, 1000, 0.75f},
     BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},
     BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
     BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},

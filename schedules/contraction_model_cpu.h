@@ -99,7 +99,14 @@ struct TileCost {
   float far_narrow;              ///< a far line of the narrow operand, for each tile of the wide one
 };
 
-inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
+/// Where panels of the wide operand are packed: by the task that reads them, or by all threads before.
+enum class PanelsPacked : uint8_t { by_task, before };
+
+inline TileCost tile_cost(const CpuTile& tile, bool by_rows, PanelsPacked packed) {
+  if (packed == PanelsPacked::before) {
+    return has_long_vectors(tile.lanes) ? TileCost{707, 238, 0.219f, 20, 1.76f, 9.15f, 0.5f, 0, 7.2f, 1.1f, 0, 2.3f}
+                                        : TileCost{707, 238, 0.219f, 20, 1.76f, 4, 0.5f, 0, 7.2f, 1.1f, 0, 2.3f};
+  }
   if (!has_long_vectors(tile.lanes)) {
     return by_rows ? TileCost{667, 0, 0.302f, 0, 2.2f, 1.25f, 0.4f, 0, 4.7f, 0, 290, 1.5f}
                    : TileCost{632, 71, 0.21f, 19, 0, 2.26f, 0.533f, 0.13f, 7.4f, 0.81f, 229, 1.5f};
@@ -112,8 +119,8 @@ inline TileCost tile_cost(const CpuTile& tile, bool by_rows) {
 // start + products · (product + packed elements + tiles · k · vectors + …)
 inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const Expr& narrow, const Expr& runs,
                             const Expr& wide_is_contiguous, const Expr& narrow_k_stride, const CpuTile& tile,
-                            bool by_rows) {
-  const TileCost cost = tile_cost(tile, by_rows);
+                            bool by_rows, PanelsPacked panels) {
+  const TileCost cost = tile_cost(tile, by_rows, panels);
   const Expr wide_tiles = as_real(rounded_up(wide, tile.wide)), narrow_tiles = as_real(rounded_up(narrow, tile.narrow)),
              k = as_real(p.inner);
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);

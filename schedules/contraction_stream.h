@@ -7,16 +7,17 @@
 
 namespace ashlar::dsl {
 
-/// A block computes `rows` × `columns` results. Its threads deal k among themselves by quads, neighbours next to each
-/// other; each loads `unroll` quads of every row and column before it multiplies them.
+/// A block computes `rows` × `columns` results. Its threads deal k among themselves by vectors, neighbours next to each
+/// other; each loads `unroll` vectors of every row and column before it multiplies them.
 struct StreamTile {
-  int rows, columns, warps, unroll;
+  int rows, columns, warps, unroll, vector = 1;
   int slices() const { return 32 * warps; }
+  int terms() const { return vector * unroll * slices(); }
 };
 
 // product(n, m, b) = Σ_g group(n, m, g, b),  group(n, m, g, b) = Σ_{s in group g} part(n, m, s, b)
-// part(n, m, s, b) = Σ over turns t, Σ_u left(m, quad (t, u, s)) · right(n, quad (t, u, s)), a sum over the quad's four
-// Both operands lie along k in aligned quads (QuadLoads). Beyond the last one they are 0.
+// part(n, m, s, b) = Σ over turns t, Σ_u left(m, vector (t, u, s)) · right(n, vector (t, u, s)), a sum over its terms
+// Both operands lie along k, for vectors of four in aligned quads (QuadLoads). Beyond the last one they are 0.
 inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile& tile, const std::string& prefix,
                                    std::vector<Expr> when) {
   using Halide::Func;
@@ -31,13 +32,14 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
       group(prefix + "_group"), product(prefix);
   const int slices = tile.slices(), groups = slices / kGroup;
 
-  const Expr quad = (t * tile.unroll + u) * slices + s, quads = p.inner / 4;
-  const Expr term = Halide::unsafe_promise_clamped(Halide::select(quad < quads, quad, 0), 0, quads - 1) * 4 + k;
+  const Expr vector = (t * tile.unroll + u) * slices + s, vectors = p.inner / tile.vector;
+  const Expr term =
+      Halide::unsafe_promise_clamped(Halide::select(vector < vectors, vector, 0), 0, vectors - 1) * tile.vector + k;
   const auto in = ContractionProblem::inside;
-  left(k, m, u, t, s, b) = Halide::select(quad < quads, p.left_at(term, in(m, p.rows), b), 0.0f);
-  right(k, n, u, t, s, b) = Halide::select(quad < quads, p.right_at(in(n, p.columns), term, b), 0.0f);
-  const int turn = slices * tile.unroll;  // quads
-  const Halide::RDom r(0, 4, 0, tile.unroll, 0, (quads + turn - 1) / turn, "r");
+  left(k, m, u, t, s, b) = Halide::select(vector < vectors, p.left_at(term, in(m, p.rows), b), 0.0f);
+  right(k, n, u, t, s, b) = Halide::select(vector < vectors, p.right_at(in(n, p.columns), term, b), 0.0f);
+  const int turn = slices * tile.unroll;  // vectors
+  const Halide::RDom r(0, tile.vector, 0, tile.unroll, 0, (vectors + turn - 1) / turn, "r");
   sums(n, m, s, b) = 0.0f;
   sums(n, m, s, b) += left(r.x, m, r.y, r.z, s, b) * right(r.x, n, r.y, r.z, s, b);
   part(n, m, s, b) = sums(n, m, s, b);
@@ -68,7 +70,7 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
     out.gpu_blocks(block_n, block_m, b);
   };
   plan.schedule_stages = [=](Func out) {
-    Func accumulators = sums, parts = part, partial = group, left_quads = left, right_quads = right;
+    Func accumulators = sums, parts = part, partial = group, left_vectors = left, right_vectors = right;
     const auto of_block = [=](Func f, const Var& slice, int count) {
       f.compute_at(out, block_n).store_in(MemoryType::GPUShared);
       f.bound_extent(n, tile.columns).bound_extent(m, tile.rows).bound_extent(slice, count).bound_extent(b, 1);
@@ -88,22 +90,23 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
     accumulators.update().unroll(n).unroll(m).unroll(step).unroll(ahead);
     const auto load = [=](Func operand, const Var& along, int count) {
       operand.compute_at(accumulators, turns).store_in(MemoryType::Register);
-      operand.bound(k, 0, 4).bound_extent(along, count).bound(u, 0, tile.unroll).bound_extent(s, 1).bound_extent(b, 1);
+      operand.bound(k, 0, tile.vector).bound(u, 0, tile.unroll);
+      operand.bound_extent(along, count).bound_extent(s, 1).bound_extent(b, 1);
       operand.vectorize(k).unroll(along).unroll(u);
     };
-    load(right_quads, n, tile.columns);
-    load(left_quads, m, tile.rows);
+    load(right_vectors, n, tile.columns);
+    load(left_vectors, m, tile.rows);
   };
   return plan;
 }
 
-/// A block computes 128 neighbours of `rows` rows. Its warps deal k among themselves; each thread has four columns, a
-/// warp apart, and loads `unroll` terms of each before it multiplies them.
+/// A block computes neighbours of `rows` rows. Its warps deal k among themselves; each thread has some columns, a warp
+/// apart, and loads `unroll` terms of them before it multiplies them.
 struct AcrossTile {
-  static constexpr int kLanes = 32, kEach = 4;
-  int rows, warps, unroll;
-  static constexpr int columns() { return kLanes * kEach; }
-  int terms() const { return warps * unroll; }
+  static constexpr int kLanes = 32, kWarps = 8;
+  int rows, columns_of_thread, unroll;
+  int columns() const { return kLanes * columns_of_thread; }
+  int terms() const { return kWarps * unroll; }
 };
 
 // product(n, m, b) = Σ_s part(n, m, s, b),  part(n, m, s, b) = Σ_{k mod warps = s} left(k, m) · right(n, k)
@@ -116,7 +119,8 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   using Halide::Stage;
   using Halide::TailStrategy;
   constexpr int kRegisters = 96;  // for all loads of a turn: unless told, ptxas leaves room for 1024 threads
-  constexpr int kLanes = AcrossTile::kLanes, kEach = AcrossTile::kEach;
+  constexpr int kLanes = AcrossTile::kLanes, kWarps = AcrossTile::kWarps;
+  const int each = tile.columns_of_thread;
   const Var n = p.column, m = p.row, b = p.batch;
   Var l("l"), j("j"), g("g"), u("u"), t("t"), s("s");  // a column is lane l's j-th of block g
   Func left(prefix + "_left"), right(prefix + "_right"), last_left(prefix + "_last_left"),
@@ -124,9 +128,9 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
 
   const auto promised = ContractionProblem::promised;
   const auto inside = [&](const Expr& i, const Expr& extent) { return promised(Halide::min(i, extent - 1), extent); };
-  const Expr column = inside((g * kEach + j) * kLanes + l, p.columns), row = inside(m, p.rows);
+  const Expr column = inside((g * each + j) * kLanes + l, p.columns), row = inside(m, p.rows);
   const Expr turns = p.inner / tile.terms(), done = turns * tile.terms();
-  const Expr term = (t * tile.unroll + u) * tile.warps + s, last = done + u * tile.warps + s;
+  const Expr term = (t * tile.unroll + u) * kWarps + s, last = done + u * kWarps + s;
   left(u, m, t, s, b) = p.left_at(promised(term, p.inner), row, b);
   right(j, u, t, l, s, g, b) = p.right_at(column, promised(term, p.inner), b);
   last_left(u, m, t, s, b) = Halide::select(last < p.inner, p.left_at(inside(last, p.inner), row, b), 0.0f);
@@ -137,9 +141,9 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   sums(j, m, l, s, g, b) += left(whole.x, m, whole.y, s, b) * right(j, whole.x, whole.y, l, s, g, b);
   sums(j, m, l, s, g, b) += last_left(rest.x, m, rest.y, s, b) * last_right(j, rest.x, rest.y, l, s, g, b);
   part(l, j, m, s, g, b) = sums(j, m, l, s, g, b);
-  const auto part_at = [&](int slice) { return part(n % kLanes, n / kLanes % kEach, m, slice, n / tile.columns(), b); };
+  const auto part_at = [&](int slice) { return part(n % kLanes, n / kLanes % each, m, slice, n / tile.columns(), b); };
   Expr total = part_at(0);
-  for (int i = 1; i < tile.warps; i++) total = total + part_at(i);
+  for (int i = 1; i < kWarps; i++) total = total + part_at(i);
   product(n, m, b) = total;
 
   const Var block_n(prefix + "_block_n"), block_m(prefix + "_block_m"), lane("lane"), warp("warp");
@@ -148,11 +152,11 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   plan.when = std::move(when);
   plan.product = product;
   plan.schedule_output = [=](Stage out) {
-    out.split(n, block_n, n, AcrossTile::columns(), TailStrategy::GuardWithIf)
+    out.split(n, block_n, n, tile.columns(), TailStrategy::GuardWithIf)
         .split(n, n, lane, kLanes)
         .split(m, block_m, m, tile.rows, TailStrategy::GuardWithIf)
         .fuse(n, m, n)
-        .split(n, n, warp, std::min(tile.rows * kEach, tile.warps))
+        .split(n, n, warp, std::min(tile.rows * each, kWarps))
         .reorder({n, lane, warp, block_n, block_m, b})
         .gpu_threads(lane, warp)
         .gpu_blocks(block_n, block_m, b);
@@ -160,11 +164,11 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   plan.schedule_stages = [=](Func out) {
     Func accumulators = sums, parts = part;
     parts.compute_at(out, block_n).store_in(MemoryType::GPUShared);
-    parts.bound(l, 0, kLanes).bound(j, 0, kEach).bound(s, 0, tile.warps).bound_extent(m, tile.rows);
+    parts.bound(l, 0, kLanes).bound(j, 0, each).bound(s, 0, kWarps).bound_extent(m, tile.rows);
     parts.bound_extent(g, 1).bound_extent(b, 1);
     parts.reorder({j, m, l, s, g, b}).unroll(j).unroll(m).gpu_threads(l, s);
     accumulators.compute_at(parts, l).store_in(MemoryType::Register);
-    accumulators.bound(j, 0, kEach).bound_extent(m, tile.rows).bound_extent(l, 1).bound_extent(s, 1);
+    accumulators.bound(j, 0, each).bound_extent(m, tile.rows).bound_extent(l, 1).bound_extent(s, 1);
     accumulators.bound_extent(g, 1).bound_extent(b, 1).unroll(j).unroll(m);
     limit_registers(accumulators, kRegisters);
     const auto update = [&](int index, const Halide::RDom& r, Func of_left, Func of_right) {
@@ -174,7 +178,7 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
         operand.bound_extent(u, tile.unroll).bound_extent(t, 1).bound_extent(s, 1).bound_extent(b, 1).unroll(u);
       }
       of_left.bound_extent(m, tile.rows).unroll(m);
-      of_right.bound(j, 0, kEach).bound_extent(l, 1).bound_extent(g, 1).unroll(j);
+      of_right.bound(j, 0, each).bound_extent(l, 1).bound_extent(g, 1).unroll(j);
     };
     update(0, whole, left, right);
     update(1, rest, last_left, last_right);

@@ -455,16 +455,21 @@ void row_reduction(Cuda, const RowStages& stages) {
                                                 {.threads = 32, .steps = 2, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 4, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 8, .warps = warps, .members = 1},
-                                                {.threads = 32, .steps = 16, .warps = warps, .members = 1},
-                                                {.threads = 32, .steps = 32, .warps = warps, .members = 1}});
+                                                {.threads = 32, .steps = 16, .warps = warps, .members = 1}});
     // Longer ones by a block, which holds all but a step of a row in registers, so small that another one is at work
     // while its threads meet.
-    for (const auto& [threads, steps, rows] : BlockShapes{{.threads = 128, .steps = 16},
-                                                          {.threads = 512, .steps = 8},
-                                                          {.threads = 512, .steps = 12},
-                                                          {.threads = 512, .steps = 16}}) {
-      const RowLayout layout{threads, steps, 1};
-      branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {rows, 1}, {1, steps - 1}));
+    const auto add_block = [&](const BlockShape& shape, const Expr& condition) {
+      const RowLayout layout{shape.threads, shape.steps, 1};
+      branches.add(layout.columns(),
+                   StagedBlockRows(stages, reductions, layout, {shape.rows, 1}, {1, shape.steps - 1}), condition);
+    };
+    add_block({.threads = 128, .steps = 8}, rows_of(stages) < kManyRows);
+    add_shapes(Halide::Internal::const_true(), {{.threads = 32, .steps = 32, .warps = warps, .members = 1}});
+    for (const BlockShape& shape : BlockShapes{{.threads = 128, .steps = 16},
+                                               {.threads = 512, .steps = 8},
+                                               {.threads = 512, .steps = 12},
+                                               {.threads = 512, .steps = 16}}) {
+      add_block(shape, Halide::Internal::const_true());
     }
     // Still longer ones by a cluster of such blocks: where few rows leave most of the device idle, and where a row's
     // bytes wouldn't be in a cache any more when they are read again.
@@ -479,6 +484,7 @@ void row_reduction(Cuda, const RowStages& stages) {
       };
       by_cluster(4, is_few);
       by_cluster(16, is_few || is_uncached);
+      by_cluster(32, is_few || is_uncached);
     }
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();

@@ -143,9 +143,15 @@ struct Product {
                                          b.strides()[b.rank() - 1],
                                          a.offset() % kAligned,
                                          b.offset() % kAligned};
-    const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1 && a.size(-1) % kAligned == 0;
+    const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1;
     const bool right_along_columns = b.strides()[b.rank() - 1] == 1;
-    return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1), {along_k, right_along_columns, numbers},
+    constexpr int64_t kAlong = 8, kAcross = 4;
+    return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1),
+                         {along_k && a.size(-1) % kAligned == 0,
+                          along_k               ? kAlong
+                          : right_along_columns ? kAcross
+                                                : 0,
+                          numbers},
                          y.device(), [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
   }
 

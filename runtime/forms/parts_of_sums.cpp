@@ -56,8 +56,7 @@ struct GpuModel {
 
 /// Of 64 terms. CUDA has plans of their own for few rows and operands that lie along k, in aligned quads.
 double stage_of(int64_t m, bool along_k, Device device) {
-  if (!along_k || device.kind != DeviceKind::cuda || m > 64) return 0.75;
-  return m == 1 ? 0.022 : m <= 8 ? 0.088 : 0.33;
+  return along_k && device.kind == DeviceKind::cuda && m <= 64 ? 0.33 : 0.75;
 }
 
 struct Choice {
@@ -146,14 +145,13 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
 /// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plans for a few
 /// rows by a matrix that lies along its columns are fitted to parts, too.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
-  constexpr int64_t kShortSide = 16, kRowsAcross = 4, kLeastOfRow = 256;
+  constexpr int64_t kShortSide = 16, kLeastOfRow = 256;
   const double* numbers = detail::plan_device_numbers(device);
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
-  const bool is_across =
-      m <= kRowsAcross && layout.right_along_columns && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
-  if (is_across || std::min(m, n) >= kShortSide) {
-    const Choice choice = by_plans_on_gpu(m, n, k, is_across ? kLeastOfRow : kLeastLength, speed, start, model);
+  const bool is_few = m <= layout.few_rows && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
+  if (is_few || std::min(m, n) >= kShortSide) {
+    const Choice choice = by_plans_on_gpu(m, n, k, is_few ? kLeastOfRow : kLeastLength, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }
   Choice choice = by_multiprocessors(

@@ -2,10 +2,12 @@
 
 A file has one JSON object a line: a head {"format", "target", "seed", "device", "versions", "threads", "load", "cache_bytes",
 "dates"}, then rows as results.py has them with "family", "index", "third", "size" (flops of products, else bytes). A file that
-was gone on with has a head for each time; files of a target may be put one behind the other, where they have different families.
+was gone on with has a head for each time; files of a target may be put one behind the other, where they have different families,
+packed or not by xz.
 """
 import datetime
 import json
+import lzma
 import math
 import os
 import statistics
@@ -19,8 +21,11 @@ FORMAT = 1
 def parsed(path):
     """(heads, rows); a last line that a killed process left unfinished is none."""
     heads, rows = [], []
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().split("\n")
+    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as file:
+        try:
+            lines = file.read().split("\n")
+        except (lzma.LZMAError, EOFError) as error:
+            raise WrongFile(f"{path} isn't whole: {error}") from error
     for number, line in enumerate(lines, 1):
         try:
             if line.strip():

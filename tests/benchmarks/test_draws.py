@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """test_draws.py BENCHMARKS LIBRARY: tests random draws, their measuring and their report, with nothing but Python."""
 import ctypes
+import lzma
 import math
 import os
 import subprocess
@@ -332,6 +333,13 @@ class Distributions(unittest.TestCase):
             both = distribution.read(path)
             self.assertEqual((both["seed"], both["versions"]), ("1 and 2", {"Ashlar": "1 and 2", "a rival": "3"}))
             self.assertEqual([row["family"] for row in both["rows"]], ["layers", "layers", "rows"])
+            with open(path, "rb") as file, open(path + ".xz", "wb") as packed:
+                packed.write(lzma.compress(file.read()))
+            self.assertEqual(distribution.read(path + ".xz"), both)
+            with open(path + ".xz", "rb+") as packed:
+                packed.truncate(os.path.getsize(path + ".xz") // 2)
+            with self.assertRaisesRegex(results.WrongFile, "isn't whole"):
+                distribution.read(path + ".xz")
             for text in ("", "{}", "[1]\n", "no\nJSON\n"):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text)

@@ -1,6 +1,6 @@
 // ashlar-plan-choice: how good the choice among a product's plans is, at sizes drawn at random.
 //
-// Each draw is a product a·b of f32: m, n and k log-uniform from 1 to 8192, a third of the draws in multiples of 64, a
+// Each draw is a product a·b of f32, or 16 bits: m, n and k log-uniform from 1 to 8192, a third of the draws in multiples of 64, a
 // third odd; four layouts; a quarter of them batches. Every plan that can serve it is called by name, checked against
 // sums in double at some places, and timed: 16 calls in a graph where they are short, on operands and results that
 // rotate, the smallest of interleaved rounds. A row says which plan a call gets and how much longer it takes than the
@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <random>
@@ -43,9 +44,12 @@ constexpr const char *kSplit = "split_k", *kAligned = "aligned_operands";
 // A call as users make it: of operands it copies those that the model says, of a split product's plans it takes the
 // best.
 constexpr const char* kAutomatic = "automatic";
+// cuBLASLt, where it can.
+constexpr const char* kVendor = "vendor";
 
 struct Options {
   std::string device = "cpu", csv;
+  DType dtype = DType::f32;
   Activation activation = Activation::none;
   std::vector<std::string> products;
   uint64_t seed = 0;
@@ -104,11 +108,12 @@ Draw draw_of(const Options& options, int index) {
 /// Random numbers for operands to be views of: a block of them, again and again. Its length is no multiple of a row.
 class Numbers {
  public:
-  Numbers(int64_t elements, unsigned seed, Device device) : all_(Tensor::empty({elements}, DType::f32, device)) {
+  Numbers(int64_t elements, unsigned seed, DType dtype, Device device) : all_(Tensor::empty({elements}, dtype, device)) {
     std::mt19937 random(seed);
     block_.resize(static_cast<size_t>(std::min<int64_t>(elements, 1048573)));
-    for (float& x : block_) x = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) / 1000.0f;
-    const Tensor block = Tensor::from(block_, {static_cast<int64_t>(block_.size())}, device);
+    // Of seven bits, which every type has.
+    for (float& x : block_) x = static_cast<float>(static_cast<int64_t>(random() % 129) - 64) / 64.0f;
+    const Tensor block = Tensor::from(block_, {static_cast<int64_t>(block_.size())}, device).to(dtype);
     for (int64_t at = 0; at < elements; at += block.size(0)) {
       const int64_t length = std::min(block.size(0), elements - at);
       all_.slice(0, at, at + length).copy_(block.slice(0, 0, length));
@@ -143,9 +148,9 @@ class Measured {
       : options_(options),
         plans_(plans),
         device_(Device::parse(options.device)),
-        left_(static_cast<int64_t>(options.most_elements) + (1 << 22), 1, device_),
-        right_(static_cast<int64_t>(options.most_elements) + (1 << 22), 2, device_),
-        zeros_(Tensor::zeros({kMostColumns}, DType::f32, device_)) {}
+        left_(static_cast<int64_t>(options.most_elements) + (1 << 22), 1, options.dtype, device_),
+        right_(static_cast<int64_t>(options.most_elements) + (1 << 22), 2, options.dtype, device_),
+        zeros_(Tensor::zeros({kMostColumns}, options.dtype, device_)) {}
 
   /// Times of the plans that can serve it, by name, in microseconds, but for hopeless ones. Throws where one is wrong.
   std::map<std::string, double> times(const Draw& draw) {
@@ -156,7 +161,7 @@ class Measured {
     for (const std::string& plan : plans_) {
       force(plan);
       const Tensor y = call(draw, 0);
-      if (last_plan != plan && plan != kAutomatic) continue;
+      if (plan == kVendor ? !last_plan.empty() : last_plan != plan && plan != kAutomatic) continue;
       check(draw, y, plan);
       const double once = once_of(draw, plan);
       times[plan] = once;
@@ -195,7 +200,10 @@ class Measured {
   }
 
  private:
-  static void force(const std::string& plan) { set_forced_plan(plan == kAutomatic ? "" : plan); }
+  static void force(const std::string& plan) {
+    set_vendor_policy(plan == kVendor ? VendorPolicy::always : VendorPolicy::never);
+    set_forced_plan(plan == kAutomatic || plan == kVendor ? "" : plan);
+  }
   Tensor call(const Draw& draw, int index) const {
     last_plan.clear();
     const Tensor a = left_.operand(
@@ -213,8 +221,8 @@ class Measured {
     const Shape shape{draw.batch, draw.m, draw.n};
     kept_.clear();
     kept_.resize(static_cast<size_t>(std::clamp<int64_t>(kElements / shape.numel(), 1, kCallsOfAGraph)));
-    for (Tensor& result : kept_) result = Tensor::zeros(shape, DType::f32, device_);
-    Tensor::zeros(shape, DType::f32, device_);  // of a call, while the result that it takes the place of is there
+    for (Tensor& result : kept_) result = Tensor::zeros(shape, options_.dtype, device_);
+    Tensor::zeros(shape, options_.dtype, device_);  // of a call, while the result that it takes the place of is there
   }
 
   double once_of(const Draw& draw, const std::string& plan) {
@@ -262,7 +270,8 @@ class Measured {
       }
       sum = activated(sum);
       const double came = y[batch][row][column].item();
-      if (!(std::abs(came - sum) <= 1e-5 * magnitude)) {
+      const double rounding = options_.dtype == DType::f32 ? 0 : options_.dtype == DType::f16 ? 0x1p-10 : 0x1p-7;
+      if (!(std::abs(came - sum) <= 1e-5 * magnitude + rounding * std::abs(sum))) {
         throw KernelError("matmul " + d.str(),
                           "plan " + plan + ": " + std::to_string(came) + " at [" + std::to_string(batch) + ", " +
                               std::to_string(row) + ", " + std::to_string(column) + "]",
@@ -280,8 +289,8 @@ class Measured {
   std::vector<Tensor> kept_;  ///< the last results
 };
 
-/// Those of f32 products that this device may call.
-std::vector<std::string> plan_names(Device device) {
+/// Those of products of this type that this device may call.
+std::vector<std::string> plan_names(Device device, DType dtype) {
   std::vector<std::string> names;
   for (const TargetTable* table : kernels::matmul.targets) {
     if (table == nullptr) continue;
@@ -290,12 +299,13 @@ std::vector<std::string> plan_names(Device device) {
       const bool is_of_device =
           std::string_view(one.symbol).find("_" + std::string(name_of(device.kind))) != std::string_view::npos;
       const KernelKey key = KernelKey::unpacked(one.key);
-      if (!is_of_device || key.elements != KernelKey{}.elements || *one.tunables) continue;
+      if (!is_of_device || key.elements[0] != dtype || *one.tunables) continue;
       if (std::ranges::find(names, one.plan) == names.end()) names.emplace_back(one.plan);
     }
   }
   if (kernels::matmul.last != nullptr) names.emplace_back(kSplit);
   names.emplace_back(kAligned);
+  if (device.kind == DeviceKind::cuda) names.emplace_back(kVendor);
   names.emplace_back(kAutomatic);
   return names;
 }
@@ -340,7 +350,7 @@ int run(Options& options) {
     named.push_back(parse_draw(product));
     options.most_elements = std::max(options.most_elements, static_cast<double>(named.back().largest()));
   }
-  const std::vector<std::string> plans = plan_names(device);
+  const std::vector<std::string> plans = plan_names(device, options.dtype);
   set_vendor_policy(VendorPolicy::never);
   set_launch_observer(note_plan);
   std::printf("%s, seed %llu, %zu plans\n", device.description().c_str(), static_cast<unsigned long long>(options.seed),
@@ -360,7 +370,9 @@ int run(Options& options) {
     const std::map<std::string, double> times = measured.times(draw);
     const std::string by_order = measured.chosen(draw, PlanChoice::order),
                       by_model = measured.chosen(draw, PlanChoice::model);
-    const auto best = std::ranges::min_element(times, {}, [](const auto& one) { return one.second; });
+    const auto best = std::ranges::min_element(times, {}, [](const auto& one) {
+      return one.first == kVendor ? std::numeric_limits<double>::infinity() : one.second;
+    });
     const auto ratio = [&](const std::string& plan) {
       return times.contains(plan) ? times.at(plan) / best->second : kHopeless;
     };
@@ -396,6 +408,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "Begins no draw after so many");
   app.add_option("--flops", options.most_flops, "At most, of a draw [2^38; on the CPU 2^31]");
   app.add_option("--elements", options.most_elements, "At most, of an operand or the result [2^26; on the CPU 2^23]");
+  const std::map<std::string, DType> dtypes{{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
+  app.add_option("--dtype", options.dtype, "f32, f16 or bf16")->transform(CLI::CheckedTransformer(dtypes));
   const std::map<std::string, Activation> activations{
       {"none", Activation::none}, {"relu", Activation::relu}, {"gelu", Activation::gelu}};
   app.add_option("--activation", options.activation, "none, relu or gelu of each product")

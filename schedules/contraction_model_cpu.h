@@ -1,11 +1,13 @@
 // What a contraction's plans take on a CPU, to choose between them: cycles of one thread, since all share their work
 // out alike, as microseconds at 3.5 GHz. The numbers are fitted to products drawn at random
 // (benchmarks/plan_choice.cpp) and stand for caches and threads, too: with AVX-512 to 3200, half of them with a bias
-// and an activation, with AVX2 to 1200, on two cores of an AMD EPYC that has both; by which the chosen plan takes 1.04
-// times what the best one does, with AVX2 1.07 (geometric means of draws that weren't fitted). Pages, far results,
-// stream and two numbers of AVX-512's went by 600 draws on an Intel Xeon, where it is 1.07 then, of 500 others (1.12
-// before); what an element costs that is transposed, and one task, by 600 draws with an activation there, of which it
-// is 1.06 (1.09).
+// and an activation, with AVX2 to 1200, on two cores of an AMD EPYC that has both; by which the chosen plan took 1.04
+// times what the best one did, with AVX2 1.07 (geometric means of draws that weren't fitted). Pages, far results,
+// stream and two numbers of AVX-512's went by 600 draws on an Intel Xeon, what an element costs that is transposed, and
+// one task, by 600 draws with an activation there. Panels packed before came last: fitted to 2400 draws with AVX-512
+// and 2200 with AVX2 on an Intel Xeon, half of them with an activation, operands and results in no cache, and all others
+// with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what the
+// best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -104,16 +106,16 @@ enum class PanelsPacked : uint8_t { by_task, before };
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows, PanelsPacked packed) {
   if (packed == PanelsPacked::before) {
-    return has_long_vectors(tile.lanes) ? TileCost{707, 238, 0.219f, 20, 1.76f, 9.15f, 0.5f, 0, 7.2f, 1.1f, 0, 2.3f}
-                                        : TileCost{707, 238, 0.219f, 20, 1.76f, 4, 0.5f, 0, 7.2f, 1.1f, 0, 2.3f};
+    return has_long_vectors(tile.lanes) ? TileCost{512, 265, 0.2f, 7.9f, 1.15f, 12, 0.84f, 0.3f, 2.7f, 1.04f, 66, 0.92f}
+                                        : TileCost{1130, 388, 0.219f, 8.1f, 0.23f, 6.55f, 0.9f, 0.114f, 0.5f, 0.32f, 0, 0.38f};
   }
   if (!has_long_vectors(tile.lanes)) {
-    return by_rows ? TileCost{667, 0, 0.302f, 0, 2.2f, 1.25f, 0.4f, 0, 4.7f, 0, 290, 1.5f}
-                   : TileCost{632, 71, 0.21f, 19, 0, 2.26f, 0.533f, 0.13f, 7.4f, 0.81f, 229, 1.5f};
+    return by_rows ? TileCost{661, 0, 0.262f, 0, 2, 1.25f, 0.394f, 0, 4.7f, 0, 283, 1.5f}
+                   : TileCost{637, 71, 0.21f, 19.8f, 0.475f, 2.23f, 0.495f, 0.13f, 6.5f, 0.76f, 229, 1.5f};
   }
-  if (by_rows) return {406, 97, 0.275f, 0, 2.6f, 4.16f, 0.5f, 0.135f, 3.9f, 1.7f, 362, 7.1f};
-  return tile.wide > tile.lanes ? TileCost{418, 93, 0.222f, 27, 0, 4.68f, 0.46f, 0.22f, 2.6f, 0.88f, 264, 1.9f}
-                                : TileCost{527, 21, 0.263f, 15, 0.1f, 5.41f, 0.4f, 0.28f, 0.9f, 0.59f, 235, 5};
+  if (by_rows) return {404, 97, 0.255f, 0, 2.3f, 4.1f, 0.49f, 0.135f, 3.9f, 1.7f, 354, 7.1f};
+  return tile.wide > tile.lanes ? TileCost{424, 93, 0.222f, 33.7f, 0, 4.6f, 0.44f, 0.23f, 2.6f, 0.85f, 264, 2}
+                                : TileCost{531, 21, 0.263f, 15.2f, 0.1f, 5.5f, 0.4f, 0.28f, 0.9f, 0.62f, 235, 5};
 }
 
 // start + products · (product + packed elements + tiles · k · vectors + …)
@@ -149,14 +151,14 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     float start, product, vector, tile, result, strided, far;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_row = tile.narrow == 1, is_narrow = tile.wide == tile.lanes;
-  const Cost cost = has_long    ? by_rows     ? Cost{633, 23, 0.343f, 29, 1.5f, 0.21f, 10.7f}
-                                  : is_row    ? Cost{448, 29, 0.531f, 15.6f, 0, 0.26f, 3}
-                                  : is_narrow ? Cost{383, 114, 0.327f, 7.6f, 0.68f, 0.16f, 4.5f}
-                                              : Cost{455, 16, 0.263f, 27, 0, 0.23f, 11.7f}
-                       : by_rows ? Cost{459, 36, 0.296f, 26, 1.2f, 0, 1.6f}
-                    : is_row    ? Cost{486, 54, 0.453f, 8.4f, 0, 0, 1.4f}
-                    : is_narrow ? Cost{424, 86, 0.276f, 2.6f, 0.95f, 0.02f, 2.8f}
-                                : Cost{396, 51, 0.297f, 7.4f, 0, 0, 1.2f};
+  const Cost cost = has_long    ? by_rows     ? Cost{571, 23, 0.352f, 28.4f, 1.39f, 0.21f, 10.7f}
+                                  : is_row    ? Cost{447, 28, 0.545f, 15.9f, 0, 0.26f, 3}
+                                  : is_narrow ? Cost{380, 114, 0.338f, 7.5f, 0.71f, 0.155f, 4.5f}
+                                              : Cost{460, 16, 0.252f, 27.6f, 0, 0.234f, 11.7f}
+                       : by_rows ? Cost{455, 36, 0.291f, 25.3f, 1.14f, 0, 1.6f}
+                    : is_row    ? Cost{484, 54, 0.453f, 8.6f, 0, 0, 1.4f}
+                    : is_narrow ? Cost{396, 86, 0.279f, 2.6f, 0.94f, 0.02f, 2.8f}
+                                : Cost{429, 51, 0.268f, 7.6f, 0, 0, 1.25f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes);
   const float cached = has_long ? 1 << 18 : 1 << 17;  // elements
   const Expr k = as_real(p.inner), wide_tiles = as_real(rounded_up(wide, tile.wide)),
@@ -186,12 +188,12 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
     float start, product, vector, sum_of_lanes, tile, transposed;
   };
   const bool has_long = has_long_vectors(tile.lanes), is_one = tile.narrow == 1, is_packed = lies == ShortSide::packed;
-  const Cost cost = has_long    ? is_one      ? Cost{253, 0, 1.56f, 4.9f, 24.5f, 0}
-                                  : is_packed ? Cost{446, 292, 0.46f, 1.7f, 5.8f, 0.82f}
-                                              : Cost{658, 24, 0.42f, 1.5f, 0, 0}
-                       : is_one ? Cost{243, 22, 1.26f, 1.7f, 0, 0}
-                    : is_packed ? Cost{201, 427, 0.31f, 1.4f, 10.8f, 0.64f}
-                                : Cost{352, 96, 0.322f, 0.3f, 13.1f, 0};
+  const Cost cost = has_long    ? is_one      ? Cost{254, 0, 1.61f, 5, 24.6f, 0}
+                                  : is_packed ? Cost{447, 292, 0.457f, 1.77f, 5.8f, 0.78f}
+                                              : Cost{655, 24, 0.401f, 1.65f, 0, 0}
+                       : is_one ? Cost{235, 22, 1.13f, 1.7f, 0, 0}
+                    : is_packed ? Cost{201, 427, 0.343f, 1.44f, 10.8f, 0.63f}
+                                : Cost{355, 96, 0.331f, 0.3f, 14.9f, 0};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));
   Expr packed = 0.0f;
   if (is_packed) {
@@ -214,7 +216,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
     float start, product, vector, load, share, strided;
   };
   const Cost cost =
-      has_long_vectors(lanes) ? Cost{576, 3130, 0.402f, 2, 5.5f, 1.43f} : Cost{4350, 1150, 0.362f, 1.4f, 5.7f, 0.41f};
+      has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f} : Cost{4570, 1170, 0.42f, 1.4f, 5.9f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(
       p, cost.start,
@@ -228,8 +230,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1120, 396, 0.241f, 109, 9.8f, 1.07f, 0.33f, 0.64f}
-                                                 : Cost{2140, 467, 0.22f, 28, 6.9f, 0.86f, 0.44f, 0.98f};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1130, 398, 0.263f, 116, 10.2f, 1.06f, 0.33f, 0.69f}
+                                                 : Cost{2140, 468, 0.242f, 38.6f, 7, 0.94f, 0.436f, 1.09f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

@@ -247,10 +247,29 @@ bool run(const VendorCall& call) {
   return true;
 }
 
+/// A few rows in 16 bits, whose other operand is read once, where it keeps the device busy for a moment or, of one row
+/// along k, for long: of 550 products of up to 8 rows, drawn at random and timed on an H200, these are 178, at 1.65 of
+/// cuBLASLt's speed in the geometric mean, the worst at 0.90.
+bool is_of_few_rows(const VendorCall& call) {
+  constexpr int64_t kMostAlong = 8, kMostAcross = 4, kBlocks = 264;  // two for each multiprocessor
+  constexpr int64_t kLeastAlong = 64, kLongAlong = 512, kFarAlong = 2048, kLongAcross = 256;
+  const Tensor &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
+  const int64_t rows = y.size(1), terms = a.size(2);
+  const auto has_few_blocks = [&](int64_t columns) {
+    return y.size(0) * ((y.size(2) + columns - 1) / columns) <= kBlocks;
+  };
+  if (b.strides()[2] == 1 && y.size(2) > 1) return rows <= kMostAcross && terms < kLongAcross && has_few_blocks(32);
+  if (rows > kMostAlong || a.strides()[2] != 1 || b.strides()[1] != 1) return false;
+  const bool is_few = has_few_blocks(2);
+  if (is_few && terms >= kLeastAlong && terms < kFarAlong) return true;
+  return rows == 1 && terms >= kLongAlong && !(is_few && terms >= kFarAlong);
+}
+
 /// Of 16-bit floats our kernels have no tensor cores yet, and win where a product is little more than a launch, above
-/// all where cuBLASLt's epilogue is no exact one. Microseconds in a graph, fitted by hand to 88 products that were
-/// drawn at random and timed on an H100.
+/// all where cuBLASLt's epilogue is no exact one, and of few rows. Microseconds in a graph, fitted by hand to 88
+/// products that were drawn at random and timed on an H100.
 bool is_ours_quicker_in_16_bits(const VendorCall& call) {
+  if (is_of_few_rows(call)) return true;
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   constexpr int64_t kTile = 32;  // results along each side that a work-group has at least
@@ -264,14 +283,16 @@ bool is_ours_quicker_in_16_bits(const VendorCall& call) {
 /// In strict f32 ours win where a product is little more than a launch, too: of 63 that were drawn at random and timed
 /// on an H200, this limit chose best. And where there are several products of many terms with few results: cuBLASLt
 /// adds all terms of a result one after the other then, 30 to 39 ns each, where ours share them out (523 drawn
-/// products, H100). With TF32 they don't.
+/// products, H100). With TF32 they don't. Of few terms results are most of what is moved, and ours are at 1.65 of
+/// cuBLAS's speed (42 drawn products of up to 16 terms, the worst at 0.88; H200).
 bool preferred(const VendorCall& call) {
   constexpr double kLittleMicroseconds = 5.5, kMicrosecondsOfTerm = 0.025;
-  constexpr int64_t kTermsWorthAPass = 256, kManyTerms = 1 << 24;
+  constexpr int64_t kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;
   if (api() == nullptr) return false;
   const DType dtype = call.outputs[0].dtype();
   if (dtype == DType::f16 || dtype == DType::bf16) return !is_ours_quicker_in_16_bits(call);
   if (call.allow_tf32) return true;
+  if (call.inputs[0].size(2) <= kFewTerms) return false;
   if (epilogue_of(call).is_ours && call.inputs[0].size(2) < kTermsWorthAPass) return false;
   double ours = call.our_microseconds;
   if (ours < 0) {

@@ -1,10 +1,10 @@
 // ashlar-plan-choice: how good the choice among a product's plans is, at sizes drawn at random.
 //
-// Each draw is a product a·b of f32, or 16 bits: m, n and k log-uniform from 1 to 8192, a third of the draws in multiples of 64, a
-// third odd; four layouts; a quarter of them batches. Every plan that can serve it is called by name, checked against
-// sums in double at some places, and timed: 16 calls in a graph where they are short, on operands and results that
-// rotate, the smallest of interleaved rounds. A row says which plan a call gets and how much longer it takes than the
-// best one.
+// Each draw is a product a·b of f32, or 16 bits: m, n and k log-uniform from 1 to 8192, a third of the draws in
+// multiples of 64, a third odd; four layouts; a quarter of them batches. Every plan that can serve it is called by
+// name, checked against sums in double at some places, and timed: 16 calls in a graph where they are short, on operands
+// and results that rotate, the smallest of interleaved rounds. A row says which plan a call gets and how much longer it
+// takes than the best one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -108,7 +108,8 @@ Draw draw_of(const Options& options, int index) {
 /// Random numbers for operands to be views of: a block of them, again and again. Its length is no multiple of a row.
 class Numbers {
  public:
-  Numbers(int64_t elements, unsigned seed, DType dtype, Device device) : all_(Tensor::empty({elements}, dtype, device)) {
+  Numbers(int64_t elements, unsigned seed, DType dtype, Device device)
+      : all_(Tensor::empty({elements}, dtype, device)) {
     std::mt19937 random(seed);
     block_.resize(static_cast<size_t>(std::min<int64_t>(elements, 1048573)));
     // Of seven bits, which every type has.

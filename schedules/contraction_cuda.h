@@ -177,9 +177,9 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   const WideTiles tiles(tuning);
 
   constexpr int kLeastInner = 256;
-  for (const char* name : {"along_1", "along_1_deep", "along_1_wide", "along_4", "along_8", "along_4_quads",
-                           "along_8_quads", "across_1", "across_1_deep", "across_1_wide", "across_4", "across_8",
-                           "far_across_1", "far_across_4"}) {
+  for (const char* name :
+       {"along_1", "along_1_deep", "along_1_wide", "along_4", "along_8", "along_4_quads", "along_8_quads", "across_1",
+        "across_1_deep", "across_1_wide", "across_4", "across_8", "far_across_1", "far_across_4"}) {
     FewRowsPlan few = few_rows_plan(p, name);
     push(std::move(few.plan), few.is_along_k ? p.inner >= kLeastInner : Expr(false), few.tile);
   }

@@ -30,10 +30,10 @@ struct BlockCost {
 };
 
 /// Fitted for the least loss by the choice (fit_plans.py), last to an H200: tiles at 4170 products of f32 drawn at
-/// random, plans of a few rows at 3895 others, half of them of up to 16 rows, and 106 large layers, each of which counts
-/// for eight; of these the choice takes 1.03 times the best plan's time. Layers and threads, and what goes far across,
-/// go by some of their own: of their large ones, where they matter, few are drawn. Blocks of other GPUs are taken to
-/// need as many cycles.
+/// random, plans of a few rows at 3895 others, half of them of up to 16 rows, and 106 large layers, each of which
+/// counts for eight; of these the choice takes 1.03 times the best plan's time. Layers and threads, and what goes far
+/// across, go by some of their own: of their large ones, where they matter, few are drawn. Blocks of other GPUs are
+/// taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
     BlockCost{"along_1", 1, 1, 225, 10, 0.17f},
     BlockCost{"along_1_deep", 1, 78, 243, 21, 0.55f},

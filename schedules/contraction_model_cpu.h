@@ -5,9 +5,9 @@
 // times what the best one did, with AVX2 1.07 (geometric means of draws that weren't fitted). Pages, far results,
 // stream and two numbers of AVX-512's went by 600 draws on an Intel Xeon, what an element costs that is transposed, and
 // one task, by 600 draws with an activation there. Panels packed before came last: fitted to 2400 draws with AVX-512
-// and 2200 with AVX2 on an Intel Xeon, half of them with an activation, operands and results in no cache, and all others
-// with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what the
-// best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before).
+// and 2200 with AVX2 on an Intel Xeon, half of them with an activation, operands and results in no cache, and all
+// others with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what
+// the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -106,8 +106,9 @@ enum class PanelsPacked : uint8_t { by_task, before };
 
 inline TileCost tile_cost(const CpuTile& tile, bool by_rows, PanelsPacked packed) {
   if (packed == PanelsPacked::before) {
-    return has_long_vectors(tile.lanes) ? TileCost{512, 265, 0.2f, 7.9f, 1.15f, 12, 0.84f, 0.3f, 2.7f, 1.04f, 66, 0.92f}
-                                        : TileCost{1130, 388, 0.219f, 8.1f, 0.23f, 6.55f, 0.9f, 0.114f, 0.5f, 0.32f, 0, 0.38f};
+    return has_long_vectors(tile.lanes)
+               ? TileCost{512, 265, 0.2f, 7.9f, 1.15f, 12, 0.84f, 0.3f, 2.7f, 1.04f, 66, 0.92f}
+               : TileCost{1130, 388, 0.219f, 8.1f, 0.23f, 6.55f, 0.9f, 0.114f, 0.5f, 0.32f, 0, 0.38f};
   }
   if (!has_long_vectors(tile.lanes)) {
     return by_rows ? TileCost{661, 0, 0.262f, 0, 2, 1.25f, 0.394f, 0, 4.7f, 0, 283, 1.5f}
@@ -215,8 +216,8 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share, strided;
   };
-  const Cost cost =
-      has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f} : Cost{4570, 1170, 0.42f, 1.4f, 5.9f, 0.41f};
+  const Cost cost = has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f}
+                                            : Cost{4570, 1170, 0.42f, 1.4f, 5.9f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(
       p, cost.start,

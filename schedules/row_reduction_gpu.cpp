@@ -460,8 +460,8 @@ void row_reduction(Cuda, const RowStages& stages) {
     // while its threads meet.
     const auto add_block = [&](const BlockShape& shape, const Expr& condition) {
       const RowLayout layout{shape.threads, shape.steps, 1};
-      branches.add(layout.columns(),
-                   StagedBlockRows(stages, reductions, layout, {shape.rows, 1}, {1, shape.steps - 1}), condition);
+      branches.add(layout.columns(), StagedBlockRows(stages, reductions, layout, {shape.rows, 1}, {1, shape.steps - 1}),
+                   condition);
     };
     add_block({.threads = 128, .steps = 8}, rows_of(stages) < kManyRows);
     add_shapes(Halide::Internal::const_true(), {{.threads = 32, .steps = 32, .warps = warps, .members = 1}});

@@ -145,7 +145,7 @@ struct Product {
                                          b.offset() % kAligned};
     const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1;
     const bool right_along_columns = b.strides()[b.rank() - 1] == 1;
-    constexpr int64_t kAlong = 8, kAcross = 4;
+    constexpr int64_t kAlong = 8, kAcross = 4;  // rows (schedules/contraction_stream.h)
     return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1),
                          {along_k && a.size(-1) % kAligned == 0,
                           along_k               ? kAlong

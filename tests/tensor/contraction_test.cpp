@@ -295,7 +295,7 @@ TEST(ContractionPlans, AModelChoosesAmongCudasInLittleTime) {
   EXPECT_EQ(chosen(64, 64, 64, false), "dealt");
   EXPECT_EQ(chosen(68, 15, 1, false), "threads");
   EXPECT_EQ(chosen(1300, 1301, 37, false), "odd_medium");
-  EXPECT_EQ(chosen(1, 4096, 4096, true), "row");
+  EXPECT_EQ(chosen(1, 4096, 4096, true), "along_1_deep");
   std::printf("a choice among %d plans takes %.3f us\n", plans->count, best);
   EXPECT_LE(best, kMostOfAChoice);
 }

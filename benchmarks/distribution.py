@@ -50,6 +50,12 @@ def read(path):
                          for name in in_turn(name for head in heads for name in head["versions"])}}
 
 
+def file_of(folder, target):
+    """As it is measured, or where none is, packed; None: neither is there."""
+    paths = (os.path.join(folder, target + ending) for ending in (".jsonl", ".jsonl.xz"))
+    return next(filter(os.path.exists, paths), None)
+
+
 def in_turn(values):
     """Each once."""
     return list(dict.fromkeys(values))

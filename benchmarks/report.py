@@ -118,8 +118,8 @@ def draws_section(folder, pictures, out):
     """Random draws of all targets; what wasn't measured says so."""
     lines = DRAWS.splitlines()
     for target in ("cuda", "opencl", "cpu"):
-        path = os.path.join(folder, target + ".jsonl.xz")
-        report = distribution.read(path) if os.path.exists(path) else None
+        path = distribution.file_of(folder, target)
+        report = distribution.read(path) if path else None
         panels, picture = list(draw_panels(report)) if report else [], None
         if panels:
             where = os.path.join(pictures, f"{target}-draws.svg")
@@ -177,7 +177,7 @@ def main():
     parser.add_argument("results", nargs="*")
     parser.add_argument("--out", required=True)
     parser.add_argument("--notes")
-    parser.add_argument("--draws", help="folder of <target>.jsonl.xz")
+    parser.add_argument("--draws", help="folder of <target>.jsonl, or packed as <target>.jsonl.xz")
     options = parser.parse_args()
     try:
         reports = {report["target"]: report for report in map(results.read, options.results)}

@@ -336,6 +336,11 @@ class Distributions(unittest.TestCase):
             with open(path, "rb") as file, open(path + ".xz", "wb") as packed:
                 packed.write(lzma.compress(file.read()))
             self.assertEqual(distribution.read(path + ".xz"), both)
+            self.assertEqual(distribution.file_of(folder, "cpu"), path, "what was measured last")
+            os.rename(path, path + ".away")
+            self.assertEqual(distribution.file_of(folder, "cpu"), path + ".xz")
+            self.assertIsNone(distribution.file_of(folder, "cuda"))
+            os.rename(path + ".away", path)
             with open(path + ".xz", "rb+") as packed:
                 packed.truncate(os.path.getsize(path + ".xz") // 2)
             with self.assertRaisesRegex(results.WrongFile, "isn't whole"):

@@ -138,8 +138,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             sums.vectorize(i, lanes).unroll(i).unroll(j);
             sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
             sums.update().vectorize(i, lanes).unroll(i).unroll(j);
-            constexpr int kSideBySide = 8;
-            packed_right.schedule({out, column_block}, kSideBySide);
+            packed_right.schedule({out, column_block}, PanelsPacked::before);
             // The left operand: a chunk for each block of rows.
             a.bound(j, 0, micro_rows).bound_storage(k, depth + 16).compute_at(totals, r_chunk);
             Stage columns_contiguous = a.specialize(p.left.column_stride == 1);

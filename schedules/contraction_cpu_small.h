@@ -216,10 +216,12 @@ class Panels {
     return func_(lane, k, v, tile, b);
   }
 
-  /// Where they are made: by the task that reads them, or, `beside` of them side by side where the operand is
-  /// contiguous, so that whole lines are read, by all threads before.
-  void schedule(const Halide::LoopLevel& at, int beside = 1) const {
+  /// Where they are made. Before, by all threads, some are made side by side where the operand is contiguous, so that
+  /// whole lines are read.
+  void schedule(const Halide::LoopLevel& at, PanelsPacked packed) const {
     using Halide::TailStrategy;
+    constexpr int kSideBySide = 8;
+    const int beside = packed == PanelsPacked::before ? kSideBySide : 1;
     Halide::Func panels = func_;
     panels.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
     panels.update(kWhole).allow_race_conditions();  // what is written twice is the same
@@ -312,13 +314,9 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
           .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
           .schedule_stages =
               [=](Func out) {
-                constexpr int kSideBySide = 8;
                 keep_in_registers(micro, s, tile, b, r, {out, is_before ? loops.wide_tile : loops.narrow_tile});
                 write_tile_ahead(micro, out);
-                if (is_before)
-                  panel.schedule({out, loops.product_in_task}, kSideBySide);
-                else
-                  panel.schedule({out, loops.wide_tile});
+                panel.schedule({out, is_before ? loops.product_in_task : loops.wide_tile}, packed);
               },
           .microseconds = loops.of_one_task(p, s) *
                           modelled_direct(p, s.wide_count, s.narrow_count, is_before ? Expr(1) : loops.runs(p, s),

@@ -18,6 +18,13 @@ struct ModelledTile {
   int rows, columns, depth, warps;
 };
 
+/// A tile that is worth a plan, by the plan's name.
+template <class Tile>
+struct NamedTile {
+  std::string_view name;
+  Tile tile;
+};
+
 /// What its work takes, in clock cycles.
 struct BlockCost {
   const char* plan;

@@ -192,13 +192,8 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   return plan;
 }
 
-/// The tiles that are worth a plan, by its name: the quickest of 25 on an H200, at 2100 products drawn at random, half
-/// of them of up to 16 rows, and 106 large layers. Wide pieces of rows are for matrices that no cache holds.
-template <class Tile>
-struct NamedTile {
-  std::string_view name;
-  Tile tile;
-};
+/// The quickest of 25 on an H200, at 2100 products drawn at random, half of them of up to 16 rows, and 106 large
+/// layers. Wide pieces of rows are for matrices that no cache holds.
 inline constexpr std::array kTilesAlongK{
     NamedTile<StreamTile>{"along_1", {.rows = 1, .columns = 2, .warps = 4, .unroll = 4}},
     NamedTile<StreamTile>{"along_1_deep", {.rows = 1, .columns = 1, .warps = 8, .unroll = 8}},

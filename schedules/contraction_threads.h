@@ -197,23 +197,18 @@ inline ContractionPlan thread_plan(const ContractionProblem& p, const ThreadTile
   return plan;
 }
 
-/// The tiles of threads that are worth a plan, by its name.
-struct NamedThreadTile {
-  std::string_view name;
-  ThreadTile tile;
-};
 inline constexpr std::array kThreadTiles{
-    NamedThreadTile{"threads", {.rows = 2, .columns = 4, .unroll = 4}},
-    NamedThreadTile{"threads_deep", {.rows = 2, .columns = 4, .unroll = 8}},
-    NamedThreadTile{"dealt", {.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}},
-    NamedThreadTile{"dealt_row", {.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}},
+    NamedTile<ThreadTile>{"threads", {.rows = 2, .columns = 4, .unroll = 4}},
+    NamedTile<ThreadTile>{"threads_deep", {.rows = 2, .columns = 4, .unroll = 8}},
+    NamedTile<ThreadTile>{"dealt", {.rows = 4, .columns = 4, .unroll = 2, .is_k_dealt = true}},
+    NamedTile<ThreadTile>{"dealt_row", {.rows = 1, .columns = 4, .unroll = 4, .is_k_dealt = true}},
 };
 
 /// Adds those of these names. By order they are never preferred: only the model knows when they pay.
 inline void add_thread_plans(const ContractionProblem& p, std::initializer_list<std::string_view> names,
                              std::vector<ContractionPlan>& plans) {
   for (const std::string_view name : names) {
-    const ThreadTile& tile = std::ranges::find(kThreadTiles, name, &NamedThreadTile::name)->tile;
+    const ThreadTile& tile = std::ranges::find(kThreadTiles, name, &NamedTile<ThreadTile>::name)->tile;
     plans.push_back(thread_plan(p, tile, std::string(name)));
     plans.back().preferred = Expr(false);
     plans.back().microseconds = modelled_microseconds(p, std::string(name), work_of_threads(p, tile));

@@ -143,7 +143,7 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
 
 /// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
 /// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plans for a few
-/// rows by a matrix that lies along its columns are fitted to parts, too.
+/// rows, of a matrix that is read once, go by the model.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
   constexpr int64_t kShortSide = 16, kLeastOfRow = 256;
   const double* numbers = detail::plan_device_numbers(device);

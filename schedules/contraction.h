@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "dsl/kernel.h"
@@ -53,6 +54,25 @@ struct ContractionProblem {
     return Halide::unsafe_promise_clamped(index, 0, extent - 1);
   }
 };
+
+/// yᵀ = rightᵀ · leftᵀ: the same sums with rows and columns in each other's place.
+inline ContractionProblem transposed(const ContractionProblem& p) {
+  const auto turned = [](const MatrixOperand& x) {
+    return MatrixOperand{[at = x.at](Expr batch, Expr row, Expr column) { return at(batch, column, row); },
+                         x.batch_stride, x.column_stride, x.row_stride, x.negative_offset};
+  };
+  ContractionProblem other = p;
+  std::swap(other.rows, other.columns);
+  std::swap(other.row, other.column);
+  other.left = turned(p.right);
+  other.right = turned(p.left);
+  return other;
+}
+
+/// Whether both operands may lie along k or across it, as each call has them.
+inline bool lies_either_way(const ContractionProblem& p) {
+  return !Halide::Internal::is_const(p.left.column_stride) && !Halide::Internal::is_const(p.right.column_stride);
+}
 
 /// How many tiles of that size the results of all batches have.
 inline Expr tiles_of_result(const ContractionProblem& p, int rows, int columns) {

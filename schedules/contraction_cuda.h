@@ -31,13 +31,15 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
                                can.left_along_rows && can.right_along_columns, can.left_along_k && can.right_along_k};
   std::vector<ContractionPlan> plans;
   // They are 1.6 times as quick as the others at 550 products of up to 8 rows drawn at random (H200); of fewer terms
-  // along k the others are.
-  constexpr int kLeastInner = 64;
+  // along k the others are, and of few columns they are up to 16 rows.
+  constexpr int kLeastInner = 64, kFewColumns = 16;
   for (const char* name : {"along_1_quads", "along_1", "across_1_deep", "along_4_quads", "along_4", "across_4",
                            "along_8_quads", "along_8", "across_8"}) {
     FewRowsPlan few = few_rows_plan(p, name);
     plans.push_back(std::move(few.plan));
     plans.back().preferred = p.rows <= few.tile.rows;
+    if (few.tile.rows == 8 && few.is_along_k)
+      plans.back().preferred = p.rows <= select(p.columns <= kFewColumns, 16, 8);
     if (few.is_along_k) plans.back().preferred = plans.back().preferred && p.inner >= kLeastInner;
   }
   const auto of_many = [&](ContractionPlan plan) {
@@ -179,9 +181,15 @@ inline std::vector<ContractionPlan> contraction_plans(Cuda, const ContractionPro
   constexpr int kLeastInner = 256;
   for (const char* name :
        {"along_1", "along_1_deep", "along_1_wide", "along_4", "along_8", "along_4_quads", "along_8_quads", "across_1",
-        "across_1_deep", "across_1_wide", "across_4", "across_8", "far_across_1", "far_across_4"}) {
+        "across_1_deep", "across_1_wide", "across_4", "across_8", "far_across_4"}) {
     FewRowsPlan few = few_rows_plan(p, name);
     push(std::move(few.plan), few.is_along_k ? p.inner >= kLeastInner : Expr(false), few.tile);
+  }
+  if (lies_either_way(p)) {
+    for (const char* name : {"along_4", "across_4", "far_across_4"}) {
+      FewRowsPlan few = few_columns_plan(p, name);
+      push(std::move(few.plan), Expr(false), few.tile);
+    }
   }
   const Expr layer = can.left_along_k && right_t_quads;
   const PipelinedAccess along_k{.left_along_k = true, .right_along_k = true};

@@ -36,48 +36,30 @@ struct BlockCost {
   float singles = 0;  ///< of the latency, what it grows by for each operand across k that is copied element by element
 };
 
-/// Fitted for the least loss by the choice (fit_plans.py), last to an H200: tiles at 4170 products of f32 drawn at
-/// random, plans of a few rows at 3895 others, half of them of up to 16 rows, and 106 large layers, each of which
-/// counts for eight; of these the choice takes 1.03 times the best plan's time. Layers and threads, and what goes far
-/// across, go by some of their own: of their large ones, where they matter, few are drawn. Blocks of other GPUs are
+/// Fitted for the least loss by the choice (fit_plans.py) to an H200: tiles at 4170 products of f32 drawn at random and
+/// 106 large layers; what few rows or columns, or threads, have at 2843 others and 600 with a side of up to 16 and more
+/// than 32 MB to read, of both of which the choice takes 1.03 times the best plan's time. Blocks of other GPUs are
 /// taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
-    BlockCost{"along_1", 1, 1, 225, 10, 0.17f},
-    BlockCost{"along_1_deep", 1, 78, 243, 21, 0.55f},
-    BlockCost{"along_1_wide", 8, 0, 663, 10, 1.15f},
-    BlockCost{"along_4", 3, 0, 1087, 42, 0.04f},
-    BlockCost{"along_8", 1, 636, 457, 83, 0.00f},
-    BlockCost{"along_4_quads", 1, 275, 390, 83, 0.23f},
-    BlockCost{"along_8_quads", 3, 1093, 532, 83, 0.33f},
-    BlockCost{"across_1", 4, 0, 437, 21, 1.69f},
-    BlockCost{"across_1_deep", 5, 0, 725, 392, 0.95f},
-    BlockCost{"across_1_wide", 8, 0, 424, 108, 1.72f},
-    BlockCost{"across_4", 3, 0, 517, 210, 2.04f},
-    BlockCost{"across_8", 6, 0, 842, 541, 2.55f},
-    BlockCost{"far_across_1", 4, 0, 1130, 1000, 0.60f},
-    BlockCost{"far_across_4", 4, 0, 1130, 1000, 0.75f},
-    BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},
-    BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
-    BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},
-    BlockCost{"large_nn", 1, 3102, 1000, 5415, 0.77f},
-    BlockCost{"large_tn", 4, 1044, 4256, 1313, 0.66f},
-    BlockCost{"large_nt", 8, 1032, 1602, 794, 0.75f},
-    BlockCost{"large_tt", 5, 2965, 3938, 1300, 1.42f},
-    BlockCost{"medium_nt", 1, 3141, 1000, 3331, 0.94f},
-    BlockCost{"medium_tt", 1, 3106, 1000, 3016, 0.63f},
-    BlockCost{"medium", 6, 1274, 1494, 1460, 0.48f},
-    BlockCost{"even_small", 8, 578, 849, 380, 0.44f},
-    BlockCost{"odd_large", 2, 9967, 1583, 1445, 2.61f},
-    BlockCost{"odd_medium", 6, 362, 912, 420, 0.86f},
-    BlockCost{"odd_wide", 4, 627, 589, 247, 0.74f},
-    BlockCost{"odd_tall", 8, 636, 582, 257, 0.93f},
-    BlockCost{"few_rows", 2, 669, 1426, 1497, 0.49f, 0.45f},
-    BlockCost{"threads", 4, -800, 1500, 800, 0.26f},
-    BlockCost{"threads_deep", 2, -4000, 7000, 410, 0.00f},
-    BlockCost{"dealt", 1, 760, 508, 182, 1.30f},
-    BlockCost{"dealt_row", 2, 93, 839, 190, 1.59f},
-    BlockCost{"small", 2, 1931, 1105, 1119, 0.38f, 0.35f},
-    BlockCost{"smallest", 1, 932, 1219, 828, 0.93f, 0.45f},
+    BlockCost{"along_1", 1, 61, 218, 10, 0.09f},           BlockCost{"along_1_deep", 1, 107, 243, 21, 0.55f},
+    BlockCost{"along_1_wide", 7, 257, 725, 10, 0.77f},     BlockCost{"along_4", 2, 104, 641, 42, 0.14f},
+    BlockCost{"along_8", 1, 679, 452, 83, 0.06f},          BlockCost{"along_4_quads", 1, 350, 377, 83, 0.22f},
+    BlockCost{"along_8_quads", 3, 1122, 297, 195, 0.37f},  BlockCost{"across_1", 4, 0, 418, 21, 1.36f},
+    BlockCost{"across_1_deep", 5, 0, 680, 433, 1.14f},     BlockCost{"across_1_wide", 7, 0, 407, 150, 1.17f},
+    BlockCost{"across_4", 3, 0, 518, 213, 1.46f},          BlockCost{"across_8", 2, 0, 839, 567, 1.76f},
+    BlockCost{"far_across_4", 2, 0, 1076, 914, 0.52f},     BlockCost{"tall_along_4", 3, 275, 834, 42, 0.15f},
+    BlockCost{"tall_across_4", 3, 0, 540, 227, 1.50f},     BlockCost{"tall_far_across_4", 6, 0, 1551, 917, 0.49f},
+    BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},     BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},
+    BlockCost{"layer_64", 1, 4910, 1823, 814, 0.50f},      BlockCost{"large_nn", 1, 3102, 1000, 5415, 0.77f},
+    BlockCost{"large_tn", 4, 1044, 4256, 1313, 0.66f},     BlockCost{"large_nt", 8, 1032, 1602, 794, 0.75f},
+    BlockCost{"large_tt", 5, 2965, 3938, 1300, 1.42f},     BlockCost{"medium_nt", 1, 3141, 1000, 3331, 0.94f},
+    BlockCost{"medium_tt", 1, 3106, 1000, 3016, 0.63f},    BlockCost{"medium", 6, 1274, 1494, 1460, 0.48f},
+    BlockCost{"even_small", 8, 578, 849, 380, 0.44f},      BlockCost{"odd_large", 2, 9967, 1583, 1445, 2.61f},
+    BlockCost{"odd_medium", 6, 362, 912, 420, 0.86f},      BlockCost{"odd_wide", 4, 627, 589, 247, 0.74f},
+    BlockCost{"odd_tall", 8, 636, 582, 257, 0.93f},        BlockCost{"few_rows", 2, 917, 1315, 893, 1.04f, 0.45f},
+    BlockCost{"threads", 1, -864, 1330, 201, 0.27f},       BlockCost{"threads_deep", 2, -5074, 6299, 410, 1.66f},
+    BlockCost{"dealt", 1, 791, 504, 174, 0.55f},           BlockCost{"dealt_row", 2, 111, 839, 194, 1.09f},
+    BlockCost{"small", 2, 1931, 1105, 1119, 0.38f, 0.35f}, BlockCost{"smallest", 1, 932, 1219, 828, 0.93f, 0.45f},
 };
 
 /// OpenCL's, fitted to 1500 products on an H100.

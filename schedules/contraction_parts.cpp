@@ -80,10 +80,21 @@ void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, 
   // Measured on an H200, 10^4 to 10^6 results of 2 to 40 parts: threads so many that every multiprocessor has some,
   // each with loads under way. What is stored in 16 bits is a vendor's whole sum.
   const bool is_whole = inputs_of(out)[0].type().bytes() < 4;
-  const int threads = 256, threads_of_vectors = is_whole ? threads : 64, elements = is_whole ? 4 : 1;
-  const OwnShares of_vector(stages, "_of_vector", is_whole ? 1 : 4),
-      of_element(stages, "_of_element", is_whole ? 1 : 8);
+  const int threads = 256, threads_of_vectors = is_whole ? threads : 64;
+  const OwnShares of_vector(stages, "_of_vector", is_whole ? 1 : 4), of_element(stages, "_of_element", 8),
+      of_one(stages, "_of_one_part", 1);
   const Var vector("vector"), lane("lane"), place("place"), block("block"), thread("thread"), step("step");
+  constexpr int kElementsOfOne = 8;  // of a single part a thread loads so many at once
+  const auto schedule_elements = [=](Halide::Stage branch, const OwnShares& shares, int elements) {
+    branch.fuse(column, row, place)
+        .split(place, block, step, threads * elements, TailStrategy::GuardWithIf)
+        .split(step, step, thread, threads)
+        .reorder(step, thread, block)
+        .unroll(step)
+        .gpu_blocks(block)
+        .gpu_threads(thread);
+    for (Func share : shares.funcs()) share.compute_at(out, step);
+  };
   std::vector<Branch> branches{{lines_are_aligned(out, lanes),
                                 {of_vector.rewrite(values_of(out)[0])},
                                 [=](Halide::Stage branch) {
@@ -100,15 +111,11 @@ void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, 
                                       share.update(update).vectorize(along, lanes);
                                   }
                                 }},
+                               {stages.front().extent() == 1,
+                                {of_one.rewrite(values_of(out)[0])},
+                                [=](Halide::Stage branch) { schedule_elements(branch, of_one, kElementsOfOne); }},
                                {Expr(), {of_element.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) {
-                                  branch.fuse(column, row, place)
-                                      .split(place, block, step, threads * elements, TailStrategy::GuardWithIf)
-                                      .split(step, step, thread, threads)
-                                      .reorder(step, thread, block)
-                                      .unroll(step)
-                                      .gpu_blocks(block)
-                                      .gpu_threads(thread);
-                                  for (Func share : of_element.funcs()) share.compute_at(out, step);
+                                  schedule_elements(branch, of_element, 1);
                                 }}};
   if (!is_whole) branches.insert(branches.begin(), few_results(out, stages, row, column));
   choose(out, branches);

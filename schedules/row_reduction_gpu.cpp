@@ -484,6 +484,7 @@ void row_reduction(Cuda, const RowStages& stages) {
       };
       by_cluster(4, is_few);
       by_cluster(16, is_few || is_uncached);
+      by_cluster(32, is_few || is_uncached);
     }
   } else {
     const Expr rows = stages.out.output_buffers()[0].dim(1).extent();

@@ -131,6 +131,13 @@ struct Product {
                                          parts_of(0, parts, terms), outputs);
   }
 
+  /// As few rows or columns as have plans of their own beside an operand that lies so
+  /// (schedules/contraction_stream.h).
+  static int64_t most_few(bool along_k, bool across_k) {
+    constexpr int64_t kAlong = 8, kAcross = 4;
+    return along_k ? kAlong : across_k ? kAcross : 0;
+  }
+
   /// Whether it shall be computed in parts of k, and how long they are.
   PartsOfSums in_parts() const {
     if (a.shape().back() < kLeastTermsOfParts) return {};
@@ -143,16 +150,12 @@ struct Product {
                                          b.strides()[b.rank() - 1],
                                          a.offset() % kAligned,
                                          b.offset() % kAligned};
-    const bool along_k = a.strides()[a.rank() - 1] == 1 && b.strides()[b.rank() - 2] == 1;
-    const bool right_along_columns = b.strides()[b.rank() - 1] == 1;
-    constexpr int64_t kAlong = 8, kAcross = 4;  // rows (schedules/contraction_stream.h)
+    const bool a_along_k = a.strides()[a.rank() - 1] == 1, b_along_k = b.strides()[b.rank() - 2] == 1;
+    const bool is_few = y.size(-2) <= most_few(b_along_k, b.strides()[b.rank() - 1] == 1) ||
+                        y.size(-1) <= most_few(a_along_k, a.strides()[a.rank() - 2] == 1);
     return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1),
-                         {along_k && a.size(-1) % kAligned == 0,
-                          along_k               ? kAlong
-                          : right_along_columns ? kAcross
-                                                : 0,
-                          numbers},
-                         y.device(), [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
+                         {a_along_k && b_along_k && a.size(-1) % kAligned == 0, is_few, numbers}, y.device(),
+                         [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });
   }
 
   // P[p,m,n] = Σ over the p-th part of k of a[m,k] b[k,n], each a matrix of a batch; y = activation(Σ_p P[p] + bias)

@@ -149,7 +149,7 @@ Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device
   const double* numbers = detail::plan_device_numbers(device);
   const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
                start = kernel_start(device.kind);
-  const bool is_few = m <= layout.few_rows && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
+  const bool is_few = layout.is_few && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
   if (is_few || std::min(m, n) >= kShortSide) {
     const Choice choice = by_plans_on_gpu(m, n, k, is_few ? kLeastOfRow : kLeastLength, speed, start, model);
     if (choice.at_once >= 0) return choice;

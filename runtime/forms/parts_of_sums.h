@@ -30,8 +30,8 @@ constexpr bool is_rest_in_sum(int64_t results, int64_t rest, Device device) {
 
 /// How the operands lie in memory.
 struct PartsLayout {
-  bool along_k;      ///< both along k, in aligned quads
-  int64_t few_rows;  ///< so many have plans of their own, where both lie along k or the right one along its columns
+  bool along_k;                      ///< both along k, in aligned quads
+  bool is_few;                       ///< there are so few rows or columns that plans of their own serve them on CUDA
   std::span<const int64_t> numbers;  ///< at most ten: what the model's answers depend on beside m, n, k and the device
 };
 

@@ -11,7 +11,9 @@
 
 #include "runtime/device/stream_state.h"
 #include "runtime/launch/dispatch.h"
+#include "runtime/launch/kernel_start.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/vendor/cublaslt.h"
@@ -247,46 +249,85 @@ bool run(const VendorCall& call) {
   return true;
 }
 
-/// A few rows in 16 bits, whose other operand is read once, where it keeps the device busy for a moment or, of one row
-/// along k, for long: of 550 products of up to 8 rows, drawn at random and timed on an H200, these are 178, at 1.65 of
-/// cuBLASLt's speed in the geometric mean, the worst at 0.90.
-bool is_of_few_rows(const VendorCall& call) {
-  constexpr int64_t kMostAlong = 8, kMostAcross = 4, kBlocks = 264;  // two for each multiprocessor
-  constexpr int64_t kLeastAlong = 64, kLongAlong = 512, kFarAlong = 2048, kLongAcross = 256;
+double real(int64_t n) { return static_cast<double>(n); }
+
+int64_t over(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+
+/// A side of a product in whole tiles, in results.
+double whole_tiles(int64_t side, int64_t tile) { return real(over(side, tile) * tile); }
+
+/// A few rows in 16 bits, by our plans that read the other operand once: along k, or of few columns. Of a row with few
+/// results cuBLASLt deals many terms over several blocks. Microseconds in a graph, fitted to 123 such products drawn at
+/// random (H200), of which this takes ours at 112, at 1.97 of cuBLASLt's speed in the geometric mean.
+bool is_along_of_few_rows(const VendorCall& call) {
+  constexpr int64_t kFewColumns = 16, kMostRows = 8, kMostRowsOfFew = 16, kLeastTerms = 64, kManyTerms = 4096;
+  constexpr int64_t kBlocks = 264;  // two for each multiprocessor
+  constexpr int64_t kTermsInARow = 3800;
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
-  const int64_t rows = y.size(1), terms = a.size(2);
-  const auto has_few_blocks = [&](int64_t columns) {
-    return y.size(0) * ((y.size(2) + columns - 1) / columns) <= kBlocks;
-  };
-  if (b.strides()[2] == 1 && y.size(2) > 1) return rows <= kMostAcross && terms < kLongAcross && has_few_blocks(32);
-  if (rows > kMostAlong || a.strides()[2] != 1 || b.strides()[1] != 1) return false;
-  const bool is_few = has_few_blocks(2);
-  if (is_few && terms >= kLeastAlong && terms < kFarAlong) return true;
-  return rows == 1 && terms >= kLongAlong && !(is_few && terms >= kFarAlong);
+  const int64_t rows = y.size(1), columns = y.size(2), terms = a.size(2);
+  const bool is_few = columns <= kFewColumns;
+  if (!(is_few || b.strides()[1] == 1) || rows > (is_few ? kMostRowsOfFew : kMostRows) || terms < kLeastTerms)
+    return false;
+  const int64_t tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8, blocks = y.size(0) * over(rows, tile) * over(columns, 2);
+  if (rows == 1 && blocks <= kBlocks && terms >= kManyTerms) return false;
+  const double ours = 1.1 + 3.6e-4 * real(terms * tile) + 3.1e-4 * real(blocks);
+  return ours < 1.3 + 3.3e-3 * real(std::min(terms, kTermsInARow));
+}
+
+/// The same across k, where it keeps the device busy for a moment.
+bool is_across_of_few_rows(const VendorCall& call) {
+  constexpr int64_t kMostRows = 4, kBlocks = 264, kColumnsOfBlock = 32, kMostTerms = 256;
+  const Tensor &b = call.inputs[1], &y = call.outputs[0];
+  return b.strides()[2] == 1 && y.size(2) > 1 && y.size(1) <= kMostRows && b.size(1) < kMostTerms &&
+         y.size(0) * over(y.size(2), kColumnsOfBlock) <= kBlocks;
 }
 
 /// Of 16-bit floats our kernels have no tensor cores yet, and win where a product is little more than a launch, above
-/// all where cuBLASLt's epilogue is no exact one, and of few rows. Microseconds in a graph, fitted by hand to 88
-/// products that were drawn at random and timed on an H100.
+/// all where cuBLASLt's epilogue is no exact one, and of few rows. Microseconds in a graph, ours by the plan `split` or
+/// by tiles: fitted to 2263 products drawn at random in f16 (H200), of whose aligned ones cuBLASLt was quicker at
+/// nearly all.
 bool is_ours_quicker_in_16_bits(const VendorCall& call) {
-  if (is_of_few_rows(call)) return true;
+  if (is_along_of_few_rows(call) || is_across_of_few_rows(call)) return true;
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
-  const auto real = [](int64_t n) { return static_cast<double>(n); };
-  constexpr int64_t kTile = 32;  // results along each side that a work-group has at least
   const double terms = real(a.size(2)), results = real(y.numel());
-  const double padded = real(y.size(0)) * real(std::max(y.size(1), kTile)) * real(std::max(y.size(2), kTile));
-  const double ours = 1.8 + 0.02 * terms + 1.1e-5 * padded;
-  const double product = (are_aligned_in_16_bits(a, y) ? 2.4 : 3.4) + 2e-6 * results;
-  return ours < product + (epilogue_of(call).is_ours ? 1.6 + 8e-6 * results : 0);
+  const auto padded = [&](int64_t tile) {
+    return real(y.size(0)) * whole_tiles(y.size(1), tile) * whole_tiles(y.size(2), tile);
+  };
+  const double split = 1.9 + 0.0235 * terms + (1.01e-5 + 6.5e-8 * terms) * padded(16),
+               tiles = 2.7 + 0.008 * terms + (3.2e-6 + 6.5e-8 * terms) * padded(64);
+  const bool is_aligned = are_aligned_in_16_bits(a, y);
+  const double product = (is_aligned ? 1.95 : 3) + 0.003 * terms + (is_aligned ? 0 : 1.7e-6 * results);
+  return std::min(split, tiles) < product + (epilogue_of(call).is_ours ? 1.6 + 1e-6 * results : 0);
 }
 
-/// In strict f32 ours win where a product is little more than a launch, too: of 63 that were drawn at random and timed
-/// on an H200, this limit chose best. And where there are several products of many terms with few results: cuBLASLt
-/// adds all terms of a result one after the other then, 30 to 39 ns each, where ours share them out (523 drawn
-/// products, H100). With TF32 they don't. Of few terms results are most of what is moved, and ours are at 1.65 of
-/// cuBLAS's speed (42 drawn products of up to 16 terms, the worst at 0.88; H200).
+/// What cuBLASLt takes in strict f32. Microseconds in a graph: its start, terms that it adds one after the other (of
+/// several products with more than a row all of them), multiply-adds at a little over half of the device's peak, bytes,
+/// and an epilogue of ours behind it.
+double modelled_f32(const VendorCall& call) {
+  constexpr double kStart = 3.8, kTerm = 0.006, kTermOfBatch = 0.019, kOfPeak = 0.55, kLanes = 128;
+  constexpr int64_t kTermsInARow = 768, kTile = 16;
+  const Tensor &a = call.inputs[0], &y = call.outputs[0];
+  const double* device = plan_device_numbers(y.device());
+  const auto number = [&](PlanDevice which) { return device[static_cast<size_t>(which)]; };
+  const double flops_a_microsecond = 2e3 * kLanes * number(PlanDevice::multiprocessors) * number(PlanDevice::gigahertz),
+               bytes_a_microsecond = 1e3 * number(PlanDevice::gigabytes_per_second);
+  const int64_t m = y.size(1), n = y.size(2), k = a.size(2);
+  const auto batches = real(y.size(0)), terms = real(k);
+  const bool is_batch_of_matrices = y.size(0) > 1 && std::min(m, n) > 1;
+  const double elements = batches * (real(m * k) + real(k * n) + real(m * n));
+  double time = kStart + kTerm * real(std::min(k, kTermsInARow)) + (is_batch_of_matrices ? kTermOfBatch * terms : 0);
+  time += 2 * batches * whole_tiles(m, kTile) * whole_tiles(n, kTile) * terms / (kOfPeak * flops_a_microsecond);
+  time += 4 * elements / bytes_a_microsecond;
+  if (!epilogue_of(call).is_ours) return time;
+  return time + kernel_start(DeviceKind::cuda) + 8 * real(y.numel()) / bytes_a_microsecond;
+}
+
+/// In strict f32 ours win where a product is little more than a launch, is one of several with few results of many
+/// terms each, or has a short side. Of 2838 products drawn at random (H200) this takes ours at 3 of 4, and 1.43 times
+/// cuBLASLt's speed in all; the quicker one of both at each would be 1.46. Of few terms results are most of what is
+/// moved, and ours are quicker. With TF32 they aren't.
 bool preferred(const VendorCall& call) {
-  constexpr double kLittleMicroseconds = 5.5, kMicrosecondsOfTerm = 0.025;
+  constexpr double kSurely = 1.3;
   constexpr int64_t kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;
   if (api() == nullptr) return false;
   const DType dtype = call.outputs[0].dtype();
@@ -298,10 +339,7 @@ bool preferred(const VendorCall& call) {
   if (ours < 0) {
     ours = modelled_microseconds(call.kernel, call.key, call.outputs[0].device(), call.inputs, call.outputs);
   }
-  const Tensor& y = call.outputs[0];
-  const bool is_chain = y.size(0) > 1 && std::min(y.size(1), y.size(2)) > 1;
-  const double terms = static_cast<double>(call.inputs[0].size(2));
-  if (ours >= 0) return ours > std::max(kLittleMicroseconds, is_chain ? kMicrosecondsOfTerm * terms : 0.0);
+  if (ours >= 0) return kSurely * ours > modelled_f32(call);
   return call.outputs[0].numel() * call.inputs[0].size(2) >= kManyTerms;  // of a device that no model speaks of
 }
 

@@ -10,7 +10,7 @@ namespace ashlar::conformance {
 /// On a GPU a lane has several of the short ones, or each of them one lane or four; long ones have a block each.
 inline const Shape kManyRows[] = {{16400, 3},  {16400, 6}, {16400, 13}, {16400, 18}, {16400, 34},
                                   {16400, 99}, {4200, 61}, {4200, 85},  {33000, 3},  {33000, 7},
-                                  {17, 9001},  {16401, 4}, {4097, 8},   {4097, 515}};
+                                  {17, 9001},  {16401, 4}, {4097, 8},   {4097, 515}, {2, 70001}};
 
 inline std::string name_of_rows(const Shape& shape) {
   return std::to_string(shape[0]) + "_rows_of_" + std::to_string(shape[1]);

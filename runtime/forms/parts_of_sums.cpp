@@ -45,12 +45,13 @@ struct GpuModel {
     const double rounds = std::ceil(static_cast<double>(blocks) / (kBlocksAtWork * multiprocessors));
     return start + rounds * (kBlock + stage * std::ceil(static_cast<double>(terms) / kStageTerms));
   }
+  /// Moving so many elements, of which little is hidden behind work.
+  double moving(int64_t elements) const { return 4.0 * static_cast<double>(elements) / (1e3 * gigabytes_per_second); }
   double in_parts(int64_t blocks, int64_t results, int64_t k, int64_t length) const {
     const int64_t whole = k / length, rest = k % length;
     const bool in_sum = is_rest_in_sum(results, rest, Device::cuda());  // of any GPU
-    const double bytes = 4.0 * static_cast<double>(results) * static_cast<double>(2 * whole + 1);
     return product(blocks * whole, length) + (rest > 0 && !in_sum ? product(blocks, rest) : 0) + start +
-           bytes / (1e3 * gigabytes_per_second) + (in_sum ? rest_in_sum(results, rest) : 0);
+           moving(results * (2 * whole + 1)) + (in_sum ? rest_in_sum(results, rest) : 0);
   }
 };
 
@@ -121,7 +122,8 @@ Choice by_multiprocessors(int64_t m, int64_t n, int64_t k, const GpuModel& model
   const int64_t blocks = over(m, kTile) * over(n, kTile), most = std::min(kMostParts, k / kLeastLength);
   const auto fill = static_cast<int64_t>(GpuModel::kBlocksAtWork * model.multiprocessors) / blocks;
   const int64_t length = length_for(std::clamp<int64_t>(fill, 2, most), k);
-  return {length, model.in_parts(blocks, m * n, k, length), model.product(blocks, k)};
+  const double operands = model.moving(k * (m + n));
+  return {length, model.in_parts(blocks, m * n, k, length) + operands, model.product(blocks, k) + operands};
 }
 
 // Two threads share one product out worse than several: the model knows. The sum of the parts is a launch, and some

@@ -84,40 +84,37 @@ void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, 
   const OwnShares of_vector(stages, "_of_vector", is_whole ? 1 : 4), of_element(stages, "_of_element", 8),
       of_one(stages, "_of_one_part", 1);
   const Var vector("vector"), lane("lane"), place("place"), block("block"), thread("thread"), step("step");
-  constexpr int kElementsOfOne = 8;  // of a single part a thread loads so many at once
-  const auto schedule_elements = [=](Halide::Stage branch, const OwnShares& shares, int elements) {
-    branch.fuse(column, row, place)
-        .split(place, block, step, threads * elements, TailStrategy::GuardWithIf)
-        .split(step, step, thread, threads)
-        .reorder(step, thread, block)
-        .unroll(step)
-        .gpu_blocks(block)
-        .gpu_threads(thread);
-    for (Func share : shares.funcs()) share.compute_at(out, step);
+  std::vector<Branch> branches;
+  if (!is_whole) branches.push_back(few_results(out, stages, row, column));
+  branches.push_back({lines_are_aligned(out, lanes), {of_vector.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) {
+                        branch.split(column, vector, lane, lanes)
+                            .fuse(vector, row, place)
+                            .split(place, block, thread, threads_of_vectors, TailStrategy::GuardWithIf)
+                            .vectorize(lane)
+                            .gpu_blocks(block)
+                            .gpu_threads(thread);
+                        for (Func share : of_vector.funcs()) {
+                          const Var along = share.args()[0];
+                          share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
+                          for (int update = 0; update < 2; update++) share.update(update).vectorize(along, lanes);
+                        }
+                      }});
+  const auto add_elements = [&](const Expr& condition, const OwnShares& shares, int elements) {
+    branches.push_back({condition, {shares.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) {
+                          branch.fuse(column, row, place)
+                              .split(place, block, step, threads * elements, TailStrategy::GuardWithIf)
+                              .split(step, step, thread, threads)
+                              .reorder(step, thread, block)
+                              .unroll(step)
+                              .gpu_blocks(block)
+                              .gpu_threads(thread);
+                          for (Func share : shares.funcs()) share.compute_at(out, step);
+                        }});
   };
-  std::vector<Branch> branches{{lines_are_aligned(out, lanes),
-                                {of_vector.rewrite(values_of(out)[0])},
-                                [=](Halide::Stage branch) {
-                                  branch.split(column, vector, lane, lanes)
-                                      .fuse(vector, row, place)
-                                      .split(place, block, thread, threads_of_vectors, TailStrategy::GuardWithIf)
-                                      .vectorize(lane)
-                                      .gpu_blocks(block)
-                                      .gpu_threads(thread);
-                                  for (Func share : of_vector.funcs()) {
-                                    const Var along = share.args()[0];
-                                    share.compute_at(out, thread).bound_storage(along, lanes).vectorize(along, lanes);
-                                    for (int update = 0; update < 2; update++)
-                                      share.update(update).vectorize(along, lanes);
-                                  }
-                                }},
-                               {stages.front().extent() == 1,
-                                {of_one.rewrite(values_of(out)[0])},
-                                [=](Halide::Stage branch) { schedule_elements(branch, of_one, kElementsOfOne); }},
-                               {Expr(), {of_element.rewrite(values_of(out)[0])}, [=](Halide::Stage branch) {
-                                  schedule_elements(branch, of_element, 1);
-                                }}};
-  if (!is_whole) branches.insert(branches.begin(), few_results(out, stages, row, column));
+  // A vendor's whole sum: a thread loads some elements at once.
+  constexpr int kElementsOfWhole = 8;
+  if (stages.size() == 1) add_elements(stages.front().extent() == 1, of_one, kElementsOfWhole);
+  add_elements(Expr(), of_element, 1);
   choose(out, branches);
 }
 

@@ -301,10 +301,11 @@ bool is_ours_quicker_in_16_bits(const VendorCall& call) {
 }
 
 /// What cuBLASLt takes in strict f32. Microseconds in a graph: its start, terms that it adds one after the other (of
-/// several products with more than a row all of them), multiply-adds at a little over half of the device's peak, bytes,
-/// and an epilogue of ours behind it.
+/// several products all of them), multiply-adds of whole tiles at a little over half of the device's peak, bytes, and an
+/// epilogue of ours behind it. Of one row or column bytes are all.
 double modelled_f32(const VendorCall& call) {
   constexpr double kStart = 3.8, kTerm = 0.006, kTermOfBatch = 0.019, kOfPeak = 0.55, kLanes = 128;
+  constexpr double kStartOfRow = 2.6, kBytesOfRow = 1.3;
   constexpr int64_t kTermsInARow = 768, kTile = 16;
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
   const double* device = plan_device_numbers(y.device());
@@ -313,22 +314,25 @@ double modelled_f32(const VendorCall& call) {
                bytes_a_microsecond = 1e3 * number(PlanDevice::gigabytes_per_second);
   const int64_t m = y.size(1), n = y.size(2), k = a.size(2);
   const auto batches = real(y.size(0)), terms = real(k);
-  const bool is_batch_of_matrices = y.size(0) > 1 && std::min(m, n) > 1;
-  const double elements = batches * (real(m * k) + real(k * n) + real(m * n));
-  double time = kStart + kTerm * real(std::min(k, kTermsInARow)) + (is_batch_of_matrices ? kTermOfBatch * terms : 0);
-  time += 2 * batches * whole_tiles(m, kTile) * whole_tiles(n, kTile) * terms / (kOfPeak * flops_a_microsecond);
-  time += 4 * elements / bytes_a_microsecond;
+  const double moving = 4 * batches * (real(m * k) + real(k * n) + real(m * n)) / bytes_a_microsecond;
+  double time = kStartOfRow + kBytesOfRow * moving;
+  if (std::min(m, n) > 1) {
+    const double flops = 2 * batches * whole_tiles(m, kTile) * whole_tiles(n, kTile) * terms;
+    time = kStart + kTerm * real(std::min(k, kTermsInARow)) + (y.size(0) > 1 ? kTermOfBatch * terms : 0) +
+           flops / (kOfPeak * flops_a_microsecond) + moving;
+  }
   if (!epilogue_of(call).is_ours) return time;
   return time + kernel_start(DeviceKind::cuda) + 8 * real(y.numel()) / bytes_a_microsecond;
 }
 
 /// In strict f32 ours win where a product is little more than a launch, is one of several with few results of many
-/// terms each, or has a short side. Of 2838 products drawn at random (H200) this takes ours at 3 of 4, and 1.43 times
-/// cuBLASLt's speed in all; the quicker one of both at each would be 1.46. Of few terms results are most of what is
-/// moved, and ours are quicker. With TF32 they aren't.
+/// terms each, or has a short side. Of 3434 products drawn at random (H200), 600 of them with a short side and more than
+/// 32 MB to read, this takes ours at 3 of 4; those are 1.4 to 1.8 times as quick where a side is up to 64, and one of
+/// eighty takes more than 1.11 times what cuBLASLt does. Of few terms results are most of what is moved, and ours are
+/// quicker. With TF32 they aren't.
 bool preferred(const VendorCall& call) {
-  constexpr double kSurely = 1.3;
-  constexpr int64_t kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;
+  constexpr double kSurely = 1.3;  // where no side is short, and cuBLASLt is what it was made for
+  constexpr int64_t kShortSide = 16, kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;
   if (api() == nullptr) return false;
   const DType dtype = call.outputs[0].dtype();
   if (dtype == DType::f16 || dtype == DType::bf16) return !is_ours_quicker_in_16_bits(call);
@@ -339,8 +343,12 @@ bool preferred(const VendorCall& call) {
   if (ours < 0) {
     ours = modelled_microseconds(call.kernel, call.key, call.outputs[0].device(), call.inputs, call.outputs);
   }
-  if (ours >= 0) return kSurely * ours > modelled_f32(call);
-  return call.outputs[0].numel() * call.inputs[0].size(2) >= kManyTerms;  // of a device that no model speaks of
+  const Tensor& y = call.outputs[0];
+  if (ours >= 0) {
+    const bool has_short_side = std::min(y.size(1), y.size(2)) <= kShortSide;
+    return (has_short_side ? ours : kSurely * ours) > modelled_f32(call);
+  }
+  return y.numel() * call.inputs[0].size(2) >= kManyTerms;  // of a device that no model speaks of
 }
 
 }  // namespace

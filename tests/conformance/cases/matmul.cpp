@@ -295,6 +295,22 @@ void add_layers() {
   add_case(example("layer_special_tile", {{20, 100}, special}, {{30, 100}, special}, {.transpose_b = true}));
 }
 
+// Few columns beside an operand that is read once, along k or across it: plans of their own on CUDA.
+void add_few_columns() {
+  for (const auto& [epilogue, bias, activation] : kEpilogues) {
+    for (const auto& [m, k, n] : {std::tuple{131, 70, 3}, {260, 530, 7}}) {
+      for (const bool a : {false, true}) {
+        for (const bool b : {false, true}) {
+          add_case(example(std::string("few_columns_") + epilogue + (a ? "_t" : "_n") + (b ? "t_" : "n_") +
+                               std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+                           {a ? Shape{k, m} : Shape{m, k}}, {b ? Shape{n, k} : Shape{k, n}},
+                           {.transpose_a = a, .transpose_b = b, .bias = bias, .activation = activation}));
+        }
+      }
+    }
+  }
+}
+
 // Sides shorter than any tile's, many terms, and what whole turns leave of them: threads in one line on CUDA.
 void add_short_sides() {
   for (const auto& [batch, m, k, n] :
@@ -528,6 +544,7 @@ void add_matmul_cases() {
     for (const auto& [rows, columns] : {std::pair{10, 33}, {5, 264}}) {
       add_case(finish_case(rows, columns, epilogue, false, 70));
     }
+    add_case(finish_case(300, 1031, epilogue, false, 3));
     // Few results, many of no whole vectors, many of them.
     for (const Shape& shape : {Shape{10, 33}, {300, 1031}, {300, 1032}}) {
       for (const int64_t rest : {1, 7, 32}) {
@@ -540,6 +557,7 @@ void add_matmul_cases() {
   add_layouts();
   add_tilings();
   add_layers();
+  add_few_columns();
   add_short_sides();
   add_batches();
   add_epilogues();

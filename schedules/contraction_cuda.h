@@ -32,14 +32,15 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
   std::vector<ContractionPlan> plans;
   // They are 1.6 times as quick as the others at 550 products of up to 8 rows drawn at random (H200); of fewer terms
   // along k the others are, and of few columns they are up to 16 rows.
-  constexpr int kLeastInner = 64, kFewColumns = 16;
+  constexpr int kLeastInner = 64;
   for (const char* name : {"along_1_quads", "along_1", "across_1_deep", "along_4_quads", "along_4", "across_4",
                            "along_8_quads", "along_8", "across_8"}) {
     FewRowsPlan few = few_rows_plan(p, name);
     plans.push_back(std::move(few.plan));
-    plans.back().preferred = p.rows <= few.tile.rows;
-    if (few.tile.rows == 8 && few.is_along_k)
-      plans.back().preferred = p.rows <= select(p.columns <= kFewColumns, 16, 8);
+    constexpr int kOfFewColumns = FewRows::kOfFewColumns;
+    const bool is_widest = few.is_along_k && few.tile.rows == FewRows::kAlong;
+    const Expr most = is_widest ? select(p.columns <= kOfFewColumns, kOfFewColumns, few.tile.rows) : few.tile.rows;
+    plans.back().preferred = p.rows <= most;
     if (few.is_along_k) plans.back().preferred = plans.back().preferred && p.inner >= kLeastInner;
   }
   const auto of_many = [&](ContractionPlan plan) {

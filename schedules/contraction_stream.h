@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/forms/few_rows.h"
 #include "schedules/contraction_model.h"
 #include "schedules/contraction_workgroup.h"
 #include "schedules/lowering/per_thread.h"
@@ -213,6 +214,9 @@ inline constexpr std::array kTilesAcrossK{
     NamedTile<AcrossTile>{"far_across_4", {.rows = 4, .columns_of_thread = 4, .unroll = 4}},
 };
 
+using forms::FewRows;
+static_assert(kTilesAlongK.back().tile.rows == FewRows::kAlong);
+
 struct FewRowsPlan {
   ContractionPlan plan;
   ModelledTile tile;
@@ -224,12 +228,12 @@ struct FewRowsPlan {
 inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view name, const std::string& prefix) {
   if (const auto* along = std::ranges::find(kTilesAlongK, name, &NamedTile<StreamTile>::name);
       along != kTilesAlongK.end()) {
-    constexpr int kFewColumns = 16;
     const StreamTile& tile = along->tile;
     const QuadLoads can = quad_loads(p);
     const Expr is_right_along = p.right.column_stride != 1 && p.right.row_stride == 1;
     Expr applies = can.left_along_k && p.right.column_stride != 1 && can.right_along_k;
-    if (tile.vector == 1) applies = lies_either_way(p) ? is_right_along || p.columns <= kFewColumns : is_right_along;
+    if (tile.vector == 1)
+      applies = lies_either_way(p) ? is_right_along || p.columns <= FewRows::kOfFewColumns : is_right_along;
     return {stream_plan(p, tile, prefix, {p.rows <= 2 * tile.rows && applies}),
             {tile.rows, tile.columns, tile.terms(), tile.warps},
             true};

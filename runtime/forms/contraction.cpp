@@ -10,6 +10,7 @@
 #include "runtime/forms/aligned_operands.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
+#include "runtime/forms/few_rows.h"
 #include "runtime/forms/forms.h"
 #include "runtime/forms/parts_of_sums.h"
 #include "runtime/launch/dispatch.h"
@@ -131,13 +132,6 @@ struct Product {
                                          parts_of(0, parts, terms), outputs);
   }
 
-  /// As few rows or columns as have plans of their own beside an operand that lies so
-  /// (schedules/contraction_stream.h).
-  static int64_t most_few(bool along_k, bool across_k) {
-    constexpr int64_t kAlong = 8, kAcross = 4;
-    return along_k ? kAlong : across_k ? kAcross : 0;
-  }
-
   /// Whether it shall be computed in parts of k, and how long they are.
   PartsOfSums in_parts() const {
     if (a.shape().back() < kLeastTermsOfParts) return {};
@@ -151,8 +145,8 @@ struct Product {
                                          a.offset() % kAligned,
                                          b.offset() % kAligned};
     const bool a_along_k = a.strides()[a.rank() - 1] == 1, b_along_k = b.strides()[b.rank() - 2] == 1;
-    const bool is_few = y.size(-2) <= most_few(b_along_k, b.strides()[b.rank() - 1] == 1) ||
-                        y.size(-1) <= most_few(a_along_k, a.strides()[a.rank() - 2] == 1);
+    const bool is_few = y.size(-2) <= FewRows::most(b_along_k, b.strides()[b.rank() - 1] == 1) ||
+                        y.size(-1) <= FewRows::most(a_along_k, a.strides()[a.rank() - 2] == 1);
     return parts_of_sums(kernel, y.size(-2), y.size(-1), a.size(-1),
                          {a_along_k && b_along_k && a.size(-1) % kAligned == 0, is_few, numbers}, y.device(),
                          [this](int64_t parts, int64_t terms) { return modelled(parts, terms); });

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/device/stream_state.h"
+#include "runtime/forms/few_rows.h"
 #include "runtime/launch/dispatch.h"
 #include "runtime/launch/kernel_start.h"
 #include "runtime/launch/launch.h"
@@ -22,6 +23,8 @@
 namespace ashlar {
 namespace detail::cublaslt {
 namespace {
+
+using forms::FewRows;
 
 /// What NVIDIA recommends for Hopper; twice as much in 16 bits, whose partial sums stay f32 (kReduceInComputeType).
 constexpr uint64_t workspace_for(DType dtype) { return dtype == DType::f32 ? 32 << 20 : 64 << 20; }
@@ -260,15 +263,17 @@ double whole_tiles(int64_t side, int64_t tile) { return real(over(side, tile) * 
 /// results cuBLASLt deals many terms over several blocks. Microseconds in a graph, fitted to 123 such products drawn at
 /// random (H200), of which this takes ours at 112, at 1.97 of cuBLASLt's speed in the geometric mean.
 bool is_along_of_few_rows(const VendorCall& call) {
-  constexpr int64_t kFewColumns = 16, kMostRows = 8, kMostRowsOfFew = 16, kLeastTerms = 64, kManyTerms = 4096;
+  constexpr int64_t kLeastTerms = 64, kManyTerms = 4096, kTermsInARow = 3800;
   constexpr int64_t kBlocks = 264;  // two for each multiprocessor
-  constexpr int64_t kTermsInARow = 3800;
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   const int64_t rows = y.size(1), columns = y.size(2), terms = a.size(2);
-  const bool is_few = columns <= kFewColumns;
-  if (!(is_few || b.strides()[1] == 1) || rows > (is_few ? kMostRowsOfFew : kMostRows) || terms < kLeastTerms)
-    return false;
-  const int64_t tile = rows == 1 ? 1 : rows <= 4 ? 4 : 8, blocks = y.size(0) * over(rows, tile) * over(columns, 2);
+  const bool has_few_columns = columns <= FewRows::kOfFewColumns;
+  if (!(has_few_columns || b.strides()[1] == 1) || terms < kLeastTerms) return false;
+  if (rows > (has_few_columns ? FewRows::kOfFewColumns : FewRows::kAlong)) return false;
+  const int64_t tile = rows == 1   ? 1
+                       : rows <= 4 ? 4
+                                   : FewRows::kAlong,
+                blocks = y.size(0) * over(rows, tile) * over(columns, 2);
   if (rows == 1 && blocks <= kBlocks && terms >= kManyTerms) return false;
   const double ours = 1.1 + 3.6e-4 * real(terms * tile) + 3.1e-4 * real(blocks);
   return ours < 1.3 + 3.3e-3 * real(std::min(terms, kTermsInARow));
@@ -276,9 +281,9 @@ bool is_along_of_few_rows(const VendorCall& call) {
 
 /// The same across k, where it keeps the device busy for a moment.
 bool is_across_of_few_rows(const VendorCall& call) {
-  constexpr int64_t kMostRows = 4, kBlocks = 264, kColumnsOfBlock = 32, kMostTerms = 256;
+  constexpr int64_t kBlocks = 264, kColumnsOfBlock = 32, kMostTerms = 256;
   const Tensor &b = call.inputs[1], &y = call.outputs[0];
-  return b.strides()[2] == 1 && y.size(2) > 1 && y.size(1) <= kMostRows && b.size(1) < kMostTerms &&
+  return b.strides()[2] == 1 && y.size(2) > 1 && y.size(1) <= FewRows::kAcross && b.size(1) < kMostTerms &&
          y.size(0) * over(y.size(2), kColumnsOfBlock) <= kBlocks;
 }
 
@@ -301,8 +306,8 @@ bool is_ours_quicker_in_16_bits(const VendorCall& call) {
 }
 
 /// What cuBLASLt takes in strict f32. Microseconds in a graph: its start, terms that it adds one after the other (of
-/// several products all of them), multiply-adds of whole tiles at a little over half of the device's peak, bytes, and an
-/// epilogue of ours behind it. Of one row or column bytes are all.
+/// several products all of them), multiply-adds of whole tiles at a little over half of the device's peak, bytes, and
+/// an epilogue of ours behind it. Of one row or column bytes are all.
 double modelled_f32(const VendorCall& call) {
   constexpr double kStart = 3.8, kTerm = 0.006, kTermOfBatch = 0.019, kOfPeak = 0.55, kLanes = 128;
   constexpr double kStartOfRow = 2.6, kBytesOfRow = 1.3;
@@ -326,10 +331,10 @@ double modelled_f32(const VendorCall& call) {
 }
 
 /// In strict f32 ours win where a product is little more than a launch, is one of several with few results of many
-/// terms each, or has a short side. Of 3434 products drawn at random (H200), 600 of them with a short side and more than
-/// 32 MB to read, this takes ours at 3 of 4; those are 1.4 to 1.8 times as quick where a side is up to 64, and one of
-/// eighty takes more than 1.11 times what cuBLASLt does. Of few terms results are most of what is moved, and ours are
-/// quicker. With TF32 they aren't.
+/// terms each, or has a short side. Of 3434 products drawn at random (H200), 600 of them with a short side and more
+/// than 32 MB to read, this takes ours at 3 of 4; those are 1.4 to 1.8 times as quick where a side is up to 64, and one
+/// of eighty takes more than 1.11 times what cuBLASLt does. Of few terms results are most of what is moved, and ours
+/// are quicker. With TF32 they aren't.
 bool preferred(const VendorCall& call) {
   constexpr double kSurely = 1.3;  // where no side is short, and cuBLASLt is what it was made for
   constexpr int64_t kShortSide = 16, kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;

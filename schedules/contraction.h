@@ -55,7 +55,7 @@ struct ContractionProblem {
   }
 };
 
-/// yᵀ = rightᵀ · leftᵀ: the same sums with rows and columns in each other's place.
+/// yᵀ = rightᵀ · leftᵀ: the same sums with rows and columns in each other's place. The result's strides stay y's.
 inline ContractionProblem transposed(const ContractionProblem& p) {
   const auto turned = [](const MatrixOperand& x) {
     return MatrixOperand{[at = x.at](Expr batch, Expr row, Expr column) { return at(batch, column, row); },

@@ -1,5 +1,5 @@
-// Plans of a contraction for CUDA and a few rows: the other operand, which lies along k, as a layer's weights do, or
-// across it, is read once, straight into registers. contraction_cuda.h chooses among them.
+// Plans of a contraction for CUDA and a few rows, or columns: the other operand, which lies along k, as a layer's
+// weights do, or across it, is read once, straight into registers. contraction_cuda.h chooses among them.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct StreamTile {
 
 // product(n, m, b) = Σ_g group(n, m, g, b),  group(n, m, g, b) = Σ_{s in group g} part(n, m, s, b)
 // part(n, m, s, b) = Σ over turns t, Σ_u left(m, vector (t, u, s)) · right(n, vector (t, u, s)), a sum over its terms
-// Both operands lie along k, for vectors of four in aligned quads (QuadLoads). Beyond the last one they are 0.
+// The other operand lies along k, or has few columns; for vectors of four both lie along k in aligned quads
+// (QuadLoads). Beyond the last one they are 0.
 inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile& tile, const std::string& prefix,
                                    std::vector<Expr> when) {
   using Halide::Func;
@@ -223,8 +224,8 @@ struct FewRowsPlan {
   bool is_along_k;
 };
 
-/// The plan of this name, called `prefix`, with when it applies: to twice a tile's rows, which read the other operand
-/// twice and are still quickest at times. Of few columns that may lie anyhow: its lines are read whole.
+/// The plan of this name, called `prefix`, with when it applies: up to twice a tile's rows, for which the other operand
+/// is read twice. Of few columns that operand may lie anyhow: neighbours read its lines whole.
 inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view name, const std::string& prefix) {
   if (const auto* along = std::ranges::find(kTilesAlongK, name, &NamedTile<StreamTile>::name);
       along != kTilesAlongK.end()) {

@@ -9,7 +9,7 @@ namespace ashlar::forms {
 
 struct FewRows {
   static constexpr int kAlong = 8;          ///< where the other operand lies along k
-  static constexpr int kAcross = 4;         ///< where it lies across k; eight rows take longer than they are worth
+  static constexpr int kAcross = 4;         ///< where it lies across k
   static constexpr int kOfFewColumns = 16;  ///< beside as few columns, however the operands lie
   /// Beside an operand that lies so; 0: there's no such plan.
   static constexpr int64_t most(bool along_k, bool across_k) { return along_k ? kAlong : across_k ? kAcross : 0; }

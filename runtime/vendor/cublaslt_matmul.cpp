@@ -261,7 +261,7 @@ double whole_tiles(int64_t side, int64_t tile) { return real(over(side, tile) * 
 
 /// A few rows in 16 bits, by our plans that read the other operand once: along k, or of few columns. Of a row with few
 /// results cuBLASLt deals many terms over several blocks. Microseconds in a graph, fitted to 123 such products drawn at
-/// random (H200), of which this takes ours at 112, at 1.97 of cuBLASLt's speed in the geometric mean.
+/// random (H200), of which this takes ours at 106, at 2.07 of cuBLASLt's speed in the geometric mean.
 bool is_along_of_few_rows(const VendorCall& call) {
   constexpr int64_t kLeastTerms = 64, kManyTerms = 4096, kTermsInARow = 3800;
   constexpr int64_t kBlocks = 264;  // two for each multiprocessor
@@ -332,9 +332,9 @@ double modelled_f32(const VendorCall& call) {
 
 /// In strict f32 ours win where a product is little more than a launch, is one of several with few results of many
 /// terms each, or has a short side. Of 3434 products drawn at random (H200), 600 of them with a short side and more
-/// than 32 MB to read, this takes ours at 3 of 4; those are 1.4 to 1.8 times as quick where a side is up to 64, and one
-/// of eighty takes more than 1.11 times what cuBLASLt does. Of few terms results are most of what is moved, and ours
-/// are quicker. With TF32 they aren't.
+/// than 32 MB to read, this takes ours at seven of ten. Where a side is up to 64 that is 1.3 to 1.8 times as quick as
+/// cuBLASLt; at one of eighty it takes more than 1.11 times as long. Of few terms results are most of what is moved,
+/// and ours are quicker. With TF32 they aren't.
 bool preferred(const VendorCall& call) {
   constexpr double kSurely = 1.3;  // where no side is short, and cuBLASLt is what it was made for
   constexpr int64_t kShortSide = 16, kFewTerms = 16, kTermsWorthAPass = 256, kManyTerms = 1 << 24;

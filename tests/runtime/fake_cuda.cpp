@@ -163,14 +163,14 @@ Result cuDeviceGetName(char* name, int length, int) { return std::strncpy(name, 
 Result cuDeviceGetAttribute(int* value, int attribute, int) {
   constexpr int kMajor = 75, kMinor = 76, kMostSharedBytes = 97;
   *value = 1;
-  if (!is_dry()) return kSuccess;
-  const bool is_hopper = dry_capability() >= 90;
-  if (attribute == kMajor) *value = dry_capability() / 10;
-  if (attribute == kMinor) *value = dry_capability() % 10;
   // An H200's, so that models choose among plans as they would there: multiprocessors, kHz, kHz of the memory, bits.
   for (const auto& [its, number] : {std::pair{16, 132}, {13, 1980000}, {36, 3201000}, {37, 6144}}) {
     if (attribute == its) *value = number;
   }
+  if (!is_dry()) return kSuccess;
+  const bool is_hopper = dry_capability() >= 90;
+  if (attribute == kMajor) *value = dry_capability() / 10;
+  if (attribute == kMinor) *value = dry_capability() % 10;
   if (attribute == kMostSharedBytes) *value = (is_hopper ? 227 : dry_capability() == 80 ? 163 : 99) << 10;
   return kSuccess;
 }

@@ -119,7 +119,7 @@ TEST_F(CudaVendor, PolicyDecides) {
   EXPECT_EQ(log.products, before + 2);
 }
 
-// Of several products the library adds each result's terms up one after the other, 0.03 µs each.
+// Of several products the library adds each result's terms up one after the other, 0.02 µs each: 47 µs of 2048 terms.
 TEST_F(CudaVendor, ChainsOfManyTermsAreOursWhereWeAreQuicker) {
   const Device cuda = Device::cuda(0);
   const auto is_preferred = [&](int64_t count, double our_microseconds) {

@@ -290,12 +290,13 @@ TEST(ContractionPlans, AModelChoosesAmongCudasInLittleTime) {
   };
   // The best of all on an H200 or an H100.
   EXPECT_EQ(chosen(4096, 4096, 4096, false), "large_nn");
-  EXPECT_EQ(chosen(16, 64, 64, true), "layer_small");
+  EXPECT_EQ(chosen(9, 1567, 168, true), "layer_small");
+  EXPECT_EQ(chosen(5867, 7, 6036, false), "tall_along_4");
   EXPECT_EQ(chosen(128, 64, 64, false), "smallest");
   EXPECT_EQ(chosen(64, 64, 64, false), "dealt");
   EXPECT_EQ(chosen(68, 15, 1, false), "threads");
   EXPECT_EQ(chosen(1300, 1301, 37, false), "odd_medium");
-  EXPECT_EQ(chosen(1, 4096, 4096, true), "along_1_deep");
+  EXPECT_EQ(chosen(1, 45, 4842, true), "along_1_deep");
   std::printf("a choice among %d plans takes %.3f us\n", plans->count, best);
   EXPECT_LE(best, kMostOfAChoice);
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/forms/few_rows.h"
+#include "runtime/launch/few_rows.h"
 #include "schedules/contraction_model.h"
 #include "schedules/contraction_workgroup.h"
 #include "schedules/lowering/per_thread.h"
@@ -215,7 +215,6 @@ inline constexpr std::array kTilesAcrossK{
     NamedTile<AcrossTile>{"far_across_4", {.rows = 4, .columns_of_thread = 4, .unroll = 4}},
 };
 
-using forms::FewRows;
 static_assert(kTilesAlongK.back().tile.rows == FewRows::kAlong);
 
 struct FewRowsPlan {

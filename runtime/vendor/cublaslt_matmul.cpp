@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "runtime/device/stream_state.h"
-#include "runtime/forms/few_rows.h"
 #include "runtime/launch/dispatch.h"
+#include "runtime/launch/few_rows.h"
 #include "runtime/launch/kernel_start.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
@@ -23,8 +23,6 @@
 namespace ashlar {
 namespace detail::cublaslt {
 namespace {
-
-using forms::FewRows;
 
 /// What NVIDIA recommends for Hopper; twice as much in 16 bits, whose partial sums stay f32 (kReduceInComputeType).
 constexpr uint64_t workspace_for(DType dtype) { return dtype == DType::f32 ? 32 << 20 : 64 << 20; }

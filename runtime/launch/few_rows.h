@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ashlar::forms {
+namespace ashlar {
 
 struct FewRows {
   static constexpr int kAlong = 8;          ///< where the other operand lies along k
@@ -15,4 +15,4 @@ struct FewRows {
   static constexpr int64_t most(bool along_k, bool across_k) { return along_k ? kAlong : across_k ? kAcross : 0; }
 };
 
-}  // namespace ashlar::forms
+}  // namespace ashlar

@@ -163,8 +163,8 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
   // On OpenCL long rows of single elements are slower than several passes.
   constexpr int64_t kMostOddOfOpenCl = 2048;
   if (shape == nullptr || (kind == DeviceKind::opencl && !are_vectors && columns > kMostOddOfOpenCl)) return {};
-  constexpr auto kMultiprocessors = static_cast<size_t>(PlanDevice::multiprocessors);
-  const auto multiprocessors = static_cast<int64_t>(detail::plan_device_numbers(x.device())[kMultiprocessors]);
+  const auto multiprocessors =
+      static_cast<int64_t>(detail::plan_device_number(x.device(), PlanDevice::multiprocessors));
   const int64_t rows_of_part = forms::rows_of_part(*shape, rows, multiprocessors);
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
                sums = Tensor::empty({(rows + rows_of_part - 1) / rows_of_part, 2, columns}, DType::f32, x.device());

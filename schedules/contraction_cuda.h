@@ -37,9 +37,9 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
                            "along_8_quads", "along_8", "across_8"}) {
     FewRowsPlan few = few_rows_plan(p, name);
     plans.push_back(std::move(few.plan));
-    constexpr int kOfFewColumns = FewRows::kOfFewColumns;
     const bool is_widest = few.is_along_k && few.tile.rows == FewRows::kAlong;
-    const Expr most = is_widest ? select(p.columns <= kOfFewColumns, kOfFewColumns, few.tile.rows) : few.tile.rows;
+    const Expr most =
+        is_widest ? select(p.columns <= FewRows::kOfFewColumns, FewRows::kOfFewColumns, few.tile.rows) : few.tile.rows;
     plans.back().preferred = p.rows <= most;
     if (few.is_along_k) plans.back().preferred = plans.back().preferred && p.inner >= kLeastInner;
   }

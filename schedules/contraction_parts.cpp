@@ -81,8 +81,7 @@ void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, 
   // each with loads under way. What is stored in 16 bits is a vendor's whole sum.
   const bool is_whole = inputs_of(out)[0].type().bytes() < 4;
   const int threads = 256, threads_of_vectors = is_whole ? threads : 64;
-  const OwnShares of_vector(stages, "_of_vector", is_whole ? 1 : 4), of_element(stages, "_of_element", 8),
-      of_one(stages, "_of_one_part", 1);
+  const OwnShares of_vector(stages, "_of_vector", is_whole ? 1 : 4), of_element(stages, "_of_element", 8);
   const Var vector("vector"), lane("lane"), place("place"), block("block"), thread("thread"), step("step");
   std::vector<Branch> branches;
   if (!is_whole) branches.push_back(few_results(out, stages, row, column));
@@ -113,7 +112,8 @@ void sum_of_parts_gpu(const Func& out, const SumsOfParts& sums, const Var& row, 
   };
   // A vendor's whole sum: a thread loads some elements at once.
   constexpr int kElementsOfWhole = 8;
-  if (stages.size() == 1) add_elements(stages.front().extent() == 1, of_one, kElementsOfWhole);
+  if (stages.size() == 1)
+    add_elements(stages.front().extent() == 1, OwnShares(stages, "_of_one_part", 1), kElementsOfWhole);
   add_elements(Expr(), of_element, 1);
   choose(out, branches);
 }

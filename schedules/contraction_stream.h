@@ -223,9 +223,10 @@ struct FewRowsPlan {
   bool is_along_k;
 };
 
-/// The plan of this name, called `prefix`, with when it applies: up to twice a tile's rows, for which the other operand
-/// is read twice. Of few columns that operand may lie anyhow: neighbours read its lines whole.
-inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view name, const std::string& prefix) {
+/// The plan of this tile, whose name it has behind `before`, with when it applies: up to twice a tile's rows, for which
+/// the other operand is read twice. Of few columns that operand may lie anyhow: neighbours read its lines whole.
+inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view name, const std::string& before = {}) {
+  const std::string prefix = before + std::string(name);
   if (const auto* along = std::ranges::find(kTilesAlongK, name, &NamedTile<StreamTile>::name);
       along != kTilesAlongK.end()) {
     const StreamTile& tile = along->tile;
@@ -244,13 +245,9 @@ inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view n
           false};
 }
 
-inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view name) {
-  return few_rows_plan(p, name, std::string(name));
-}
-
 /// The same for few columns: few rows of the transposed product.
 inline FewRowsPlan few_columns_plan(const ContractionProblem& p, std::string_view name) {
-  FewRowsPlan few = few_rows_plan(transposed(p), name, "tall_" + std::string(name));
+  FewRowsPlan few = few_rows_plan(transposed(p), name, "tall_");
   Halide::Func turned(few.plan.name + "_turned");
   turned(p.column, p.row, p.batch) = few.plan.product(p.row, p.column, p.batch);
   few.plan.product = turned;

@@ -8,6 +8,7 @@
 #include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/recent.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 namespace {
@@ -33,7 +34,7 @@ AlignedOperands quickest(const ProductOperands& x, const AlignedModel& model) {
   AlignedOperands best{.microseconds = model({})};
   if (best.microseconds < 0) return best;
   const Device device = x.y.device();
-  const double speed = detail::plan_device_numbers(device)[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
+  const double speed = detail::plan_device_number(device, PlanDevice::gigabytes_per_second),
                start = kernel_start(device.kind);
   const bool left_is = is_in_quads(x.a, x.a.rank() - 2), right_is = is_in_quads(x.b, x.b.rank() - 1),
              result_is = x.y.size(-1) % kQuad == 0;
@@ -62,7 +63,7 @@ AlignedShape aligned_shape(const Tensor& x, int64_t rows, int64_t columns) {
   to.shape[rank - 1] = columns;
   for (int i = rank - 1; i >= 0; i--) {
     to.strides[i] = to.elements;
-    to.elements *= i == rank - 1 ? round_up(columns, kQuad) : to.shape[i];
+    to.elements *= i == rank - 1 ? detail::round_up(columns, kQuad) : to.shape[i];
   }
   return to;
 }
@@ -114,7 +115,7 @@ Tensor laid_aligned(const Tensor& x, int64_t rows, int64_t columns) {
   const int64_t filled = x.size(-2);
   room.slice(-2, 0, filled).slice(-1, 0, x.size(-1)).copy_(x);
   if (rows > filled) {
-    const AlignedShape whole = aligned_shape(x, rows, round_up(columns, kQuad));
+    const AlignedShape whole = aligned_shape(x, rows, detail::round_up(columns, kQuad));
     room.as_strided(whole.shape, whole.strides, 0).slice(-2, filled, rows).fill_(0);
   }
   return room;

@@ -38,6 +38,4 @@ Tensor laid_aligned(const Tensor& x, int64_t rows, int64_t columns);
 /// As such memory lies, for models: it's x's own, and never read or written.
 Tensor imagined_aligned(const Tensor& x, int64_t rows, int64_t columns);
 
-inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 }  // namespace ashlar::forms

@@ -114,8 +114,7 @@ bool keeps_scores(const Operands& operands, bool is_causal) {
   const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
   const Tensor& query = operands.query();
   const int64_t width = std::max(query.size(3), operands.all[2].size(3)), of_keys = tiles(operands.key().size(2));
-  constexpr auto kMultiprocessors = static_cast<size_t>(PlanDevice::multiprocessors);
-  const double multiprocessors = detail::plan_device_numbers(query.device())[kMultiprocessors];
+  const double multiprocessors = detail::plan_device_number(query.device(), PlanDevice::multiprocessors);
   const double blocks_of_each =
       static_cast<double>(query.size(0) * query.size(1) * tiles(query.size(2))) / multiprocessors;
   if (width <= kNarrowest) return false;

@@ -17,6 +17,7 @@
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 #include "runtime/vendor/vendor.h"
 
 namespace ashlar::forms {
@@ -191,11 +192,11 @@ struct Product {
   /// goes on with zeros for whole stages of every tile. `lay` makes them, `room` a result whose rows are whole quads.
   Product with_aligned(const AlignedOperands& which, const auto& lay, const auto& room) const {
     constexpr int64_t kStage = 16;
-    const int64_t k = a.size(-1), n = y.size(-1), terms = which.left && which.right ? round_up(k, kStage) : k;
+    const int64_t k = a.size(-1), n = y.size(-1), terms = which.left && which.right ? detail::round_up(k, kStage) : k;
     Product other = *this;
     if (which.left) other.a = lay(a.transpose(-1, -2), terms, a.size(-2)).transpose(-1, -2);
     if (!which.right) return other;
-    const int64_t columns = has_epilogue() ? n : round_up(n, AlignedOperands::kQuad);
+    const int64_t columns = has_epilogue() ? n : detail::round_up(n, AlignedOperands::kQuad);
     other.b = lay(b, terms, columns);
     if (columns != n) other.y = room(y, y.size(-2), columns);
     return other;

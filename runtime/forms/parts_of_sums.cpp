@@ -10,13 +10,14 @@
 #include "runtime/launch/plans.h"
 #include "runtime/support/environment.h"
 #include "runtime/support/recent.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 namespace {
 
-constexpr int64_t kLeastLength = kLeastTermsOfParts / 2, kMostParts = 128, kAligned = 4;
+using detail::over;
 
-int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t kLeastLength = kLeastTermsOfParts / 2, kMostParts = 128, kAligned = 4;
 
 /// Parts of equal lengths where so many or a few less divide k, so that no shorter one is left; aligned as k is. Else
 /// as short a one as can be, which costs a kernel of its own behind the others.
@@ -145,20 +146,19 @@ Choice on_cpu(int64_t m, int64_t n, int64_t k, const PartsModel& model) {
 
 /// By plans where their model says something. Beside a short side those are plans of threads, whose model was fitted to
 /// single products and says too little of parts (0.985 of the speed by multiprocessors); but CUDA's plans for a few
-/// rows, of a matrix that is read once, go by the model.
+/// rows or columns, beside a matrix that is read once, go by the model.
 Choice on_gpu(int64_t m, int64_t n, int64_t k, const PartsLayout& layout, Device device, const PartsModel& model) {
   constexpr int64_t kShortSide = 16, kLeastOfRow = 256;
-  const double* numbers = detail::plan_device_numbers(device);
-  const double speed = numbers[static_cast<size_t>(PlanDevice::gigabytes_per_second)],
+  const double speed = detail::plan_device_number(device, PlanDevice::gigabytes_per_second),
                start = kernel_start(device.kind);
   const bool is_few = layout.is_few && k >= 2 * kLeastOfRow && device.kind == DeviceKind::cuda;
   if (is_few || std::min(m, n) >= kShortSide) {
     const Choice choice = by_plans_on_gpu(m, n, k, is_few ? kLeastOfRow : kLeastLength, speed, start, model);
     if (choice.at_once >= 0) return choice;
   }
-  Choice choice = by_multiprocessors(
-      m, n, k,
-      {numbers[static_cast<size_t>(PlanDevice::multiprocessors)], speed, start, stage_of(m, layout.along_k, device)});
+  Choice choice = by_multiprocessors(m, n, k,
+                                     {detail::plan_device_number(device, PlanDevice::multiprocessors), speed, start,
+                                      stage_of(m, layout.along_k, device)});
   choice.by_plans = model(1, k);
   if (choice.by_plans >= 0) choice.at_once = std::min(choice.at_once, choice.by_plans);
   return choice;

@@ -55,6 +55,9 @@ PlanChoice plan_choice();
 /// The numbers of a device that models ask for, by PlanDevice. A CPU's clock and memory are taken as 3 GHz and 20 GB/s,
 /// since nothing tells them.
 const double* plan_device_numbers(Device device);
+inline double plan_device_number(Device device, PlanDevice which) {
+  return plan_device_numbers(device)[static_cast<size_t>(which)];
+}
 
 /// Which plans a call can get, judged once.
 struct PlanJudgement {

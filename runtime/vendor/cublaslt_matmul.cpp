@@ -16,6 +16,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 #include "runtime/tensor/storage.h"
 #include "runtime/vendor/cublaslt.h"
 #include "runtime/vendor/vendor.h"
@@ -252,11 +253,6 @@ bool run(const VendorCall& call) {
 
 double real(int64_t n) { return static_cast<double>(n); }
 
-int64_t over(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
-
-/// A side of a product in whole tiles, in results.
-double whole_tiles(int64_t side, int64_t tile) { return real(over(side, tile) * tile); }
-
 /// A few rows in 16 bits, by our plans that read the other operand once: along k, or of few columns. Of a row with few
 /// results cuBLASLt deals many terms over several blocks. Microseconds in a graph, fitted to 123 such products drawn at
 /// random (H200), of which this takes ours at 106, at 2.07 of cuBLASLt's speed in the geometric mean.
@@ -294,7 +290,7 @@ bool is_ours_quicker_in_16_bits(const VendorCall& call) {
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
   const double terms = real(a.size(2)), results = real(y.numel());
   const auto padded = [&](int64_t tile) {
-    return real(y.size(0)) * whole_tiles(y.size(1), tile) * whole_tiles(y.size(2), tile);
+    return real(y.size(0)) * real(round_up(y.size(1), tile)) * real(round_up(y.size(2), tile));
   };
   const double split = 1.9 + 0.0235 * terms + (1.01e-5 + 6.5e-8 * terms) * padded(16),
                tiles = 2.7 + 0.008 * terms + (3.2e-6 + 6.5e-8 * terms) * padded(64);
@@ -311,8 +307,7 @@ double modelled_f32(const VendorCall& call) {
   constexpr double kStartOfRow = 2.6, kBytesOfRow = 1.3;
   constexpr int64_t kTermsInARow = 768, kTile = 16;
   const Tensor &a = call.inputs[0], &y = call.outputs[0];
-  const double* device = plan_device_numbers(y.device());
-  const auto number = [&](PlanDevice which) { return device[static_cast<size_t>(which)]; };
+  const auto number = [&](PlanDevice which) { return plan_device_number(y.device(), which); };
   const double flops_a_microsecond = 2e3 * kLanes * number(PlanDevice::multiprocessors) * number(PlanDevice::gigahertz),
                bytes_a_microsecond = 1e3 * number(PlanDevice::gigabytes_per_second);
   const int64_t m = y.size(1), n = y.size(2), k = a.size(2);
@@ -320,7 +315,7 @@ double modelled_f32(const VendorCall& call) {
   const double moving = 4 * batches * (real(m * k) + real(k * n) + real(m * n)) / bytes_a_microsecond;
   double time = kStartOfRow + kBytesOfRow * moving;
   if (std::min(m, n) > 1) {
-    const double flops = 2 * batches * whole_tiles(m, kTile) * whole_tiles(n, kTile) * terms;
+    const double flops = 2 * batches * real(round_up(m, kTile)) * real(round_up(n, kTile)) * terms;
     time = kStart + kTerm * real(std::min(k, kTermsInARow)) + (y.size(0) > 1 ? kTermOfBatch * terms : 0) +
            flops / (kOfPeak * flops_a_microsecond) + moving;
   }

@@ -8,6 +8,8 @@ namespace ashlar::dsl {
 /// Bytes of shared memory that a block can have; on OpenCL, of local memory that a work-group can have.
 inline constexpr const char* kCudaSharedBytes = "ashlar_cuda_shared_bytes";
 inline constexpr const char* kOpenClLocalBytes = "ashlar_opencl_local_bytes";
+/// Threads that a work-group can have.
+inline constexpr const char* kOpenClGroupThreads = "ashlar_opencl_group_threads";
 /// 1 where the blocks of a kernel may form clusters.
 inline constexpr const char* kCudaClusters = "ashlar_cuda_clusters";
 

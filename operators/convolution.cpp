@@ -21,6 +21,7 @@
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 #include "runtime/vendor/vendor.h"
 
 namespace ashlar {
@@ -134,11 +135,11 @@ Tensor depthwise_weight(const Tensor& dy, const Tensor& x, const Shape& shape, c
     most = std::min(kSums / shape.numel(), terms / kTermsOfShare);
   } else {
     constexpr int64_t kBlocks = 2048, kTaps = 4, kTermsOfShare = 2048, kCounted = 1 << 20;
-    const int64_t blocks = shape[0] * shape[2] * ((shape[3] + kTaps - 1) / kTaps);
+    const int64_t blocks = shape[0] * shape[2] * detail::over(shape[3], kTaps);
     most = std::max(std::min(kBlocks / blocks, terms / kTermsOfShare), terms / kCounted + 1);
   }
   most = std::clamp<int64_t>(most, 1, rows);
-  const int64_t rows_of_share = (rows + most - 1) / most, shares = (rows + rows_of_share - 1) / rows_of_share;
+  const int64_t rows_of_share = detail::over(rows, most), shares = detail::over(rows, rows_of_share);
   const Tensor parts = Tensor::empty({shares, shape[0], shape[2], shape[3]}, DType::f32, dy.device());
   const std::array inputs{planes_of(kernel, 0, dy), planes_of(kernel, 1, x)};
   const auto scalars = window.scalars(shape[0] / x.size(1), rows_of_share);

@@ -13,6 +13,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -59,7 +60,7 @@ Tensor draw_by_forecast(const Tensor& forecasts, const Tensor& streaks, const Te
          std::array{have, cumsum(have), weights.contiguous()}, {}, std::span(&bin_weights, 1));
   const KernelKey key{.elements = {DType::f32}};
   const std::array<Scalar, 2> limits{std::min<int64_t>(patience, INT32_MAX), std::min<int64_t>(most, INT32_MAX)};
-  const Tensor sums = Tensor::empty({(forecasts.numel() + kForecastGroup - 1) / kForecastGroup}, DType::i64, device);
+  const Tensor sums = Tensor::empty({detail::over(forecasts.numel(), kForecastGroup)}, DType::i64, device);
   launch(kernels::forecast_group_weights, key, std::array{known, visits, bin_weights}, limits, std::span(&sums, 1));
   const Tensor rows = Tensor::empty(chances.shape(), DType::i64, device);
   launch(kernels::forecast_locate, key, std::array{known, visits, bin_weights, cumsum(sums), chances.contiguous()},

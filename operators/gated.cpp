@@ -11,6 +11,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 
@@ -40,7 +41,7 @@ Tensor prelu_weight_sums(const Tensor& dy, const Tensor& x, int64_t channels) {
   // Channels that lie side by side are columns; else each image's channel is a row.
   const bool are_columns = channels > 1 && space == 1;
   const Shape shape = are_columns ? Shape{1, batch, channels} : Shape{batch * channels, space, 1};
-  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = (shape[1] + chunk - 1) / chunk;
+  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = detail::over(shape[1], chunk);
   const Scalar scalar(chunk);
   const Tensor sums = Tensor::empty({shape[0], parts, shape[2]}, DType::f32, x.device());
   launch(kernels::prelu_sums, KernelKey{.elements = {DType::f32}},

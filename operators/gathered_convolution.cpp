@@ -8,6 +8,7 @@
 #include "ashlar/ops/convolution_frame.h"
 #include "ashlar/ops/reduction.h"
 #include "runtime/launch/launch.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -115,7 +116,7 @@ Tensor weight_gradient_gathered(const Tensor& dy, const Tensor& x, const Window&
   // So many shares of the sum that on a GPU there's work for all of it, and on a CPU each share stays in a cache (16 MB
   // of partial sums at most); the sizes alone say how many.
   constexpr int64_t kTile = 64, kTiles = 512, kPartialSums = 1 << 22;
-  const int64_t tiles = groups * ((rows + kTile - 1) / kTile) * ((taps + kTile - 1) / kTile);
+  const int64_t tiles = groups * detail::over(rows, kTile) * detail::over(taps, kTile);
   const bool is_cpu = left.device().kind == DeviceKind::cpu;
   const int64_t most = is_cpu ? kPartialSums / (groups * rows * taps) : std::min<int64_t>(kTiles / tiles, 256);
   const int64_t least = is_cpu ? 1024 : 128;  // terms of a share

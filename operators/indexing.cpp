@@ -9,6 +9,7 @@
 #include "runtime/graph/graph.h"
 #include "runtime/launch/launch.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 
@@ -32,7 +33,7 @@ bool all_inside(const Tensor& index, int64_t size) {
     }
     return signs >> 63 == 0;
   }
-  const Tensor found = Tensor::empty({(count + kBlock - 1) / kBlock}, DType::i64, index.device());
+  const Tensor found = Tensor::empty({detail::over(count, kBlock)}, DType::i64, index.device());
   const Tensor flat = index.reshape({count});
   const std::array<Scalar, 2> scalars{size - 1, kBlock};
   launch(kernels::indices_outside, {.elements = {DType::i64}}, std::span(&flat, 1), scalars, std::span(&found, 1));

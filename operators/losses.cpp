@@ -12,6 +12,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -23,7 +24,7 @@ int64_t chunk_of(int64_t count, DeviceKind kind) {
   const bool is_cpu = kind == DeviceKind::cpu;
   const int64_t parts = std::min<int64_t>(is_cpu ? 16 : 4096, count / (is_cpu ? 65536 : 4096));
   if (parts <= 1) return count;
-  const int64_t chunk = (count + parts - 1) / parts;
+  const int64_t chunk = detail::over(count, parts);
   return (chunk + 1023) / 1024 * 1024;
 }
 
@@ -39,7 +40,7 @@ std::vector<Scalar> with(std::initializer_list<Scalar> first, std::span<const do
 Tensor summed(const LossKernels& loss, const Tensor& x, const Tensor& target, std::span<const double> options,
               double scale) {
   const int64_t count = x.numel(), chunk = chunk_of(count, x.device().kind);
-  const Tensor y = Tensor::empty({1, (count + chunk - 1) / chunk, 1}, DType::f32, x.device());
+  const Tensor y = Tensor::empty({1, detail::over(count, chunk), 1}, DType::f32, x.device());
   const std::vector<Scalar> scalars = with({chunk}, options, {scale});
   launch(loss.sum, kKey, std::array{x.reshape({1, count, 1}), target}, scalars, std::span(&y, 1));
   return y.numel() == 1 ? y.reshape({}) : y.sum();

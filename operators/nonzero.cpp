@@ -9,6 +9,7 @@
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -42,7 +43,7 @@ Tensor nonzero(const Tensor& x) try {
   const Tensor flat = countable(x).contiguous().reshape({x.numel()});
   const KernelKey key{.elements = {flat.dtype()}};
   constexpr int64_t kBlock = 32;
-  const int64_t blocks = (x.numel() + kBlock - 1) / kBlock;
+  const int64_t blocks = detail::over(x.numel(), kBlock);
   const Tensor counts = Tensor::empty({blocks}, DType::i32, device);
   launch(kernels::nonzero_count, key, std::span(&flat, 1), {}, std::span(&counts, 1));
 

@@ -15,6 +15,7 @@
 #include "runtime/launch/access.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -24,7 +25,7 @@ constexpr KernelKey kF32{.elements = {DType::f32}};
 /// {count, mean, Σ (x - mean)²} of parts of x[outer, reduced, inner]: each [outer, parts, inner].
 std::array<Tensor, 3> moments_of_parts(const Tensor& x) {
   const int64_t chunk = forms::reduction_chunk(x.shape(), x.device().kind);
-  const Shape shape{x.size(0), (x.size(1) + chunk - 1) / chunk, x.size(2)};
+  const Shape shape{x.size(0), detail::over(x.size(1), chunk), x.size(2)};
   std::array<Tensor, 3> states;
   for (Tensor& state : states) state = Tensor::empty(shape, DType::f32, x.device());
   const Scalar scalar(chunk);
@@ -112,7 +113,7 @@ GradientSums gradient_sums(const Tensor& dy, const Tensor& x, const Tensor& mean
     return t.contiguous().reshape({t.numel(), 1, 1});
   };
   const std::array inputs{dy.reshape(shape), x.reshape(shape), each(mean), each(rstd)};
-  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = (shape[1] + chunk - 1) / chunk;
+  const int64_t chunk = forms::reduction_chunk(shape, x.device().kind), parts = detail::over(shape[1], chunk);
   // Both in one tensor, whose parts are added up at once.
   const Tensor both = Tensor::empty({2, shape[0], parts, shape[2]}, DType::f32, x.device());
   const std::array halves{both.select(0, 0), both.select(0, 1)};
@@ -167,7 +168,7 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
       static_cast<int64_t>(detail::plan_device_number(x.device(), PlanDevice::multiprocessors));
   const int64_t rows_of_part = forms::rows_of_part(*shape, rows, multiprocessors);
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
-               sums = Tensor::empty({(rows + rows_of_part - 1) / rows_of_part, 2, columns}, DType::f32, x.device());
+               sums = Tensor::empty({detail::over(rows, rows_of_part), 2, columns}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.
   const std::array inputs{dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0)};
   const std::array<Scalar, 3> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows_of_part};

@@ -15,6 +15,7 @@
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -244,7 +245,7 @@ class Trail {
       : n_(sequence), order_(order), is_short_(keep == Keep::last && sequence.at_once < sequence.steps) {
     // Each begins where a GPU's kernels may write (16 bytes).
     constexpr int64_t kAligned = 4;
-    const int64_t pitch = (sizes.numel() + kAligned - 1) / kAligned * kAligned;
+    const int64_t pitch = detail::round_up(sizes.numel(), kAligned);
     const int64_t slots = (is_short_ ? n_.at_once : n_.steps) + 1;
     Shape shape = sizes, strides = dense_strides(sizes);
     shape.insert(0, slots);

@@ -7,6 +7,7 @@
 #include "ashlar/ops/cumsum.h"
 #include "generators/radix.h"
 #include "runtime/launch/launch.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -29,7 +30,7 @@ SortedRows sort_rows(SortedRows rows, int first_bit, int bits) {
     return other;
   }
   const RadixPass pass = radix_pass(device.kind != DeviceKind::cpu);
-  const int64_t blocks = (n + pass.block - 1) / pass.block;
+  const int64_t blocks = detail::over(n, pass.block);
   for (int bit = first_bit / pass.bits * pass.bits; bit < first_bit + bits; bit += pass.bits) {
     const std::array<Scalar, 1> shift{bit};
     const Tensor counts = Tensor::empty({count, pass.digits(), blocks}, DType::i32, device);

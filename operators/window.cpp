@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 
@@ -74,10 +75,10 @@ AdaptiveAxis::AdaptiveAxis(const char* operation, int64_t size, int64_t outputs)
                      "positive numbers whose product is below 2^21", "Cut the image, or pool in two steps");
   }
   const auto start = [&](int64_t p) { return p * size / outputs; };
-  const auto end = [&](int64_t p) { return ((p + 1) * size + outputs - 1) / outputs; };
+  const auto end = [&](int64_t p) { return detail::over((p + 1) * size, outputs); };
   for (int64_t p = 0; p < outputs; p++) taps = std::max(taps, end(p) - start(p));
   for (int64_t h = 0; h < size; h++) {
-    candidates = std::max(candidates, ((h + 1) * outputs + size - 1) / size - h * outputs / size);
+    candidates = std::max(candidates, detail::over((h + 1) * outputs, size) - h * outputs / size);
   }
 }
 

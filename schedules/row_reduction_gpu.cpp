@@ -214,13 +214,14 @@ class RowBranches {
 
   const RowStages& stages() const { return stages_; }
 
-  /// Adds a branch for rows of at most `columns` that fulfil `condition`, or for all that are left.
+  /// Adds a branch for rows of at most `columns`, or of any number, that fulfil `condition`, or for all that are left.
   template <class Rows>
   void add(std::optional<int> columns, Rows rows, const Expr& condition = Halide::Internal::const_true()) {
     const auto shared = std::make_shared<Rows>(std::move(rows));
+    const Expr fits = columns ? reductions_.at(0).extent() <= *columns : Halide::Internal::const_true();
+    const Expr when = Halide::Internal::simplify(condition && fits);
     branches_.push_back(
-        {columns ? Halide::Internal::simplify(condition && reductions_.at(0).extent() <= *columns) : Expr(),
-         shared->values(plain_, stages_),
+        {Halide::Internal::is_const_one(when) ? Expr() : when, shared->values(plain_, stages_),
          [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
   }
   void choose() { ashlar::dsl::choose(stages_.out, branches_); }
@@ -251,6 +252,12 @@ void shared_rows(RowBranches& branches, int most_threads) {
   if (most_threads > 256)
     branches.add(kColumnsOfFewWarps, SharedRows(branches.stages(), branches.reductions(), 128, 1));
   if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.stages(), branches.reductions(), 256, 1));
+  if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
+    constexpr int kManyThreads = 1024;
+    branches.add(std::nullopt, SharedRows(branches.stages(), branches.reductions(), kManyThreads, 1),
+                 branches.reductions().at(0).extent() > kColumnsOfBlock &&
+                     device_fact(kOpenClGroupThreads) >= kManyThreads);
+  }
   branches.add(std::nullopt, SharedRows(branches.stages(), branches.reductions(), most_threads, 1));
   branches.choose();
 }
@@ -273,11 +280,12 @@ struct BlockShape {
   int rows = 1;        ///< in a block
 };
 using BlockShapes = std::vector<BlockShape>;
-// Shapes whose rows need more than `most_bytes` of shared memory are left out.
-void add_staged_block_rows(RowBranches& branches, int most_bytes, const BlockShapes& shapes) {
+// Rows of whole vectors of so many elements, aligned; of one, rows as they come. Shapes whose rows need more than
+// `most_bytes` of shared memory are left out.
+void add_staged_block_rows(RowBranches& branches, int most_bytes, int vector, const BlockShapes& shapes) {
   const RowStages& stages = branches.stages();
-  const int vector = row_vector(stages), bytes_of_column = staged_bytes_of_column(stages);
-  const Expr aligned = rows_are_aligned(stages, vector);
+  const int bytes_of_column = staged_bytes_of_column(stages);
+  const Expr aligned = vector == 1 ? Halide::Internal::const_true() : rows_are_aligned(stages, vector);
   const bool is_opencl = Descriptor::target.has_feature(Halide::Target::OpenCL);
   for (const auto& [threads, steps, rows] : shapes) {
     const RowLayout layout{threads, steps, vector};
@@ -381,8 +389,8 @@ void row_reduction(OpenCL, const RowStages& stages) {
   vector_accesses();
   index_arithmetic();
   RowBranches branches(stages);
-  if (!inputs_to_stage(stages).empty())
-    add_staged_block_rows(branches, kMostSharedOfOpenCl,
+  if (!inputs_to_stage(stages).empty()) {
+    add_staged_block_rows(branches, kMostSharedOfOpenCl, row_vector(stages),
                           {{.threads = 8, .steps = 1, .rows = 32},
                            {.threads = 8, .steps = 2, .rows = 32},
                            {.threads = 16, .steps = 2, .rows = 16},
@@ -392,6 +400,19 @@ void row_reduction(OpenCL, const RowStages& stages) {
                            {.threads = 256, .steps = 2},
                            {.threads = 256, .steps = 4},
                            {.threads = 256, .steps = 8}});
+    add_staged_block_rows(branches, kMostSharedOfOpenCl, 1,
+                          {{.threads = 4, .steps = 2, .rows = 64},
+                           {.threads = 8, .steps = 2, .rows = 32},
+                           {.threads = 8, .steps = 4, .rows = 32},
+                           {.threads = 8, .steps = 8, .rows = 32},
+                           {.threads = 16, .steps = 8, .rows = 16},
+                           {.threads = 32, .steps = 8, .rows = 8},
+                           {.threads = 64, .steps = 8, .rows = 4},
+                           {.threads = 128, .steps = 8, .rows = 1},
+                           {.threads = 256, .steps = 8, .rows = 1},
+                           {.threads = 256, .steps = 16, .rows = 1},
+                           {.threads = 256, .steps = 32, .rows = 1}});
+  }
   shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
 }
 
@@ -412,8 +433,8 @@ void row_reduction(Cuda, const RowStages& stages) {
                                {.threads = 1024, .steps = 4}};
   if (!fits_lanes || (!has_columns && !is_staged)) {
     if (is_staged) {
-      add_staged_block_rows(branches, kMostSharedOfCuda, {{.threads = 32, .steps = 2, .rows = 4}});
-      add_staged_block_rows(branches, kMostSharedOfCuda, of_results);
+      add_staged_block_rows(branches, kMostSharedOfCuda, row_vector(stages), {{.threads = 32, .steps = 2, .rows = 4}});
+      add_staged_block_rows(branches, kMostSharedOfCuda, row_vector(stages), of_results);
     }
     shared_rows(branches, 1024);
     vector_accesses();
@@ -426,7 +447,7 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, has_columns ? block_shapes(stages.tunables) : of_results);
+    add_staged_block_rows(branches, kMostSharedOfCuda, vector, has_columns ? block_shapes(stages.tunables) : of_results);
     if (has_columns) add_long_rows(branches);
     // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
     // one: as many as make loads of whole sectors, a few rows of short ones under way, and of most rows one for the

@@ -290,8 +290,8 @@ class StagedBlockRows {
           .split(thread_, step_, thread_, layout_.threads * vector)
           .split(thread_, thread_, element_, vector)
           .reorder({element_, step_, whole_, thread_, row_, block_})
-          .vectorize(element_)
-          .unroll(step_);
+          .vectorize(element_);
+      if (is_unrolled()) out.unroll(step_);
       if (blocks_.cluster > 1) out.split(thread_, rank_, thread_, threads_).reorder(thread_, row_, block_, rank_);
       const Var item = group_.over_threads(out, thread_, row_);
       for (const Var& v : {whole_, item}) out.partition(v, Partition::Never);
@@ -316,7 +316,8 @@ class StagedBlockRows {
     };
     const auto in_vectors = [&](Func f, int steps) {
       f.bound(element_, 0, vector).bound(member_, 0, threads_).bound(step_, 0, steps);
-      f.reorder(element_, step_, member_, stages.row).vectorize(element_).unroll(step_);
+      f.reorder(element_, step_, member_, stages.row).vectorize(element_);
+      if (is_unrolled()) f.unroll(step_);
       group_.over_threads(f, member_, stages.row);
     };
     for (Func f : in_shared_) {
@@ -334,7 +335,9 @@ class StagedBlockRows {
       shares_[i].func.compute_at(kept_[i], group_.over_threads(kept_[i], member_, stages.row));
       for (size_t part = 0; part < shares_[i].each.size(); part++) {
         const Halide::RDom& each = shares_[i].each[part];
-        shares_[i].func.update(static_cast<int>(part)).unroll(each.x).unroll(each.y);
+        Halide::Stage update = shares_[i].func.update(static_cast<int>(part));
+        update.unroll(each.x);
+        if (is_unrolled()) update.unroll(each.y);
         for (Func f : of_columns_[i][part]) {
           f.compute_at(shares_[i].func, each.y).bound(element_, 0, vector).vectorize(element_);
         }
@@ -347,6 +350,9 @@ class StagedBlockRows {
   }
 
  private:
+  // Many steps by rows in shared memory alone stay loops on OpenCL, for its drivers' sake.
+  bool is_unrolled() const { return !group_.is_line || layout_.steps <= kMostUnrolled; }
+
   // The blocks' totals in the order of their ranks, so that each of them comes to the same bits.
   Func of_whole_row(const ReductionStage& stage, const Func& total, const Var& row) const {
     if (blocks_.cluster == 1) return total;
@@ -357,6 +363,7 @@ class StagedBlockRows {
     return whole;
   }
 
+  static constexpr int kMostUnrolled = 8;
   RowLayout layout_;
   RowBlocks blocks_;
   int threads_;  // of a block for a row

@@ -142,8 +142,10 @@ class RowSums {
         over_threads(share.func.update(0));
       } else {
         of_group(kept_[i]);
-        kept_[i].compute_at(each).store_in(MemoryType::GPUShared).bound(thread_, 0, threads).gpu_threads(thread_);
-        share.func.compute_at(kept_[i], thread_);
+        kept_[i].compute_at(each).store_in(MemoryType::GPUShared).bound(thread_, 0, threads);
+        kept_[i].reorder(member_, thread_, group_).unroll(member_).gpu_threads(thread_);
+        share.func.compute_at(kept_[i], thread_).reorder(member_, thread_, group_).unroll(member_);
+        share.func.update(0).reorder(share.each[0].x, share.each[0].y, member_, thread_, group_).unroll(member_);
       }
       share.func.update(0).unroll(share.each[0].x).unroll(share.each[0].y);
       for (Func f : trees_[i]) {

@@ -5,6 +5,7 @@
 
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::nn {
 namespace {
@@ -27,7 +28,7 @@ ParameterArena::ParameterArena(std::vector<Var> parameters) try : parameters_(st
     }
     offsets_.push_back(total);
     shapes_.push_back(parameter.shape());
-    total += (parameter.value().numel() + step - 1) / step * step;
+    total += detail::round_up(parameter.value().numel(), step);
   }
   values_ = Tensor::zeros({total}, dtype, device);
   gradients_ = Tensor::zeros({total}, dtype, device);

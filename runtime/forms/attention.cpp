@@ -11,6 +11,7 @@
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 namespace {
@@ -111,7 +112,7 @@ bool is_of_keys(std::string_view name) { return name == "key" || name == "value"
 /// way's time.)
 bool keeps_scores(const Operands& operands, bool is_causal) {
   constexpr int64_t kTile = 64, kNarrowest = 16, kNarrow = 64, kWide = 128, kFewKeys = 3;
-  const auto tiles = [](int64_t size) { return (size + kTile - 1) / kTile; };
+  const auto tiles = [](int64_t size) { return detail::over(size, kTile); };
   const Tensor& query = operands.query();
   const int64_t width = std::max(query.size(3), operands.all[2].size(3)), of_keys = tiles(operands.key().size(2));
   const double multiprocessors = detail::plan_device_number(query.device(), PlanDevice::multiprocessors);

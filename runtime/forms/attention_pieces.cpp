@@ -1,4 +1,5 @@
 #include "runtime/forms/attention_pieces.h"
+#include "runtime/support/rounding.h"
 
 #include <algorithm>
 
@@ -7,8 +8,8 @@ namespace {
 
 // So many to a piece that all pieces have about as many, in multiples of `step`.
 int64_t evenly(int64_t all, int64_t most, int64_t step = 1) {
-  const int64_t pieces = (all + most - 1) / most;
-  return ((all + pieces - 1) / pieces + step - 1) / step * step;
+  const int64_t pieces = detail::over(all, most);
+  return detail::round_up(detail::over(all, pieces), step);
 }
 
 Tensor some(const Tensor& x, int axis, int64_t first, int64_t count) {

@@ -15,6 +15,7 @@
 #include "runtime/forms/unrounded_reduction.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 
@@ -74,11 +75,11 @@ int64_t reduction_chunk(const Shape& x, DeviceKind kind) {
   const int64_t wanted_groups = is_cpu ? 16 : is_contiguous ? 4096 : by_vectors ? 512 : 1024;
   const int64_t run = is_cpu ? 64 : by_vectors ? 128 : 32;
   const int64_t least_chunk = is_cpu ? 65536 / std::min(inner, run) : is_contiguous ? 4096 : 256;
-  const int64_t groups = is_contiguous ? outer : outer * ((inner + run - 1) / run);
+  const int64_t groups = is_contiguous ? outer : outer * detail::over(inner, run);
   const int64_t parts = std::min(wanted_groups / groups, reduced / least_chunk);
   if (parts <= 1) return reduced;
-  const int64_t chunk = (reduced + parts - 1) / parts, step = is_contiguous ? 1024 : 64;
-  return (chunk + step - 1) / step * step;
+  const int64_t chunk = detail::over(reduced, parts), step = is_contiguous ? 1024 : 64;
+  return detail::round_up(chunk, step);
 }
 
 namespace {
@@ -125,7 +126,7 @@ std::vector<Scalar> scalars_of(const KernelInfo& kernel, int64_t chunk, double s
 std::vector<Tensor> run_pass(const KernelInfo& kernel, const KernelKey& key, std::span<const Tensor> x, int64_t chunk,
                              std::span<const Scalar> scalars) {
   const Shape& sizes = x[0].shape();
-  const int64_t parts = (sizes[1] + chunk - 1) / chunk;
+  const int64_t parts = detail::over(sizes[1], chunk);
   std::vector<Tensor> outputs;
   for (int o = 0; o < kernel.count(Argument::Role::output); o++) {
     const DType dtype = dtype_in(argument_of(kernel, Argument::Role::output, o), key);

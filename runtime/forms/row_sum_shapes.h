@@ -15,7 +15,7 @@ namespace ashlar::forms {
 struct RowSumShape {
   const char* name;
   int threads, steps, vector;
-  int members = 1;    ///< of a warp's rows, how many are under way
+  int members = 1;    ///< rows that are under way at once
   int warps = 0;      ///< in a block, each with a part of its own; 0: a block for each part
   int registers = 0;  ///< at most so many for a thread; 0: any number
   int at_work = 512;  ///< threads that a multiprocessor has at once
@@ -59,17 +59,28 @@ inline constexpr RowSumShape kRowSumShapesOfCuda[] = {
     {.name = "odd_block_of_6144", .threads = 1024, .steps = 6, .vector = 1, .registers = 64, .at_work = 1024},
     {.name = "odd_block_of_8192", .threads = 1024, .steps = 8, .vector = 1, .registers = 64, .at_work = 1024},
 };
-// OpenCL has no lanes: narrow rows have small work-groups of their own.
+// OpenCL has no lanes: narrow rows have small work-groups of their own, which meet once for a few of them.
 inline constexpr RowSumShape kRowSumShapesOfOpenCl[] = {
-    {.name = "block_of_32", .threads = 32, .steps = 1, .vector = 1},
-    {.name = "block_of_128", .threads = 32, .steps = 1, .vector = 4},
-    {.name = "block_of_256", .threads = 64, .steps = 1, .vector = 4},
+    {.name = "block_of_32", .threads = 32, .steps = 1, .vector = 1, .members = 4},
+    {.name = "block_of_128", .threads = 32, .steps = 1, .vector = 4, .members = 4},
+    {.name = "block_of_256", .threads = 64, .steps = 1, .vector = 4, .members = 2},
+    {.name = "block_of_512", .threads = 128, .steps = 1, .vector = 4, .members = 2},
     {.name = "block_of_1024", .threads = 128, .steps = 2, .vector = 4},
+    {.name = "block_of_1536", .threads = 128, .steps = 3, .vector = 4},
     {.name = "block_of_2048", .threads = 256, .steps = 2, .vector = 4},
+    {.name = "block_of_3072", .threads = 256, .steps = 3, .vector = 4},
     {.name = "block_of_4096", .threads = 256, .steps = 4, .vector = 4},
-    {.name = "odd_block_of_128", .threads = 32, .steps = 4, .vector = 1},
-    {.name = "odd_block_of_512", .threads = 128, .steps = 4, .vector = 1},
+    {.name = "odd_block_of_64", .threads = 32, .steps = 2, .vector = 1, .members = 4},
+    {.name = "odd_block_of_128", .threads = 32, .steps = 4, .vector = 1, .members = 4},
+    {.name = "odd_block_of_256", .threads = 64, .steps = 4, .vector = 1, .members = 2},
+    {.name = "odd_block_of_384", .threads = 128, .steps = 3, .vector = 1, .members = 2},
+    {.name = "odd_block_of_512", .threads = 128, .steps = 4, .vector = 1, .members = 2},
+    {.name = "odd_block_of_768", .threads = 128, .steps = 6, .vector = 1},
+    {.name = "odd_block_of_1024", .threads = 128, .steps = 8, .vector = 1},
+    {.name = "odd_block_of_1536", .threads = 256, .steps = 6, .vector = 1},
     {.name = "odd_block_of_2048", .threads = 256, .steps = 8, .vector = 1},
+    {.name = "odd_block_of_3072", .threads = 256, .steps = 12, .vector = 1},
+    {.name = "odd_block_of_4096", .threads = 256, .steps = 16, .vector = 1},
     {.name = "odd_block_of_8192", .threads = 256, .steps = 32, .vector = 1},
 };
 

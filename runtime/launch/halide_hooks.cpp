@@ -111,6 +111,7 @@ int halide_release_cl_context(void*) { return halide_error_code_success; }
 int ashlar_cuda_shared_bytes() { return of_device_of_call(ashlar::detail::cuda_shared_bytes); }
 int ashlar_cuda_clusters() { return of_device_of_call(ashlar::detail::cuda_has_clusters); }
 int ashlar_opencl_local_bytes() { return of_device_of_call(ashlar::detail::opencl_local_bytes); }
+int ashlar_opencl_group_threads() { return of_device_of_call(ashlar::detail::opencl_group_threads); }
 
 }  // extern "C"
 

@@ -23,6 +23,7 @@ struct Entry {
   cl_device_id device;
   cl_device_type type;
   cl_ulong local_bytes;
+  size_t group_threads;
   cl_uint compute_units, megahertz;
   cl_uint nvidia_capability;  ///< the first number of it; 0 elsewhere
 };
@@ -39,11 +40,13 @@ std::vector<Entry> list_devices(const Api& api) {
     std::vector<cl_device_id> devices(count);
     if (api.get_device_ids(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
     for (cl_device_id device : devices) {
-      Entry entry{device, 0, 0, 1, 0, 0};
+      Entry entry{device, 0, 0, 1, 1, 0, 0};
       cl_bool available = CL_FALSE;
       api.get_device_info(device, CL_DEVICE_TYPE, sizeof(entry.type), &entry.type, nullptr);
       api.get_device_info(device, CL_DEVICE_AVAILABLE, sizeof(available), &available, nullptr);
       api.get_device_info(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof(entry.local_bytes), &entry.local_bytes, nullptr);
+      api.get_device_info(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(entry.group_threads), &entry.group_threads,
+                          nullptr);
       api.get_device_info(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(entry.compute_units), &entry.compute_units,
                           nullptr);
       api.get_device_info(device, CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof(entry.megahertz), &entry.megahertz, nullptr);
@@ -242,6 +245,10 @@ std::string opencl_vendor(int index) {
 
 int opencl_local_bytes(int index) noexcept {
   return static_cast<int>(std::min<cl_ulong>(devices()[static_cast<size_t>(index)].local_bytes, INT_MAX));
+}
+
+int opencl_group_threads(int index) noexcept {
+  return static_cast<int>(std::min<size_t>(devices()[static_cast<size_t>(index)].group_threads, INT_MAX));
 }
 
 OpenClSpeed opencl_speed(int index) noexcept {

@@ -17,6 +17,8 @@ std::string opencl_driver(int index);
 std::string opencl_vendor(int index);
 /// Bytes of local memory that a work-group can have.
 int opencl_local_bytes(int index) noexcept;
+/// Threads that a work-group can have, of a kernel that takes few registers.
+int opencl_group_threads(int index) noexcept;
 /// What models of kernels' times go by. No query tells how quick memory is: 20 GB/s for each compute unit are meant to
 /// stand for GPUs from 10 (GeForce) to 25 (H100).
 struct OpenClSpeed {

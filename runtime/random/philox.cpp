@@ -8,6 +8,7 @@
 
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -60,7 +61,7 @@ Tensor philox_draw(const char* operation, const KernelInfo& kernel, const Tensor
     const std::array<Tensor, 1> inputs{state}, outputs{flat.slice(0, begin, std::min(count, begin + kMost))};
     launch(kernel, {.elements = {dtype}}, inputs, scalars, outputs);
   }
-  if (count > 0) philox_advance(state, (count + per_block - 1) / per_block);
+  if (count > 0) philox_advance(state, detail::over(count, per_block));
   return result;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(operation);

@@ -71,6 +71,45 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
           .microseconds = modelled_stream(p, shares, lanes)};
 }
 
+// left(k, row, panel, chunk, b): the left operand in panels of a few rows, a chunk of k of each, as it lies: the terms of
+// a row side by side, or the rows of a term.
+class PackedLeft {
+ public:
+  PackedLeft(const ContractionProblem& p, const Halide::Func& left, int lanes, int rows, int depth, const Expr& length)
+      : rows_(rows), depth_(depth + 16), b_(p.batch), is_along_k_(p.left.column_stride == 1) {
+    is_along_rows_ = p.left.row_stride == 1;
+    each_ = Halide::RDom(0, lanes, 0, rows, 0, rounded_up(length, lanes), "each");
+    const Expr k = each_.z * lanes + each_.x;
+    func_(place_, panel_, chunk_, b_) = Halide::undef<float>();
+    func_(place(k, each_.y), panel_, chunk_, b_) = left(chunk_ * length + k, panel_ * rows + each_.y, b_);
+  }
+  const Expr& is_along_k() const { return is_along_k_; }
+  Expr operator()(const Expr& k, const Expr& row, const Expr& panel, const Expr& chunk, const Expr& b) const {
+    return func_(place(k, row), panel, chunk, b);
+  }
+  void schedule(const Halide::LoopLevel& at) const {
+    Halide::Func panels = func_;
+    panels.compute_at(at).bound_storage(place_, rows_ * depth_);
+    Halide::Stage stage = panels.update();
+    stage.allow_race_conditions();  // each element has a place of its own
+    Halide::Stage along_k = stage.specialize(is_along_k_), along_rows = stage.specialize(is_along_rows_);
+    along_k.vectorize(each_.x).unroll(each_.y);
+    along_rows.unroll(each_.x).vectorize(each_.y);
+  }
+
+ private:
+  Expr place(const Expr& k, const Expr& row) const {
+    const Expr place = k * select(is_along_k_, 1, rows_) + row * select(is_along_k_, depth_, 1);
+    return Halide::unsafe_promise_clamped(place, 0, rows_ * depth_ - 1);
+  }
+
+  int rows_, depth_;
+  Var b_, place_{"place"}, panel_{"left_panel"}, chunk_{"chunk"};
+  Expr is_along_k_, is_along_rows_;
+  Halide::RDom each_;
+  Halide::Func func_{"packed_left"};
+};
+
 // total(n, m, b) = Σ_c tile(n mod N, m mod M, n / N, m / M, c, b): both operands are packed into panels of N columns
 // and M rows, a chunk c of k at a time; an N × M tile of sums stays in registers. Tasks are blocks of rows, the right
 // operand packed before them.
@@ -83,11 +122,11 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const CpuTile micro_tile{widest_vectors(lanes) * lanes, tile.micro_rows, lanes};
   const int micro_columns = micro_tile.wide, micro_rows = micro_tile.narrow;
   const int depth = tile.depth * 8 / std::max(lanes, 8);
-  Var k("k"), i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
+  Var i("i"), j("j"), right_panel("right_panel"), left_panel("left_panel"), chunk("chunk");
   const Expr chunks = rounded_up(p.inner, depth), length = (p.inner + chunks - 1) / chunks;  // alike
   const Panels packed_right("packed_right", p, vectors_of_columns(p), micro_tile);
-  Func packed_left("packed_left"), micro("micro"), total("total");
-  packed_left(k, j, left_panel, chunk, b) = left(chunk * length + k, left_panel * micro_rows + j, b);
+  const PackedLeft packed_left(p, left, lanes, micro_rows, depth, length);
+  Func micro("micro"), total("total");
   Halide::RDom r(0, length, "r"), r_chunk(0, chunks, "r_chunk");
   r.where(chunk * length + r < p.inner);
   const Expr term = Halide::unsafe_promise_clamped(chunk * length + r, 0, p.inner - 1);
@@ -120,7 +159,7 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
           },
       .schedule_stages =
           [=](Func out) {
-            Func totals = total, sums = micro, a = packed_left;
+            Func totals = total, sums = micro;
             Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y");
             totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
             totals.vectorize(x, lanes).unroll(x);
@@ -137,13 +176,9 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
             sums.bound_storage(b, 1).store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
             sums.vectorize(i, lanes).unroll(i).unroll(j);
             sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
-            sums.update().vectorize(i, lanes).unroll(i).unroll(j);
+            sums.update().vectorize(i, lanes).unroll(i).unroll(j).specialize(packed_left.is_along_k());
             packed_right.schedule({out, column_block}, PanelsPacked::before);
-            // The left operand: a chunk for each block of rows.
-            a.bound(j, 0, micro_rows).bound_storage(k, depth + 16).compute_at(totals, r_chunk);
-            Stage columns_contiguous = a.specialize(p.left.column_stride == 1);
-            columns_contiguous.vectorize(k, lanes, TailStrategy::RoundUp).unroll(j).reorder(k, j, left_panel, chunk, b);
-            a.reorder(j, k, left_panel, chunk, b).unroll(j);
+            packed_left.schedule({totals, r_chunk});
           },
       .tunables = {"micro_rows", "panel_depth"},
       .microseconds = modelled_packed(p, micro_tile, depth)};
@@ -180,9 +215,11 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   if (has_long_vectors && !unpacked)
     plans.push_back(detail::direct_plan("direct_narrow", p, of_columns, {lanes, 8, lanes}, epilogue));
   plans.push_back(detail::direct_plan("direct", p, of_columns, {2 * lanes, has_long_vectors ? 8 : 6, lanes}, epilogue));
-  plans.push_back(detail::direct_plan("direct_along", p, of_columns,
-                                      {detail::widest_vectors(lanes) * lanes, has_long_vectors ? 4 : 6, lanes},
-                                      epilogue, detail::PanelsPacked::before));
+  // Of 16 registers a long epilogue's constants take those of the sums, which go to memory at each term.
+  if (has_long_vectors || epilogue != EpilogueLength::long_one)
+    plans.push_back(detail::direct_plan("direct_along", p, of_columns,
+                                        {detail::widest_vectors(lanes) * lanes, has_long_vectors ? 4 : 6, lanes},
+                                        epilogue, detail::PanelsPacked::before));
   // Layers have few columns and rows along k, where vectors of rows lose.
   if (epilogue == EpilogueLength::none) {
     plans.push_back(detail::direct_plan("direct_rows", p, of_rows, {2 * lanes, 4, lanes}, epilogue));

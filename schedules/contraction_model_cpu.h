@@ -231,8 +231,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
   struct Cost {
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
-  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1130, 398, 0.263f, 116, 10.2f, 1.06f, 0.33f, 0.69f}
-                                                 : Cost{2140, 468, 0.242f, 38.6f, 7, 0.94f, 0.436f, 1.09f};
+  const Cost cost = has_long_vectors(tile.lanes) ? Cost{1130, 398, 0.263f, 116, 10.2f, 1.06f, 0.33f, 0.33f}
+                                                 : Cost{2140, 468, 0.242f, 38.6f, 7, 0.94f, 0.436f, 0.436f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

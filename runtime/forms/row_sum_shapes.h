@@ -7,6 +7,7 @@
 #include <span>
 
 #include "runtime/device/device.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 
@@ -102,7 +103,7 @@ constexpr const RowSumShape* row_sum_shape(DeviceKind kind, int64_t columns, boo
 constexpr int64_t rows_of_part(const RowSumShape& shape, int64_t rows, int64_t multiprocessors) {
   constexpr int64_t kMembers = 4;
   const int64_t most = std::max<int64_t>(1, multiprocessors * shape.at_work / shape.threads);
-  return ((rows + most - 1) / most + kMembers - 1) / kMembers * kMembers;
+  return detail::round_up(detail::over(rows, most), kMembers);
 }
 
 }  // namespace ashlar::forms

@@ -71,8 +71,8 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const Halide::Fu
           .microseconds = modelled_stream(p, shares, lanes)};
 }
 
-// left(k, row, panel, chunk, b): the left operand in panels of a few rows, a chunk of k of each, as it lies: the terms of
-// a row side by side, or the rows of a term.
+// left(k, row, panel, chunk, b): the left operand in panels of a few rows, a chunk of k of each, as it lies: the terms
+// of a row side by side, or the rows of a term.
 class PackedLeft {
  public:
   PackedLeft(const ContractionProblem& p, const Halide::Func& left, int lanes, int rows, int depth, const Expr& length)
@@ -144,44 +144,43 @@ inline ContractionPlan packed_plan(const ContractionProblem& p, const Halide::Fu
   const Expr column_blocks = rounded_up(right_panels, kMostColumns / micro_columns);
   const Expr column_panels = (right_panels + column_blocks - 1) / column_blocks;
   const Var column_block("column_block"), row_block("row_block");
-  return {
-      .name = "packed",
-      .product = total,
-      .schedule_output =
-          [=](Stage out) {
-            Var x("x"), y("y");
-            out.split(n, column_block, x, column_panels * micro_columns, TailStrategy::GuardWithIf)
-                .split(m, row_block, y, row_panels * micro_rows, TailStrategy::GuardWithIf)
-                .reorder(x, y, row_block, column_block, b)
-                .parallel(row_block)
-                .parallel(b)
-                .vectorize(x, lanes, TailStrategy::GuardWithIf);
-          },
-      .schedule_stages =
-          [=](Func out) {
-            Func totals = total, sums = micro;
-            Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y");
-            totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
-            totals.vectorize(x, lanes).unroll(x);
-            totals.update()
-                .split(n, panel_x, x, micro_columns, TailStrategy::RoundUp)
-                .split(m, panel_y, y, micro_rows, TailStrategy::RoundUp)
-                .reorder(x, y, panel_y, panel_x, r_chunk, b)
-                .vectorize(x, lanes)
-                .unroll(x)
-                .unroll(y);
-            // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
-            sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
-            sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1);
-            sums.bound_storage(b, 1).store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
-            sums.vectorize(i, lanes).unroll(i).unroll(j);
-            sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
-            sums.update().vectorize(i, lanes).unroll(i).unroll(j).specialize(packed_left.is_along_k());
-            packed_right.schedule({out, column_block}, PanelsPacked::before);
-            packed_left.schedule({totals, r_chunk});
-          },
-      .tunables = {"micro_rows", "panel_depth"},
-      .microseconds = modelled_packed(p, micro_tile, depth)};
+  return {.name = "packed",
+          .product = total,
+          .schedule_output =
+              [=](Stage out) {
+                Var x("x"), y("y");
+                out.split(n, column_block, x, column_panels * micro_columns, TailStrategy::GuardWithIf)
+                    .split(m, row_block, y, row_panels * micro_rows, TailStrategy::GuardWithIf)
+                    .reorder(x, y, row_block, column_block, b)
+                    .parallel(row_block)
+                    .parallel(b)
+                    .vectorize(x, lanes, TailStrategy::GuardWithIf);
+              },
+          .schedule_stages =
+              [=](Func out) {
+                Func totals = total, sums = micro;
+                Var x("x"), y("y"), panel_x("panel_x"), panel_y("panel_y");
+                totals.compute_at(out, row_block).split(n, panel_x, x, micro_columns, TailStrategy::RoundUp);
+                totals.vectorize(x, lanes).unroll(x);
+                totals.update()
+                    .split(n, panel_x, x, micro_columns, TailStrategy::RoundUp)
+                    .split(m, panel_y, y, micro_rows, TailStrategy::RoundUp)
+                    .reorder(x, y, panel_y, panel_x, r_chunk, b)
+                    .vectorize(x, lanes)
+                    .unroll(x)
+                    .unroll(y);
+                // bound_storage(…, 1) makes the tile's size a constant: on the stack, then in registers.
+                sums.bound(i, 0, micro_columns).bound(j, 0, micro_rows);
+                sums.bound_storage(right_panel, 1).bound_storage(left_panel, 1).bound_storage(chunk, 1);
+                sums.bound_storage(b, 1).store_in(Halide::MemoryType::Stack).compute_at(totals, panel_y);
+                sums.vectorize(i, lanes).unroll(i).unroll(j);
+                sums.update().reorder(i, j, r, right_panel, left_panel, chunk, b);
+                sums.update().vectorize(i, lanes).unroll(i).unroll(j).specialize(packed_left.is_along_k());
+                packed_right.schedule({out, column_block}, PanelsPacked::before);
+                packed_left.schedule({totals, r_chunk});
+              },
+          .tunables = {"micro_rows", "panel_depth"},
+          .microseconds = modelled_packed(p, micro_tile, depth)};
 }
 
 }  // namespace detail

@@ -49,8 +49,9 @@ struct RowStages {
 
 /// Rows in parallel, each reduced in vector lanes.
 void row_reduction(Cpu, const RowStages& stages);
-/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory. Rows of whole
-/// 16-byte vectors that fit into 32 KB are loaded once, into local memory.
+/// By length: a thread, a share of a work-group or a work-group for each row; trees in local memory. Rows that fit into
+/// 32 KB are loaded once, into local memory, by 16-byte vectors where they are whole ones; longer ones are shared by
+/// 1024 threads where the device's work-groups have them.
 void row_reduction(OpenCL, const RowStages& stages);
 /// The same, but short rows by a warp for several, with trees over its lanes and no barrier and whole vectors in
 /// registers. Rows of up to 64 KB are loaded once into shared memory, longer ones of

@@ -220,9 +220,8 @@ class RowBranches {
     const auto shared = std::make_shared<Rows>(std::move(rows));
     const Expr fits = columns ? reductions_.at(0).extent() <= *columns : Halide::Internal::const_true();
     const Expr when = Halide::Internal::simplify(condition && fits);
-    branches_.push_back(
-        {Halide::Internal::is_const_one(when) ? Expr() : when, shared->values(plain_, stages_),
-         [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
+    branches_.push_back({Halide::Internal::is_const_one(when) ? Expr() : when, shared->values(plain_, stages_),
+                         [=, this](Halide::Stage branch) { shared->schedule(branch, stages_.out, stages_); }});
   }
   void choose() { ashlar::dsl::choose(stages_.out, branches_); }
 
@@ -254,9 +253,9 @@ void shared_rows(RowBranches& branches, int most_threads) {
   if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.stages(), branches.reductions(), 256, 1));
   if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
     constexpr int kManyThreads = 1024;
-    branches.add(std::nullopt, SharedRows(branches.stages(), branches.reductions(), kManyThreads, 1),
-                 branches.reductions().at(0).extent() > kColumnsOfBlock &&
-                     device_fact(kOpenClGroupThreads) >= kManyThreads);
+    branches.add(
+        std::nullopt, SharedRows(branches.stages(), branches.reductions(), kManyThreads, 1),
+        branches.reductions().at(0).extent() > kColumnsOfBlock && device_fact(kOpenClGroupThreads) >= kManyThreads);
   }
   branches.add(std::nullopt, SharedRows(branches.stages(), branches.reductions(), most_threads, 1));
   branches.choose();
@@ -447,7 +446,8 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, vector, has_columns ? block_shapes(stages.tunables) : of_results);
+    add_staged_block_rows(branches, kMostSharedOfCuda, vector,
+                          has_columns ? block_shapes(stages.tunables) : of_results);
     if (has_columns) add_long_rows(branches);
     // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
     // one: as many as make loads of whole sectors, a few rows of short ones under way, and of most rows one for the

@@ -24,8 +24,7 @@ int64_t chunk_of(int64_t count, DeviceKind kind) {
   const bool is_cpu = kind == DeviceKind::cpu;
   const int64_t parts = std::min<int64_t>(is_cpu ? 16 : 4096, count / (is_cpu ? 65536 : 4096));
   if (parts <= 1) return count;
-  const int64_t chunk = detail::over(count, parts);
-  return (chunk + 1023) / 1024 * 1024;
+  return detail::round_up(detail::over(count, parts), 1024);
 }
 
 std::vector<Scalar> with(std::initializer_list<Scalar> first, std::span<const double> options,

@@ -1,7 +1,8 @@
 #include "runtime/forms/attention_pieces.h"
-#include "runtime/support/rounding.h"
 
 #include <algorithm>
+
+#include "runtime/support/rounding.h"
 
 namespace ashlar::forms {
 namespace {

@@ -245,9 +245,11 @@ int row_vector(const RowStages& stages) {
   return 16 / bytes;
 }
 
-void shared_rows(RowBranches& branches, int most_threads) {
-  branches.add(kColumnsOfThread, ThreadRows(branches.reductions()));
-  branches.add(kColumnsOfWarp, SharedRows(branches.stages(), branches.reductions(), 32, 8));
+// `least_columns`: shorter rows have branches already.
+void shared_rows(RowBranches& branches, int most_threads, int least_columns = 1) {
+  if (least_columns <= kColumnsOfThread) branches.add(kColumnsOfThread, ThreadRows(branches.reductions()));
+  if (least_columns <= kColumnsOfWarp)
+    branches.add(kColumnsOfWarp, SharedRows(branches.stages(), branches.reductions(), 32, 8));
   if (most_threads > 256)
     branches.add(kColumnsOfFewWarps, SharedRows(branches.stages(), branches.reductions(), 128, 1));
   if (most_threads > 256) branches.add(kColumnsOfBlock, SharedRows(branches.stages(), branches.reductions(), 256, 1));
@@ -388,7 +390,8 @@ void row_reduction(OpenCL, const RowStages& stages) {
   vector_accesses();
   index_arithmetic();
   RowBranches branches(stages);
-  if (!inputs_to_stage(stages).empty()) {
+  const bool is_staged = !inputs_to_stage(stages).empty();
+  if (is_staged) {
     add_staged_block_rows(branches, kMostSharedOfOpenCl, row_vector(stages),
                           {{.threads = 8, .steps = 1, .rows = 32},
                            {.threads = 8, .steps = 2, .rows = 32},
@@ -412,7 +415,8 @@ void row_reduction(OpenCL, const RowStages& stages) {
                            {.threads = 256, .steps = 16, .rows = 1},
                            {.threads = 256, .steps = 32, .rows = 1}});
   }
-  shared_rows(branches, 256);  // the smallest limit of a work-group among devices in use
+  // 256 is the smallest limit of a work-group among devices in use.
+  shared_rows(branches, 256, is_staged ? kColumnsOfWarp + 1 : 1);
 }
 
 void row_reduction(Cuda, const RowStages& stages) {

@@ -150,7 +150,8 @@ class Plan {
       check("cublasLtMatmulPreferenceSetAttribute", lt.preference_set(preference, attribute, &value, sizeof(value)));
     };
     prefer(kMostWorkspace, workspace_for(problem.dtype));
-    prefer(kReductionSchemes, kReduceInComputeType);
+    // Partial sums in the result's type would be rounded to 16 bits.
+    if (problem.dtype != DType::f32) prefer(kReductionSchemes, kReduceInComputeType);
     prefer(kAlignmentA, problem.b_alignment);
     prefer(kAlignmentB, problem.a_alignment);
     prefer(kAlignmentC, problem.y_alignment);

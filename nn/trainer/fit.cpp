@@ -109,7 +109,7 @@ class Fit {
     if (options_.accumulate > 1) training_.optimizer.set_gradient_scale(1.0 / static_cast<double>(batches));
     batches_ = batches;
     // A graph has `accumulate` draws in it; a last update of fewer runs as it is.
-    const bool fits = training_.data.forecast() == nullptr || batches == options_.accumulate;
+    const bool fits = training_.data.drawn_samples() == 0 || batches == options_.accumulate;
     fits ? update_.run(parts) : compute(parts);
     session_.add_loss(loss_);
     if (training_.scheduler != nullptr) training_.scheduler->step();

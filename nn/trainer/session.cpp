@@ -133,17 +133,17 @@ void TrainingSession::start_epoch() {
 }
 
 Var TrainingSession::loss_of(std::vector<Tensor> batch, const Precision& precision) const {
-  SampleForecast* forecast = training_.data.forecast();
-  if (forecast != nullptr) batch = forecast->draw();
+  BatchSource& data = training_.data;
+  if (data.drawn_samples() > 0) batch = data.draw();
   if (!batch.empty()) batch[0] = precision.input(batch[0]);
   const Var loss = training_.loss(batch);
-  if (forecast != nullptr) forecast->observe(loss.value());
+  if (SampleForecast* forecast = data.forecast()) forecast->observe(loss.value());
   return loss.value().numel() == 1 ? loss : ad::mean(loss);
 }
 
 void TrainingSession::count_samples(const std::vector<Tensor>& batch) {
-  const SampleForecast* forecast = training_.data.forecast();
-  samples_ += forecast != nullptr ? forecast->batch() : batch.empty() ? 0 : batch[0].size(0);
+  const int64_t drawn = training_.data.drawn_samples();
+  samples_ += drawn > 0 ? drawn : batch.empty() ? 0 : batch[0].size(0);
 }
 
 void TrainingSession::add_loss(const Tensor& loss) {

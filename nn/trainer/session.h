@@ -25,8 +25,8 @@ class TrainingSession {
 
   /// Puts the model into training mode, and the loader where the epoch is.
   void start_epoch();
-  /// The loss of `batch`, one element; where the data are drawn by forecast, of the batch that they draw now, after
-  /// telling them of its samples' losses. The batch's first part comes as `precision`'s input.
+  /// The loss of `batch`, one element; where the step draws its data, of the batch that they draw now, and those drawn
+  /// by forecast are told of its samples' losses. The batch's first part comes as `precision`'s input.
   Var loss_of(std::vector<Tensor> batch, const Precision& precision) const;
   /// A batch's loss, rank 0, f32: added up on its device, nothing is waited for.
   void add_loss(const Tensor& loss);

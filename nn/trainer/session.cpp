@@ -41,8 +41,8 @@ double find(const std::vector<std::pair<std::string, double>>& values, const std
 
 }  // namespace
 
-TrainingSession::TrainingSession(const Training& training, const char* name)
-    : training_(training), name_(name), start_(std::chrono::steady_clock::now()) {}
+TrainingSession::TrainingSession(const Training& training, const char* name, const char* finder)
+    : training_(training), name_(name), finder_(finder), start_(std::chrono::steady_clock::now()) {}
 
 // ---- checkpoints
 
@@ -152,13 +152,12 @@ void TrainingSession::add_loss(const Tensor& loss) {
 
 void TrainingSession::check_finite() const {
   if (!loss_.defined() || std::isfinite(loss_.item())) return;
-  throw DivergenceError(
-      name_,
-      "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
-          std::to_string(first_batch_) + " or before",
-      "finite numbers",
-      "Try a smaller learning rate, or set_clipping(); an AnomalyMode names the operation. A checkpoint, if any, "
-      "is from before");
+  throw DivergenceError(name_,
+                        "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
+                            std::to_string(first_batch_) + " or before",
+                        "finite numbers",
+                        std::string("Try a smaller learning rate, or set_clipping(); ") + finder_ +
+                            " names the operation. A checkpoint, if any, is from before");
 }
 
 double TrainingSession::samples_per_second() const {

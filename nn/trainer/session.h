@@ -15,8 +15,9 @@ namespace ashlar::nn {
 
 class TrainingSession {
  public:
-  /// `name` begins the messages of errors. `training` outlives it.
-  TrainingSession(const Training& training, const char* name);
+  /// `name` begins the messages of errors; the one about a loss that isn't finite says that `finder` names the
+  /// operation. `training` outlives it.
+  TrainingSession(const Training& training, const char* name, const char* finder);
 
   /// Parts "model", "optimizer", "training", and those of metrics and an average where there are.
   void add_to(Checkpoint& checkpoint) const;
@@ -70,6 +71,7 @@ class TrainingSession {
 
   const Training& training_;
   const char* name_;
+  const char* finder_;
   std::vector<FitEpoch> epochs_;
   int64_t first_batch_ = 0;
   Tensor loss_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nn/hybrid/forecast.h"
+#include "nn/hybrid/phase_plot.h"
 #include "nn/trainer/checkpoint.h"
 
 namespace ashlar::nn {
@@ -63,6 +64,9 @@ HybridReport HybridTrainer::train() {
   const bool plain = options_.forecaster == Forecaster::none;
   records_ = {PhaseRecord{.phase = plain ? Phase::full : Phase::warm_up}};
   resume();
+  if (!options_.events.empty() && position_ < options_.steps) {
+    events_.emplace(options_.events, position_ > 0 ? position_ + 1 : 0);
+  }
   mark_ = std::chrono::steady_clock::now();
   while (position_ < options_.steps) {
     if (jump_is_due()) {
@@ -79,6 +83,7 @@ HybridReport HybridTrainer::train() {
   if (records_.back().steps > 0 && records_.back().loss == 0) {
     records_.back().loss = recent_loss(std::max<int64_t>(options_.correct / 2, 1)).value;
   }
+  write_phase_events();
   save();
   if (average_ && ordinary_ > 0) average_->apply();
   return {session_.epochs(), records_, HybridStatistics::of(records_),
@@ -151,7 +156,9 @@ void HybridTrainer::finish_epoch(int64_t batches) {
   session_.finish_epoch(batches - discarded_);
   if (averaged) average_->restore();
   epoch_started_ = false;
+  epoch_ends_.push_back(position_);
   session_.write_metrics(options_.metrics);
+  if (events_) events_->write(position_, session_.scalars());
   if (options_.log != nullptr) *options_.log << session_.epoch_text(0) << std::endl;
   mark_ = std::chrono::steady_clock::now();
 }
@@ -183,7 +190,28 @@ void HybridTrainer::begin(Phase phase, int64_t steps) {
   // Reading the losses waits for the device: the phase's work is in its time.
   records_.back().loss = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_)).value;
   count_time();
+  write_phase_events();
   records_.push_back({.step = position_, .phase = phase, .steps = steps});
+}
+
+/// Of the phase that ends. Its time isn't the next one's.
+void HybridTrainer::write_phase_events() {
+  if (!events_) return;
+  const PhaseRecord& record = records_.back();
+  std::vector<std::pair<std::string, double>> scalars{{"phase", static_cast<double>(record.phase)},
+                                                      {"phase/steps", static_cast<double>(record.steps)},
+                                                      {"phase/seconds", record.seconds}};
+  if (record.phase != Phase::predict) scalars.emplace_back("loss/phase", record.loss);
+  if (record.verdict != Verdict::none) {
+    const HybridStatistics so_far = HybridStatistics::of(records_);
+    scalars.emplace_back("jumps/accepted", static_cast<double>(so_far.accepted));
+    scalars.emplace_back("jumps/rejected", static_cast<double>(so_far.rejected));
+    scalars.emplace_back("jumps/rolled_back", static_cast<double>(so_far.rolled_back));
+    scalars.emplace_back("seconds/saved", so_far.seconds_saved);
+    scalars.emplace_back("seconds/spent", so_far.seconds_spent);
+  }
+  events_->write(record.step + record.steps, scalars);
+  mark_ = std::chrono::steady_clock::now();
 }
 
 void HybridTrainer::start_full(int64_t interval) {
@@ -398,6 +426,9 @@ std::vector<double> HybridTrainer::option_numbers() const {
 void HybridTrainer::save() {
   count_time();
   if (!options_.phases.empty()) write_phases(options_.phases, records_);
+  if (!options_.plot.empty()) {
+    write_phase_plot(options_.plot, training_.model.kind(), records_, session_.epochs(), epoch_ends_);
+  }
   if (!options_.checkpoint.empty()) {
     Checkpoint checkpoint;
     session_.add_to(checkpoint);
@@ -410,6 +441,7 @@ void HybridTrainer::save() {
                        {"before", Tensor::from({before_.value, before_.variance})},
                        {"records", to_tensor(records_)},
                        {"losses", losses_},
+                       {"epoch_ends", Tensor::from(epoch_ends_, {static_cast<int64_t>(epoch_ends_.size())})},
                        {"kept_loss", kept_.loss.defined() ? kept_.loss : Tensor::zeros({})}};
     for (const NamedTensors& more : {window_.state_dict(), good_.state_dict()}) {
       state.insert(state.end(), more.begin(), more.end());
@@ -459,7 +491,7 @@ void HybridTrainer::resume() {
   const Checkpoint checkpoint = Checkpoint::read(options_.checkpoint);
   const NamedTensors state = checkpoint.part("hybrid");
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
-  for (const char* name : {"options", "counts", "before", "records", "losses", "kept_loss"}) {
+  for (const char* name : {"options", "counts", "before", "records", "losses", "epoch_ends", "kept_loss"}) {
     if (given.contains(name)) continue;
     throw ValueError(kName, options_.checkpoint.string() + " without \"hybrid." + name + "\"",
                      "a checkpoint of a hybrid training", kRemedy);
@@ -485,6 +517,7 @@ void HybridTrainer::resume() {
   good_.load_state_dict(state);
   records_ = records_from(given.at("records"));
   losses_.copy_(given.at("losses"));
+  epoch_ends_ = given.at("epoch_ends").to_vector<int64_t>();
   before_ = {before[0], before[1]};
   size_t i = 0;
   for (int64_t* count : {&position_, &ordinary_, &since_, &interval_, &pause_, &discarded_, &kept_.position,

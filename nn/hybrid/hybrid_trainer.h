@@ -14,6 +14,7 @@
 #include "nn/hybrid/statistics.h"
 #include "nn/optim/precision.h"
 #include "nn/optim/weight_average.h"
+#include "nn/trainer/event_file.h"
 #include "nn/trainer/fit.h"
 #include "nn/trainer/replayed_step.h"
 #include "nn/trainer/session.h"
@@ -74,6 +75,7 @@ class HybridTrainer {
 
   Phase phase() const { return records_.back().phase; }
   void begin(Phase phase, int64_t steps = 0);
+  void write_phase_events();
   void count_time();
   void start_full(int64_t interval);
   void take_snapshot_if_due();
@@ -128,6 +130,8 @@ class HybridTrainer {
     Tensor loss;
   } kept_;  // with good_
   bool epoch_started_ = false;
+  std::vector<int64_t> epoch_ends_;  // positions
+  std::optional<EventFile> events_;
 
   Tensor losses_;     // a ring, f32, on the device
   Tensor last_loss_;  // rank 0, f32: where a step leaves its own

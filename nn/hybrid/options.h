@@ -112,7 +112,10 @@ struct HybridOptions {
   int64_t checkpoint_every = 1000;
   std::filesystem::path metrics = {};  ///< CSV with a row for each epoch, as fit()'s
   std::filesystem::path phases = {};   ///< CSV with a row for each phase
-  std::ostream* log = nullptr;         ///< a line for each epoch and each jump
+  std::filesystem::path plot = {};     ///< SVG of the phases (phase_plot.h), written anew with the CSV
+  /// Folder for TensorBoard: epochs as fit()'s, and what each phase did, at the steps, predicted ones included.
+  std::filesystem::path events = {};
+  std::ostream* log = nullptr;  ///< a line for each epoch and each jump
 
   /// Throws ValueError that names the first option that can't be, and says what could.
   void validate() const;

@@ -15,43 +15,71 @@ constexpr std::array<std::string_view, 4> kPhases{"warm-up", "full", "predict", 
 constexpr std::array<std::string_view, 4> kVerdicts{"", "accepted", "rejected", "rolled back"};
 constexpr int64_t kColumns = 9;
 
-}  // namespace
-
-std::string_view name_of(Phase phase) { return kPhases.at(static_cast<size_t>(phase)); }
-std::string_view name_of(Verdict verdict) { return kVerdicts.at(static_cast<size_t>(verdict)); }
-
-HybridStatistics HybridStatistics::of(const std::vector<PhaseRecord>& records) {
-  HybridStatistics all;
-  const std::array<PhaseTotal*, 4> totals{&all.warm_up, &all.full, &all.predict, &all.correct};
-  int64_t ahead = 0;    // steps of jumps that weren't taken back
-  double ordinary = 0;  // seconds of computed steps alone
-  for (size_t i = 0; i < records.size(); i++) {
+/// Sums over records, taken in one after the other.
+class Sums {
+ public:
+  void add(const std::vector<PhaseRecord>& records, size_t i) {
     const PhaseRecord& record = records[i];
+    const std::array<PhaseTotal*, 4> totals{&all_.warm_up, &all_.full, &all_.predict, &all_.correct};
     PhaseTotal& total = *totals.at(static_cast<size_t>(record.phase));
     total.visits++;
     total.steps += record.steps;
     total.seconds += record.seconds;
     if (record.phase != Phase::predict) {
-      ordinary += record.seconds - record.forecast_seconds;
+      ordinary_ += record.seconds - record.forecast_seconds;
       // Of one that was rolled back all seconds count.
-      if (record.verdict != Verdict::rolled_back) all.seconds_spent += record.forecast_seconds;
+      if (record.verdict != Verdict::rolled_back) all_.seconds_spent += record.forecast_seconds;
     } else {
-      all.seconds_spent += record.seconds;
-      const Verdict verdict = i + 1 < records.size() ? records[i + 1].verdict : Verdict::none;
-      if (verdict != Verdict::rolled_back) ahead += record.steps;
+      all_.seconds_spent += record.seconds;
+      if (!is_rolled_back(records, i)) ahead_ += record.steps;
     }
-    all.held_back += record.held_back;
-    all.forecast_seconds += record.forecast_seconds;
-    all.accepted += record.verdict == Verdict::accepted ? 1 : 0;
-    all.rejected += record.verdict == Verdict::rejected ? 1 : 0;
-    if (record.verdict != Verdict::rolled_back) continue;
-    all.rolled_back++;
-    all.seconds_spent += record.seconds;
+    all_.held_back += record.held_back;
+    all_.forecast_seconds += record.forecast_seconds;
+    all_.accepted += record.verdict == Verdict::accepted ? 1 : 0;
+    all_.rejected += record.verdict == Verdict::rejected ? 1 : 0;
+    if (record.verdict != Verdict::rolled_back) return;
+    all_.rolled_back++;
+    all_.seconds_spent += record.seconds;
   }
-  if (all.ordinary_steps() > 0) {
-    all.seconds_saved = ordinary / static_cast<double>(all.ordinary_steps()) * static_cast<double>(ahead);
+
+  HybridStatistics read() const {
+    HybridStatistics all = all_;
+    if (all.ordinary_steps() > 0) {
+      all.seconds_saved = ordinary_ / static_cast<double>(all.ordinary_steps()) * static_cast<double>(ahead_);
+    }
+    return all;
   }
-  return all;
+
+ private:
+  HybridStatistics all_;
+  int64_t ahead_ = 0;    // steps of jumps that weren't taken back
+  double ordinary_ = 0;  // seconds of computed steps alone
+};
+
+}  // namespace
+
+bool is_rolled_back(const std::vector<PhaseRecord>& records, size_t i) {
+  const bool is_jump = records[i].phase == Phase::predict && i + 1 < records.size();
+  return (is_jump ? records[i + 1] : records[i]).verdict == Verdict::rolled_back;
+}
+
+std::string_view name_of(Phase phase) { return kPhases.at(static_cast<size_t>(phase)); }
+std::string_view name_of(Verdict verdict) { return kVerdicts.at(static_cast<size_t>(verdict)); }
+
+std::vector<HybridStatistics> HybridStatistics::after_each(const std::vector<PhaseRecord>& records) {
+  std::vector<HybridStatistics> result;
+  Sums sums;
+  for (size_t i = 0; i < records.size(); i++) {
+    sums.add(records, i);
+    result.push_back(sums.read());
+  }
+  return result;
+}
+
+HybridStatistics HybridStatistics::of(const std::vector<PhaseRecord>& records) {
+  Sums sums;
+  for (size_t i = 0; i < records.size(); i++) sums.add(records, i);
+  return sums.read();
 }
 
 std::string HybridStatistics::str() const {

@@ -31,6 +31,9 @@ struct PhaseRecord {
   int64_t held_back = 0;        ///< times that a jump was due here and its forecast said no
 };
 
+/// Whether a record's steps were taken back: the phase behind it began where they did.
+bool is_rolled_back(const std::vector<PhaseRecord>& records, size_t i);
+
 struct PhaseTotal {
   int64_t visits = 0;
   int64_t steps = 0;
@@ -45,6 +48,8 @@ struct HybridStatistics {
   double seconds_spent = 0;     ///< in jumps, in forecasts of the loss, and in corrections that were rolled back
   double forecast_seconds = 0;  ///< of these, in forecasts of the loss
   static HybridStatistics of(const std::vector<PhaseRecord>& records);
+  /// What they were when each of the records ended. What became of a jump is counted from its own record on.
+  static std::vector<HybridStatistics> after_each(const std::vector<PhaseRecord>& records);
   /// Steps with forward and backward pass.
   int64_t ordinary_steps() const { return warm_up.steps + full.steps + correct.steps; }
   /// Two lines for people, three with forecasts of the loss.

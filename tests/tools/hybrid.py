@@ -34,8 +34,13 @@ def finish(arguments):
     return run.stdout
 
 
-out = finish(command("--checkpoint", work / "first", "--save", work / "weights"))
+out = finish(command("--checkpoint", work / "first", "--save", work / "weights", "--metrics", work / "metrics.csv"))
 assert "warm-up is over" in out and "steps predicted" in out, out
+assert len((work / "metrics.csv").read_text().splitlines()) == 5
+phases = (work / "metrics.phases.csv").read_text().splitlines()
+assert phases[0].startswith("step,phase,") and any(",predict," in row for row in phases), phases
+plot = (work / "metrics.phases.svg").read_text()
+assert plot.startswith("<svg") and ">predict</text>" in plot and ">seconds by jumps</text>" in plot, plot[:400]
 assert float(out.split()[-1]) > 0.95, out
 
 # Killed as soon as it has said something of its second half; then the rest of it.

@@ -67,6 +67,20 @@ struct NowcastOptions {
   void validate() const;
 };
 
+/// Of the alarms that take a jump back beside HybridOptions::divergence; divergence_monitor.h says what each looks at.
+/// "Before" are the last correct / 2 steps before the jump.
+struct DivergenceMonitorOptions {
+  double loss_deviations = 3;      ///< how far losses rise, in deviations of those before; infinity: no alarm
+  double gradient_most = 100;      ///< norms of gradients over their mean before, above 1; infinity: no alarm
+  double gradient_least = 0.01;    ///< the same, in [0, 1); 0: no alarm
+  double turns = 0.9;              ///< part of the losses' changes that go the other way than the one before, in (0, 1]
+  double swing = 2;                ///< size of those changes over that before; infinity: no alarm
+  int64_t oscillation_steps = 16;  ///< whose losses turn; 8 or more, `correct` at most
+
+  /// Throws ValueError that names the first option that can't be, and says what could.
+  void validate() const;
+};
+
 /// The defaults are those of the pilot that docs/hybrid.md tells of.
 struct HybridOptions {
   int64_t steps = 0;  ///< of the training, predicted ones included; must be said
@@ -86,6 +100,8 @@ struct HybridOptions {
   double divergence_errors = 3.0;  ///< standard errors, by which a few losses after the jump are off by chance
   int64_t guard_every = 5;         ///< steps after a jump between looks at the loss; divides `correct`
   int64_t longest_pause = 8;       ///< each jump that fails doubles the full steps until the next, up to this factor
+  /// Further alarms, at the same looks. `correct` is 16 then, or more. None: docs/hybrid.md says why.
+  std::optional<DivergenceMonitorOptions> monitor = {};
 
   JumpLength length = JumpLength::fixed;
   /// With JumpLength::forecast: a jump is made where LossForecast::confidence is at least this, and goes

@@ -444,7 +444,7 @@ std::vector<double> HybridTrainer::option_numbers() const {
   }
   numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.divergence_errors, o.average.value_or(-1),
                                  o.amp ? static_cast<double>(*o.amp) : -1, o.confidence, f.learning_rate, f.gain,
-                                 f.rise, o.nowcast.learning_rate});
+                                 f.rise, o.nowcast.learning_rate, f.dropout, f.layer_norm ? 1.0 : 0.0});
   const DivergenceMonitorOptions m = o.monitor.value_or(DivergenceMonitorOptions());
   numbers.insert(numbers.end(), {o.monitor ? 1.0 : 0.0, m.loss_deviations, m.gradient_most, m.gradient_least, m.turns,
                                  m.swing, static_cast<double>(m.oscillation_steps)});

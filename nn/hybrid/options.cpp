@@ -107,6 +107,7 @@ void LossForecastOptions::validate() const {
           "a path of 512 steps at most", "Start with 10 and 4");
   require(learning_rate > 0 && std::isfinite(learning_rate), "learning_rate = " + std::to_string(learning_rate),
           "a positive number", "The default is 0.003");
+  require(dropout >= 0 && dropout < 1, "dropout = " + std::to_string(dropout), "a part, in [0, 1)", "The default is 0");
   require(gain >= 0 && gain < 1, "gain = " + std::to_string(gain), "a number in [0, 1)", "The default is 0.1");
   require(rise >= 0 && std::isfinite(rise), "rise = " + std::to_string(rise), "a finite number of 0 or more",
           "The default is 0.5");

@@ -47,6 +47,8 @@ struct LossForecastOptions {
   int64_t memory = 512;         ///< past states that are learnt from, the last ones
   int64_t held_out = 64;        ///< forecasts, the last ones, that say how good they are
   double learning_rate = 3e-3;  ///< of the ensemble, by Adam
+  double dropout = 0;           ///< of its units' outputs while it learns, in [0, 1); forecasts have none
+  bool layer_norm = false;      ///< of its units' outputs
   double gain = 0.1;  ///< nothing is made of forecasts whose error isn't smaller than the last value's by this part
   double rise = 0.5;  ///< what counts as risen, in deviations of single losses
   uint64_t seed = 1;

@@ -158,7 +158,7 @@ def task_section(task, noise, rows, name, images):
             line += f" {wrong:.2f} ± {wrong_error:.2f} % |"
         lines.append(line)
     lines += jumps_table(rows, budgets, measures) + samples_table(rows, budgets, measures)
-    lines += times_table(rows, budgets, measures)
+    lines += times_table(rows, budgets, measures) + cosine_table(rows, budgets, measures)
     path = images / f"hybrid-{name}-{task}{f'-noise-{noise:g}' if noise else ''}.svg"
     plot(title, rows, budgets, path)
     return lines + ["", f"![Held-out loss over cost, {title}](images/{path.name})", ""]
@@ -240,6 +240,32 @@ def sampler_text(of):
     return of[8] + (f", and {jump_text(of)}" if of[3] != "none" else "")
 
 
+def what_text(of):
+    what = sampler_text(of) if of[8] else jump_text(of) if of[3] != "none" else "plain, " + of[0]
+    return what + (f", Lookahead {of[6]}" if of[6] else "")
+
+
+def cosine_table(rows, budgets, measures):
+    """The same ratios where only plain training with a cosine may pay: what the other plain schedule gains is in them."""
+    cosine = [row for row in rows if not is_plain(row) or row["schedule"] == "cosine"]
+    groups = [group for group in groups_of(rows, lambda row: not is_plain(row) or row["steps"] in budgets)
+              if not (is_plain(group[1][0]) and group[0][0][0] == "cosine")]
+    if not groups or not any(is_plain(row) for row in cosine):
+        return []
+    is_timed = any(seconds_alone(runs) is not None for _, runs in groups)
+    heads = ["against plain training with a cosine alone", "steps", "computed", *(f"cost to equal {measure}" for measure in measures),
+             *(f"wall time to equal {measure}" for measure in measures if is_timed)]
+    lines = ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for (of, steps), runs in groups:
+        cells = [what_text(of), str(steps), f"{statistics.fmean(run['computed'] for run in runs):.0f}"]
+        cells += [ratio_text(cosine, by_seed(runs), budgets, measure) for measure in measures]
+        if is_timed:
+            alone = seconds_alone(runs) is not None
+            cells += [ratio_text(cosine, by_seed(runs), budgets, measure, SECONDS) if alone else "" for measure in measures]
+        lines.append("| " + " | ".join(cells).replace("any plain run", "any of them") + " |")
+    return lines
+
+
 def times_table(rows, budgets, measures):
     """Wall time of the runs that were alone on the device."""
     groups = [group for group in groups_of(rows, lambda row: row["steps"] in budgets)
@@ -253,8 +279,7 @@ def times_table(rows, budgets, measures):
         alone = [run for run in runs if run.get("alone")]
         mean, error = mean_and_error([run["seconds"] for run in alone])
         each = 1e6 * mean / statistics.fmean(run["computed"] for run in alone)
-        what = sampler_text(of) if of[8] else jump_text(of) if of[3] != "none" else "plain, " + of[0]
-        cells = [what + (f", Lookahead {of[6]}" if of[6] else ""), str(steps), str(len(alone)),
+        cells = [what_text(of), str(steps), str(len(alone)),
                  f"{mean:.3f}" + ("" if math.isnan(error) else f" ± {error:.3f}"), f"{each:.1f}"]
         plain = of[3] == "none" and not of[6] and not of[8]
         cells += ["" if plain else ratio_text(rows, by_seed(runs), budgets, measure, SECONDS) for measure in measures]

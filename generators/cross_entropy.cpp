@@ -1,19 +1,9 @@
 // Softmax and cross-entropy with integer labels, fused: nothing of the size of the logits is written going forward.
+#include "generators/labels.h"
 #include "schedules/generic.h"
 #include "schedules/row_reduction.h"
 
 namespace ashlar::dsl {
-
-namespace {
-// A label outside [0, classes) reads a valid element and is then turned into NaN: no call reads out of bounds.
-Value valid(const Value& label, const Expr& classes) {
-  return label >= 0 && label < Value(Halide::cast<int64_t>(classes));
-}
-Value safe_index(const Value& label, const Expr& classes) {
-  return Halide::cast<int32_t>(
-      Halide::clamp(label.expr(), Halide::cast<int64_t>(0), Halide::cast<int64_t>(classes - 1)));
-}
-}  // namespace
 
 // loss[r] = m[r] + ln Σ_k e^(x[r,k] - m[r]) - x[r, label[r]],  m[r] = max_k x[r,k]
 template <ElementType T>
@@ -38,7 +28,7 @@ class CrossEntropy : public Kernel<CrossEntropy<T>> {
     total(r) = sum(j, exp_below_zero(logits(r, j) - largest(r)));
     const Value label = labels(r);
     const Value chosen = logits(r, safe_index(label, logits.extent(1)));
-    loss(r) = nan_unless(valid(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
+    loss(r) = nan_unless(is_label(label, logits.extent(1)), log(total(r)) + as_written(largest(r) - chosen));
   }
   void schedule(auto target) { row_reduction(target, {{largest, total}, loss.func(), r, Var(), tunables}); }
 
@@ -72,7 +62,7 @@ class CrossEntropyGradient : public Kernel<CrossEntropyGradient<T>> {
     const Value label = labels(r);
     const Value hit = select(label == Value(Halide::cast<int64_t>(c)), 1.0, 0.0);
     const Value slope = exp_below_zero(logits(r, c) - largest(r)) * reciprocal(Value(total(r))) - hit;
-    dlogits(r, c) = nan_unless(valid(label, logits.extent(1)), dloss(r) * slope);
+    dlogits(r, c) = nan_unless(is_label(label, logits.extent(1)), dloss(r) * slope);
   }
   void schedule(auto target) { row_reduction(target, {{largest, total}, dlogits.func(), r, c, tunables}); }
 
@@ -126,7 +116,7 @@ class CrossEntropyOfWeighted : public Kernel<CrossEntropyOfWeighted<T>> {
     const Value of_label = own * (logarithm + as_written(largest(r) - logits(r, at)));
     const Value of_all = below(r) + logarithm * weights(r), each = options.of_each(columns.extent());
     const Value smoothed = select(Value(options.label_smoothing) > 0.0, each * of_all, 0.0);
-    const Value here = nan_unless(valid(label, columns.extent()), options.of_label() * of_label + smoothed);
+    const Value here = nan_unless(is_label(label, columns.extent()), options.of_label() * of_label + smoothed);
     loss(r) = select(is_counted, here, 0.0);
     counted(r) = select(is_counted, own, 0.0);
     logsumexp(r) = logarithm + largest(r);
@@ -165,7 +155,7 @@ class CrossEntropyOfWeightedGradient : public Kernel<CrossEntropyOfWeightedGradi
     const Value each = options.of_each(columns.extent());
     const Value slope =
         (of_label + each * all(r)) * exp(logits(r, c) - logsumexp(r)) - of_label * hit - each * weight(c);
-    const Value here = nan_unless(valid(label, columns.extent()), dloss(r) * slope);
+    const Value here = nan_unless(is_label(label, columns.extent()), dloss(r) * slope);
     dlogits(r, c) = select(options.counts(label), here, 0.0);
   }
   void schedule(auto target) { generic(target, dlogits); }

@@ -2,6 +2,7 @@
 // for on the way; and their slope, for the gradient. f32 alone, through which calls of 16-bit floats go. How calls
 // reach them: operators/losses.cpp.
 #include "dsl/functions.h"
+#include "schedules/broadcast.h"
 #include "schedules/elementwise.h"
 #include "schedules/reduction_kernel.h"
 
@@ -154,6 +155,52 @@ struct BceWithLogits {
   static Value slope(const Value& x, const Value& t, const Options&) { return sigmoid(x) - t; }
 };
 
+// y = weight ((1 - t) x + (1 + (pos_weight - 1) t) ln(1 + e^-x)), broadcasting
+template <ElementType T>
+class WeightedBce : public Kernel<WeightedBce<T>> {
+ public:
+  In<T, 4> x{"x", strided}, t{"t", strided}, weight{"weight", strided}, pos_weight{"pos_weight", strided};
+  BroadcastTunables tunables;
+  Out<T, 4> y{"y", {any_size, any_size, any_size, any_size}};
+
+  WeightedBce() {
+    this->formula("y = weight ((1 - t) x + (1 + (pos_weight - 1) t) ln(1 + e^-x)), broadcasting");
+    this->form(Form::broadcast).internal();
+  }
+  void algorithm() {
+    const Value logit = x(p, q, r, s), target = t(p, q, r, s), positive = 1.0 + (pos_weight(p, q, r, s) - 1.0) * target;
+    y(p, q, r, s) = weight(p, q, r, s) * ((1.0 - target) * logit + positive * softplus(0.0 - logit));
+  }
+  void schedule(auto to) { broadcast(to, y.func(), {p, q, r, s}, &tunables); }
+
+ private:
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
+// dx = dy weight ((1 - t) - (1 + (pos_weight - 1) t) sigmoid(-x)), broadcasting
+template <ElementType T>
+class WeightedBceSlope : public Kernel<WeightedBceSlope<T>> {
+ public:
+  In<T, 4> dy{"dy", strided}, x{"x", strided}, t{"t", strided}, weight{"weight", strided};
+  In<T, 4> pos_weight{"pos_weight", strided};
+  BroadcastTunables tunables;
+  Out<T, 4> dx{"dx", {any_size, any_size, any_size, any_size}};
+
+  WeightedBceSlope() {
+    this->formula("dx = dy weight ((1 - t) - (1 + (pos_weight - 1) t) sigmoid(-x)), broadcasting");
+    this->form(Form::broadcast).internal();
+  }
+  void algorithm() {
+    const Value target = t(p, q, r, s), positive = 1.0 + (pos_weight(p, q, r, s) - 1.0) * target;
+    const Value slope = (1.0 - target) - positive * sigmoid(0.0 - x(p, q, r, s));
+    dx(p, q, r, s) = dy(p, q, r, s) * weight(p, q, r, s) * slope;
+  }
+  void schedule(auto to) { broadcast(to, dx.func(), {p, q, r, s}, &tunables); }
+
+ private:
+  Var p{"p"}, q{"q"}, r{"r"}, s{"s"};
+};
+
 struct KlDiv {
   static constexpr const char* formula = "t (ln t - x), 0 where t is 0";
   using Options = NoOptions;
@@ -170,6 +217,19 @@ struct KlDivOfLogs {
   static Value slope(const Value&, const Value& t, const Options&) { return 0.0 - exp(t); }
 };
 
+struct HingeEmbedding {
+  static constexpr const char* formula = "x where t is 1, max(margin - x, 0) where t is -1, else 0";
+  struct Options {
+    Scalar<float> margin{"margin"};
+  };
+  static Value value(const Value& x, const Value& t, const Options& o) {
+    return select(t == 1.0, x, select(t == -1.0, relu(Value(o.margin) - x), 0.0));
+  }
+  static Value slope(const Value& x, const Value& t, const Options& o) {
+    return select(t == 1.0, 1.0, select(t == -1.0 && x < Value(o.margin), -1.0, 0.0));
+  }
+};
+
 template <class L>
 bool add_kernels(const std::string& name) {
   return register_kernel<Loss<L>::template Terms, f32>(name + "_terms") &&
@@ -179,12 +239,17 @@ bool add_kernels(const std::string& name) {
 
 const OperatorOption kReduction{"reduction", FormOption::Kind::choice, 1, {"none", "mean", "sum"}};
 
-/// `kernel` is also the loss' LossKind; `option` the scalar that it has, or 0.0.
+enum class Target : uint8_t { number, label };
+
+/// `kernel` is also the loss' LossKind; `option` the scalar that it has, or 0.0. Labels have no gradient.
 bool add_loss(const std::string& name, const std::string& formula, const std::string& kernel,
-              const std::string& option = {}) {
+              const std::string& option = {}, Target target = Target::number) {
   const std::string header = "autograd/recipes/losses.h";
   const std::string call = "(LossKind::" + kernel + ", dy, input, target, " + (option.empty() ? "0.0" : option) +
                            ", static_cast<int>(reduction))";
+  const GradientRule of_target = target == Target::label
+                                     ? GradientRule{"target", kZeroGradient, {}}
+                                     : GradientRule{"target", "loss_target_grad" + call, header};
   std::vector<OperatorScalar> scalars;
   if (!option.empty()) scalars.push_back({option, DType::f64});
   return register_operator(
@@ -196,18 +261,21 @@ bool add_loss(const std::string& name, const std::string& formula, const std::st
        .options = {kReduction},
        .outputs = {{"y"}},
        .calls = {kernel + "_terms", kernel + "_sum", kernel + "_slope"},
-       .gradients = {{"input", "loss_input_grad" + call, header}, {"target", "loss_target_grad" + call, header}}});
+       .gradients = {{"input", "loss_input_grad" + call, header}, of_target}});
 }
 
 const bool registered =
     add_kernels<Mse>("mse") && add_kernels<L1>("l1") && add_kernels<SmoothL1>("smooth_l1") &&
     add_kernels<Huber>("huber") && add_kernels<Bce>("bce") && add_kernels<BceWithLogits>("bce_with_logits") &&
     add_kernels<KlDiv>("kl_div_of_target") && add_kernels<KlDivOfLogs>("kl_div_of_logs") &&
+    add_kernels<HingeEmbedding>("hinge") && register_kernel<WeightedBce, f32>("bce_with_logits_weighted") &&
+    register_kernel<WeightedBceSlope, f32>("bce_with_logits_weighted_slope") &&
     add_loss("mse_loss", Mse::formula, "mse") && add_loss("l1_loss", L1::formula, "l1") &&
     add_loss("smooth_l1_loss", SmoothL1::formula, "smooth_l1", "beta") &&
     add_loss("huber_loss", Huber::formula, "huber", "delta") && add_loss("binary_cross_entropy", Bce::formula, "bce") &&
     add_loss("binary_cross_entropy_with_logits", BceWithLogits::formula, "bce_with_logits") &&
     add_loss("kl_div", KlDiv::formula, "kl_div_of_target") &&
-    add_loss("kl_div_of_log_target", KlDivOfLogs::formula, "kl_div_of_logs");
+    add_loss("kl_div_of_log_target", KlDivOfLogs::formula, "kl_div_of_logs") &&
+    add_loss("hinge_embedding_loss", HingeEmbedding::formula, "hinge", "margin", Target::label);
 
 }  // namespace ashlar::dsl

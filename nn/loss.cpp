@@ -11,7 +11,10 @@
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
 #include "autograd/composition.h"
+#include "autograd/grad.h"
+#include "autograd/grad_mode.h"
 #include "autograd/node.h"
+#include "runtime/forms/broadcast.h"
 #include "runtime/forms/rows.h"
 #include "runtime/support/error.h"
 
@@ -88,6 +91,40 @@ struct Labelled {
   Var kept(const Var& each) const { return ad::masked_fill(each, ignored, 0); }
 };
 
+std::vector<Tensor> run_rows(const KernelInfo& kernel, const std::vector<Tensor>& inputs, int axis,
+                             const std::vector<Scalar>& scalars) {
+  return forms::Rows::call(
+      kernel, {.inputs = inputs, .scalars = scalars, .options = std::array<OptionValue, 1>{int64_t{axis}}});
+}
+
+/// A loss of kernels each way: `gradients(tensors, dy, needs)`, one for each input. Second derivatives are those of
+/// `composed`.
+template <class Gradients>
+Var recorded(const char* operation, const std::vector<Var>& inputs, const Tensor& loss, Gradients gradients,
+             Composition composed) {
+  std::vector<SavedTensor> saved;
+  for (size_t i = 0; i < inputs.size(); i++) saved.push_back(save_input(static_cast<int>(i), inputs[i]));
+  const auto back = [saved = std::move(saved), gradients, composed = std::move(composed)](const auto& pass) {
+    std::vector<std::decay_t<decltype(pass.get(saved[0]))>> x;
+    for (const SavedTensor& one : saved) x.push_back(pass.get(one));
+    if constexpr (std::is_same_v<std::decay_t<decltype(x[0])>, Tensor>) {
+      return gradients(x, pass.dy(), pass.needs());
+    } else {
+      return gradients_of_composition(composed, x, {pass.dy()}, pass.needs());
+    }
+  };
+  return record(operation, std::span(inputs), loss, back);
+}
+
+/// The gradient by the input number `of`, of a loss that is `composed` of operators.
+Tensor gradient_of_composed(const Composition& composed, const std::vector<Tensor>& inputs, size_t of,
+                            const Tensor& dy) {
+  std::vector<Var> leaves(inputs.begin(), inputs.end());
+  leaves[of] = Var(inputs[of], true);
+  const EnableGrad recording;
+  return grad(composed(leaves), {leaves[of]}, {Var(dy)})[0].value();
+}
+
 /// The rows' losses by their labels, of operators that can be differentiated again.
 Var composed_of_labels(const Var& logits, const Tensor& target, int axis, const CrossEntropyOptions& options) {
   const Labelled rows("cross_entropy", logits, axis, target, options);
@@ -131,20 +168,42 @@ std::pair<Var, Tensor> of_labels(const Var& logits, const Var& target, int axis,
   return {each, results[1]};
 }
 
-/// -Σ weight[c] target[c] log softmax(x)[c], the target smoothed
+/// -Σ weight[c] target[c] log softmax(x)[c], the target smoothed, of operators that can be differentiated again.
+Var composed_of_probabilities(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
+  const auto classes = static_cast<double>(logits.size(axis));
+  const double smoothing = options.label_smoothing;
+  Var shares = smoothing > 0 ? ad::affine(target, 1 - smoothing, smoothing / classes) : target;
+  if (options.weight.defined()) {
+    shares = ad::mul(shares, Var(along_classes(options.weight, logits.rank(), axis)));
+  }
+  return ad::neg(ad::sum(ad::mul(shares, ad::log_softmax(logits, axis)), {axis}));
+}
+
+/// The same by a kernel each way; the target's gradient, which few ask for, is composed.
 Var of_probabilities(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
   if (target.shape() != logits.shape()) {
     throw ShapeError("cross_entropy", "logits: " + logits.value().str() + ", target: " + target.value().str(),
                      "probabilities of the logits' shape, or labels of i64", "Give a probability for each class");
   }
-  const auto classes = static_cast<double>(logits.size(axis));
-  const double smoothing = options.label_smoothing;
-  Var shares = target.to(DType::f32);
-  if (smoothing > 0) shares = ad::affine(shares, 1 - smoothing, smoothing / classes);
-  if (options.weight.defined()) {
-    shares = ad::mul(shares, Var(along_classes(options.weight, logits.rank(), axis)));
-  }
-  const Var each = ad::neg(ad::sum(ad::mul(shares, ad::log_softmax(logits.to(DType::f32), axis)), {axis}));
+  const Tensor weight = options.weight.defined() ? options.weight.to(DType::f32) : Tensor();
+  const std::vector<Scalar> scalars{options.label_smoothing};
+  const Composition composed = [axis, options](const std::vector<Var>& in) {
+    return std::vector<Var>{composed_of_probabilities(in[0], in[1], axis, options)};
+  };
+  const std::vector<Var> inputs{logits.to(DType::f32), target.to(DType::f32)};
+  const std::vector<Tensor> results = run_rows(kernels::cross_entropy_of_probabilities,
+                                               {inputs[0].value(), inputs[1].value(), weight}, axis, scalars);
+  const auto gradients = [=, logsumexp = results[1], shares = results[2]](const std::vector<Tensor>& x,
+                                                                         const Tensor& dy, Needs needs) {
+    std::vector<Tensor> list(2);
+    if (needs(0)) {
+      list[0] = run_rows(kernels::cross_entropy_of_probabilities_grad, {x[0], x[1], dy, logsumexp, shares, weight},
+                         axis, scalars)[0];
+    }
+    if (needs(1)) list[1] = gradient_of_composed(composed, x, 1, dy);
+    return list;
+  };
+  const Var each = recorded("cross_entropy", inputs, results[0], gradients, composed);
   if (options.reduction != Reduction::mean) return reduced(each, options.reduction);
   return ad::affine(ad::sum(each), 1 / static_cast<double>(each.numel()), 0);
 }
@@ -153,6 +212,44 @@ Var of_probabilities(const Var& logits, const Var& target, int axis, const Cross
 Var distance(const Var& a, const Var& b, double eps) {
   const Var apart = a - b + eps;
   return ad::sqrt(ad::sum(ad::mul(apart, apart), {-1}));
+}
+
+/// The rows of pairs or triples: `shape` without its last axis.
+Shape rows_of(const char* operation, const Shape& shape) {
+  if (shape.rank() == 0) throw ShapeError(operation, "numbers", "rows of one or more numbers", "Use unsqueeze(0)");
+  Shape rows = shape;
+  rows.erase(shape.rank() - 1);
+  return rows;
+}
+
+/// weight ((1 - t) x + (1 + (pos_weight - 1) t) ln(1 + e^-x)) of f32, broadcasting, by a kernel each way; the target's
+/// gradient, which few ask for, is composed.
+Var weighted_bce(const Var& input, const Var& target, const BinaryCrossEntropyOptions& options) {
+  const auto given = [&](const Tensor& weight) {
+    return weight.defined() ? weight.to(DType::f32) : Tensor::ones({}, DType::f32, input.device());
+  };
+  const Tensor weight = given(options.weight), positive = given(options.pos_weight);
+  const Composition composed = [=](const std::vector<Var>& in) {
+    const Var more = ad::mul(in[1], Var(positive - 1)) + 1;
+    const Var each = ad::mul(1 - in[1], in[0]) - ad::mul(more, ad::logsigmoid(in[0]));
+    return std::vector<Var>{ad::mul(each, Var(weight))};
+  };
+  constexpr const char* kName = "binary_cross_entropy_with_logits";
+  Shape all = broadcast(kName, input.shape(), target.shape());
+  for (const Tensor& factor : {weight, positive}) all = broadcast(kName, all, factor.shape());
+  const std::vector<Var> inputs{input.broadcast_to(all), target.broadcast_to(all)};
+  const std::array operands{inputs[0].value(), inputs[1].value(), weight, positive};
+  const Tensor each = forms::Broadcast::call(kernels::bce_with_logits_weighted, {.inputs = operands})[0];
+  const auto gradients = [=](const std::vector<Tensor>& x, const Tensor& dy, Needs needs) {
+    std::vector<Tensor> list(2);
+    if (needs(0)) {
+      const std::array factors{dy, x[0], x[1], weight, positive};
+      list[0] = forms::Broadcast::call(kernels::bce_with_logits_weighted_slope, {.inputs = factors})[0];
+    }
+    if (needs(1)) list[1] = gradient_of_composed(composed, x, 1, dy);
+    return list;
+  };
+  return recorded(kName, inputs, each, gradients, composed);
 }
 
 /// `one` where the target is 1, `other` where it is -1, else 0, as PyTorch has it.
@@ -173,18 +270,12 @@ Var binary_cross_entropy(const Var& input, const Var& target, const BinaryCrossE
 }
 
 Var binary_cross_entropy_with_logits(const Var& input, const Var& target, const BinaryCrossEntropyOptions& options) {
-  const auto loss = [&](Reduction reduction) {
-    if (!options.pos_weight.defined()) {
-      return ad::binary_cross_entropy_with_logits(input, target,
-                                                  static_cast<BinaryCrossEntropyWithLogitsReduction>(reduction));
-    }
-    const Var x = input.to(DType::f32), t = target.to(DType::f32);
-    const Tensor more = options.pos_weight.to(DType::f32) - 1;
-    const Var positive = ad::mul(t, Var(more)) + 1;
-    const Var each = ad::mul(1 - t, x) - ad::mul(positive, ad::logsigmoid(x));
-    return reduced(each, reduction).to(input.dtype());
-  };
-  return weighted(loss, options.weight, options.reduction);
+  if (!options.weight.defined() && !options.pos_weight.defined()) {
+    return ad::binary_cross_entropy_with_logits(input, target,
+                                                static_cast<BinaryCrossEntropyWithLogitsReduction>(options.reduction));
+  }
+  return reduced(weighted_bce(input.to(DType::f32), target.to(DType::f32), options), options.reduction)
+      .to(input.dtype());
 }
 
 Var kl_div(const Var& input, const Var& target, const KlDivOptions& options) {
@@ -211,11 +302,22 @@ Var nll_loss(const Var& input, const Tensor& labels, const CrossEntropyOptions& 
     throw ValueError("nll_loss", "label_smoothing = " + std::to_string(options.label_smoothing), "none",
                      "Call cross_entropy() with logits");
   }
-  const Labelled rows("nll_loss", input, axis, labels, options);
-  const Var chosen = ad::gather(input.to(DType::f32), rows.labels.unsqueeze(axis), axis).squeeze(axis);
-  Var each = ad::neg(rows.kept(chosen));
-  if (options.weight.defined()) each = ad::mul(each, Var(rows.weight));
-  return rows.reduce(each, options.reduction);
+  check_labels("nll_loss", input, axis, labels);
+  const Tensor weight = options.weight.defined() ? options.weight.to(DType::f32) : Tensor();
+  const std::vector<Scalar> scalars{options.ignore_index};
+  const Composition composed = [=](const std::vector<Var>& in) {
+    const Labelled rows("nll_loss", in[0], axis, labels, options);
+    const Var chosen = ad::gather(in[0], rows.labels.unsqueeze(axis), axis).squeeze(axis);
+    return std::vector<Var>{ad::mul(ad::neg(rows.kept(chosen)), Var(rows.weight))};
+  };
+  const Var x = input.to(DType::f32);
+  const std::vector<Tensor> results = run_rows(kernels::nll_of_labels, {x.value(), labels, weight}, axis, scalars);
+  const auto gradients = [=](const std::vector<Tensor>& in, const Tensor& dy, Needs) {
+    return run_rows(kernels::nll_of_labels_grad, {in[0], labels, dy, weight}, axis, scalars);
+  };
+  const Var each = recorded("nll_loss", {x}, results[0], gradients, composed);
+  if (options.reduction != Reduction::mean) return reduced(each, options.reduction);
+  return ad::div(ad::sum(each), Var(results[1].sum()));
 }
 
 Var cosine_similarity(const Var& a, const Var& b, int64_t axis, double eps) {
@@ -228,12 +330,28 @@ Var cosine_similarity(const Var& a, const Var& b, int64_t axis, double eps) {
 }
 
 Var cosine_embedding_loss(const Var& a, const Var& b, const Tensor& target, double margin, Reduction reduction) {
-  const Var cosine = cosine_similarity(a, b, -1);
-  return reduced(by_sign(target, 1 - cosine, ad::relu(cosine - margin)), reduction);
+  constexpr double kEps = 1e-8;  // cosine_similarity()'s
+  const Shape both = broadcast("cosine_embedding_loss", a.shape(), b.shape());
+  const Tensor signs = target.to(DType::f32).broadcast_to(rows_of("cosine_embedding_loss", both));
+  const std::vector<Scalar> scalars{margin, kEps};
+  const Composition composed = [=](const std::vector<Var>& in) {
+    const Var cosine = cosine_similarity(in[0], in[1], -1, kEps);
+    return std::vector<Var>{by_sign(signs, 1 - cosine, ad::relu(cosine - margin))};
+  };
+  const std::vector<Var> inputs{a.to(DType::f32).broadcast_to(both), b.to(DType::f32).broadcast_to(both)};
+  const std::vector<Tensor> results =
+      run_rows(kernels::cosine_embedding, {inputs[0].value(), inputs[1].value(), signs}, -1, scalars);
+  const auto gradients = [=](const std::vector<Tensor>& x, const Tensor& dy, Needs) {
+    return run_rows(kernels::cosine_embedding_grad, {x[0], x[1], signs, dy, results[1], results[2], results[3]}, -1,
+                    scalars);
+  };
+  const Var each = recorded("cosine_embedding_loss", inputs, results[0], gradients, composed);
+  return reduced(each, reduction).to(a.dtype());
 }
 
 Var hinge_embedding_loss(const Var& input, const Tensor& target, double margin, Reduction reduction) {
-  return reduced(by_sign(target, input, ad::relu(margin - input)), reduction);
+  return ad::hinge_embedding_loss(input, Var(target.to(input.dtype())), margin,
+                                  static_cast<HingeEmbeddingLossReduction>(reduction));
 }
 
 Var margin_ranking_loss(const Var& a, const Var& b, const Tensor& target, double margin, Reduction reduction) {
@@ -241,9 +359,25 @@ Var margin_ranking_loss(const Var& a, const Var& b, const Tensor& target, double
 }
 
 Var triplet_margin_loss(const Var& anchor, const Var& positive, const Var& negative, const TripletOptions& options) {
-  Var far = distance(anchor, negative, options.eps);
-  if (options.swap) far = ad::minimum(far, distance(positive, negative, options.eps));
-  return reduced(ad::relu(distance(anchor, positive, options.eps) - far + options.margin), options.reduction);
+  constexpr const char* kName = "triplet_margin_loss";
+  const Shape all = broadcast(kName, broadcast(kName, anchor.shape(), positive.shape()), negative.shape());
+  rows_of(kName, all);
+  const std::vector<Scalar> scalars{options.margin, options.eps, int64_t{options.swap}};
+  const Composition composed = [options](const std::vector<Var>& in) {
+    Var far = distance(in[0], in[2], options.eps);
+    if (options.swap) far = ad::minimum(far, distance(in[1], in[2], options.eps));
+    return std::vector<Var>{ad::relu(distance(in[0], in[1], options.eps) - far + options.margin)};
+  };
+  std::vector<Var> inputs;
+  for (const Var& rows : {anchor, positive, negative}) inputs.push_back(rows.to(DType::f32).broadcast_to(all));
+  const std::vector<Tensor> results = run_rows(
+      kernels::triplet_margin, {inputs[0].value(), inputs[1].value(), inputs[2].value()}, -1, scalars);
+  const auto gradients = [=](const std::vector<Tensor>& x, const Tensor& dy, Needs) {
+    return run_rows(kernels::triplet_margin_grad, {x[0], x[1], x[2], dy, results[1], results[2], results[3]}, -1,
+                    scalars);
+  };
+  const Var each = recorded(kName, inputs, results[0], gradients, composed);
+  return reduced(each, options.reduction).to(anchor.dtype());
 }
 
 }  // namespace ashlar::nn

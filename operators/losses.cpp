@@ -109,6 +109,8 @@ const LossKernels kKlDiv{kernels::kl_div, kernels::kl_div_of_target_terms, kerne
                          kernels::kl_div_of_target_slope};
 const LossKernels kKlDivOfLogs{kernels::kl_div_of_log_target, kernels::kl_div_of_logs_terms,
                                kernels::kl_div_of_logs_sum, kernels::kl_div_of_logs_slope};
+const LossKernels kHingeEmbedding{kernels::hinge_embedding_loss, kernels::hinge_terms, kernels::hinge_sum,
+                                  kernels::hinge_slope};
 
 namespace {
 
@@ -153,6 +155,11 @@ Tensor kl_div(const Tensor& input, const Tensor& target, KlDivReduction reductio
 
 Tensor kl_div_of_log_target(const Tensor& input, const Tensor& target, KlDivOfLogTargetReduction reduction) {
   return loss_of(kKlDivOfLogs, input, target, {}, static_cast<int>(reduction));
+}
+
+Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
+                            HingeEmbeddingLossReduction reduction) {
+  return loss_of(kHingeEmbedding, input, target, std::array{margin}, static_cast<int>(reduction));
 }
 
 }  // namespace ashlar

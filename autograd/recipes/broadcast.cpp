@@ -48,6 +48,13 @@ T divisor_grad(const T& dy, const T& a, const T& b) {
   return sum_products_to_shape(b.shape(), products, dy, a, b);
 }
 
+template <class T>
+std::vector<T> sum_gradients(const T& dsum, const Shape& a, const Shape& b, Needs needs) {
+  return {needs(0) ? sum_to_shape(dsum, a) : T(), needs(1) ? sum_to_shape(dsum, b) : T()};
+}
+
+template std::vector<Tensor> sum_gradients(const Tensor&, const Shape&, const Shape&, Needs);
+template std::vector<Var> sum_gradients(const Var&, const Shape&, const Shape&, Needs);
 template Tensor sum_to_shape(const Tensor&, const Shape&);
 template Var sum_to_shape(const Var&, const Shape&);
 template Tensor mul_to_shape(const Tensor&, const Tensor&, const Shape&);

@@ -1,6 +1,9 @@
 // Gradients of broadcasting. Like all recipes they exist for T = Tensor, and for T = Var, which records what they do.
 #pragma once
 
+#include <vector>
+
+#include "autograd/node.h"
 #include "autograd/var.h"
 #include "runtime/tensor/tensor.h"
 
@@ -34,5 +37,8 @@ T div_to_shape(const T& g, const T& x, const Shape& shape);
 /// y = a / b: db = -dy (a / b) / b, summed to b's shape as above.
 template <class T>
 T divisor_grad(const T& dy, const T& a, const T& b);
+/// Of y = f(a + b), by the gradient of their sum: both inputs', undefined where not needed.
+template <class T>
+std::vector<T> sum_gradients(const T& dsum, const Shape& a, const Shape& b, Needs needs);
 
 }  // namespace ashlar::recipes

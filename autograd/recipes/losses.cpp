@@ -3,6 +3,7 @@
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/broadcast.h"
+#include "autograd/recipes/values.h"
 #include "operators/losses.h"
 
 namespace ashlar::recipes {
@@ -27,6 +28,8 @@ const LossKernels& kernels_of(LossKind loss) {
       return kBceWithLogits;
     case LossKind::kl_div_of_target:
       return kKlDiv;
+    case LossKind::hinge:
+      return kHingeEmbedding;
     default:
       return kKlDivOfLogs;
   }
@@ -52,6 +55,11 @@ T slope_of(LossKind loss, const T& x, const T& t, double option) {
       return sub(sigmoid(x), t);
     case LossKind::kl_div_of_target:
       return neg(t);
+    case LossKind::hinge: {
+      const Tensor &label = value_of(t), &at = value_of(x);
+      const Tensor is_other = logical_and(eq(label, number(-1.0, label)), lt(at, number(option, at)));
+      return T(sub(eq(label, number(1.0, label)).to(DType::f32), is_other.to(DType::f32)));
+    }
     default:
       return neg(exp(t));
   }
@@ -88,7 +96,7 @@ T composed_grad(const T& dy, const T& slope, int reduction, const Shape& shape, 
 }
 
 Tensor fused_grad(LossKind loss, const Tensor& dy, const Tensor& x, const Tensor& t, double option, int reduction) {
-  const bool has_option = loss == LossKind::smooth_l1 || loss == LossKind::huber;
+  const bool has_option = loss == LossKind::smooth_l1 || loss == LossKind::huber || loss == LossKind::hinge;
   const std::span<const double> options(&option, has_option ? 1 : 0);
   return loss_slope(kernels_of(loss), dy, x, t, options, reduction);
 }

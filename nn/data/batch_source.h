@@ -24,8 +24,12 @@ class BatchSource {
   virtual int64_t batches() const = 0;
   /// Number of the batch that next() gives.
   virtual int64_t position() const = 0;
-  /// One that draws its batches within the training step, on the device, and learns from the samples' losses: next()
-  /// only counts batches then, and gives empty ones. Null: next() gives them.
+  /// Samples of each batch where the training step draws it itself, on the device: next() only counts batches then, and
+  /// gives empty ones. 0: next() gives them.
+  virtual int64_t drawn_samples() const { return 0; }
+  /// Such a batch. Copies nothing from or to the host, so that a captured step may begin with it, and replays go on.
+  virtual std::vector<Tensor> draw() { return {}; }
+  /// One that draws its batches and learns from the samples' losses; null: another.
   virtual SampleForecast* forecast() { return nullptr; }
 };
 

@@ -25,6 +25,7 @@ class DeviceDataset {
   DeviceDataset(const std::vector<Tensor>& tensors, const DeviceDatasetOptions& options);
 
   int64_t size() const { return tensors_[0].size(0); }
+  int64_t batch() const { return options_.batch; }
   /// Of an epoch: whole ones only, since a replay's shapes are fixed.
   int64_t batches() const { return size() / options_.batch; }
 

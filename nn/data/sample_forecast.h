@@ -75,14 +75,15 @@ class SampleForecast : public BatchSource {
   std::optional<std::vector<Tensor>> next() override;
   int64_t batches() const override { return data_.batches(); }
   int64_t position() const override { return position_; }
+  int64_t drawn_samples() const override { return options_.batch; }
+  /// A batch of each tensor. What fit() calls in each step.
+  std::vector<Tensor> draw() override;
   SampleForecast* forecast() override { return this; }
 
   int64_t size() const { return data_.size(); }
   int64_t batch() const { return options_.batch; }
   const SampleForecastOptions& options() const { return options_; }
 
-  /// A batch of each tensor. What fit() calls in each step.
-  std::vector<Tensor> draw();
   /// The losses of the samples that draw() gave last, one each, of any floating dtype. Throws ShapeError on another
   /// number.
   void observe(const Tensor& losses);

@@ -31,7 +31,7 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
     : training_(training),
       options_((options.validate(), options)),
       device_(training.optimizer.arena_values().at(0).device()),
-      session_(training_, kName),
+      session_(training_, kName, "an AnomalyMode"),
       precision_(training.optimizer, options.amp),
       average_(options.average ? std::optional<WeightAverage>(std::in_place, training.optimizer, options.average)
                                : std::nullopt),

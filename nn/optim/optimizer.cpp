@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -10,6 +11,7 @@
 #include "ashlar/arithmetic.h"
 #include "ashlar/ops.h"
 #include "autograd/grad_mode.h"
+#include "runtime/forms/forms.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
 
@@ -24,10 +26,10 @@ void check_learning_rate(double learning_rate) {
 
 Tensor number_on(Device device, double value) { return Tensor::full({}, value, DType::f32, device); }
 
-/// Σ x²
+/// Σ x², rank 0, f32: the reduction of norm(), squared as it goes; before the root, since arenas' sums are added.
 Tensor sum_of_squares(const Tensor& x) {
-  const Tensor wide = x.to(DType::f32);
-  return sum(mul(wide, wide));
+  const Scalar power(2.0);
+  return forms::reduction(kernels::sum_of_squares, x.to(DType::f32), {}, /*keepdim=*/false, std::span(&power, 1));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ashlar/ops.h"
+#include "autograd/anomaly_mode.h"
 #include "nn/optim/precision.h"
 #include "nn/trainer/checkpoint.h"
 #include "nn/trainer/event_file.h"
@@ -30,10 +31,11 @@ class Fit {
   Fit(const Training& training, const FitOptions& options)
       : training_(training),
         options_(options),
-        session_(training, kName),
+        session_(training, kName, "FitOptions::detect_anomaly"),
         device_(training.optimizer.arena_values().at(0).device()),
         precision_(training.optimizer, options.amp),
-        update_(device_, options.replay, [this](const std::vector<Tensor>& parts) { compute(parts); }),
+        update_(device_, options.detect_anomaly ? std::optional(false) : options.replay,
+                [this](const std::vector<Tensor>& parts) { compute(parts); }),
         loss_(Tensor::zeros({}, DType::f32, device_)) {}
 
   std::vector<FitEpoch> run() {
@@ -109,7 +111,7 @@ class Fit {
     if (options_.accumulate > 1) training_.optimizer.set_gradient_scale(1.0 / static_cast<double>(batches));
     batches_ = batches;
     // A graph has `accumulate` draws in it; a last update of fewer runs as it is.
-    const bool fits = training_.data.forecast() == nullptr || batches == options_.accumulate;
+    const bool fits = training_.data.drawn_samples() == 0 || batches == options_.accumulate;
     fits ? update_.run(parts) : compute(parts);
     session_.add_loss(loss_);
     if (training_.scheduler != nullptr) training_.scheduler->step();
@@ -123,12 +125,25 @@ class Fit {
     Tensor sum;
     for (int64_t i = 0; i < batches_; i++) {
       const std::vector<Tensor> batch(parts.begin() + i * size, parts.begin() + (i + 1) * size);
-      const Tensor loss = precision_.backward([&] { return session_.loss_of(batch, precision_); });
+      const Tensor loss = backward(batch);
       sum = sum.defined() ? add(sum, loss) : loss;
     }
     loss_.copy_(sum);
     precision_.step();
     if (session_.averages()) training_.average->update();
+  }
+
+  /// Returns the batch's loss, after adding its gradients.
+  Tensor backward(const std::vector<Tensor>& batch) {
+    std::optional<AnomalyMode> both, forward;
+    // While f16's scale is being found gradients overflow: no anomaly.
+    if (options_.detect_anomaly && options_.amp != DType::f16) both.emplace();
+    return precision_.backward([&] {
+      if (options_.detect_anomaly) forward.emplace();
+      Var loss = session_.loss_of(batch, precision_);
+      forward.reset();
+      return loss;
+    });
   }
 
   void show_progress() {

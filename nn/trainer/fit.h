@@ -74,6 +74,12 @@ struct FitOptions {
   /// batch's first part, the model's input, comes to `loss` in it where it's floating point. Validation computes in
   /// f32.
   std::optional<DType> amp = {};
+  /// A NaN or an infinity in a training step ends it with an AnomalyError that names the operation which made it,
+  /// forward or backward (autograd/anomaly_mode.h), before the weights change; validation isn't looked at. In f16
+  /// forward alone: gradients that overflow there only leave their step out. For finding errors: every operation is
+  /// waited for, and steps aren't replayed. A network that computes with infinities wants an AnomalyMode(Anomaly::nan)
+  /// around fit().
+  bool detect_anomaly = false;
 };
 
 struct FitEpoch {
@@ -90,7 +96,8 @@ struct FitEpoch {
 /// without a checkpoint gives the same bits twice.
 ///
 /// Throws DivergenceError when a loss isn't finite, seen at the next checkpoint or end of an epoch: the file still
-/// holds the last finite state. Throws ValueError on options that aren't positive, or a checkpoint of another training.
+/// holds the last finite state. Throws AnomalyError under `detect_anomaly`, ValueError on options that aren't positive,
+/// or a checkpoint of another training.
 std::vector<FitEpoch> fit(const Training& training, const FitOptions& options);
 
 }  // namespace ashlar::nn

@@ -41,8 +41,8 @@ double find(const std::vector<std::pair<std::string, double>>& values, const std
 
 }  // namespace
 
-TrainingSession::TrainingSession(const Training& training, const char* name)
-    : training_(training), name_(name), start_(std::chrono::steady_clock::now()) {}
+TrainingSession::TrainingSession(const Training& training, const char* name, const char* finder)
+    : training_(training), name_(name), finder_(finder), start_(std::chrono::steady_clock::now()) {}
 
 // ---- checkpoints
 
@@ -133,17 +133,17 @@ void TrainingSession::start_epoch() {
 }
 
 Var TrainingSession::loss_of(std::vector<Tensor> batch, const Precision& precision) const {
-  SampleForecast* forecast = training_.data.forecast();
-  if (forecast != nullptr) batch = forecast->draw();
+  BatchSource& data = training_.data;
+  if (data.drawn_samples() > 0) batch = data.draw();
   if (!batch.empty()) batch[0] = precision.input(batch[0]);
   const Var loss = training_.loss(batch);
-  if (forecast != nullptr) forecast->observe(loss.value());
+  if (SampleForecast* forecast = data.forecast()) forecast->observe(loss.value());
   return loss.value().numel() == 1 ? loss : ad::mean(loss);
 }
 
 void TrainingSession::count_samples(const std::vector<Tensor>& batch) {
-  const SampleForecast* forecast = training_.data.forecast();
-  samples_ += forecast != nullptr ? forecast->batch() : batch.empty() ? 0 : batch[0].size(0);
+  const int64_t drawn = training_.data.drawn_samples();
+  samples_ += drawn > 0 ? drawn : batch.empty() ? 0 : batch[0].size(0);
 }
 
 void TrainingSession::add_loss(const Tensor& loss) {
@@ -152,13 +152,12 @@ void TrainingSession::add_loss(const Tensor& loss) {
 
 void TrainingSession::check_finite() const {
   if (!loss_.defined() || std::isfinite(loss_.item())) return;
-  throw DivergenceError(
-      name_,
-      "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
-          std::to_string(first_batch_) + " or before",
-      "finite numbers",
-      "Try a smaller learning rate, or set_clipping(); an AnomalyMode names the operation. A checkpoint, if any, "
-      "is from before");
+  throw DivergenceError(name_,
+                        "a loss that isn't finite in epoch " + std::to_string(epochs_.size() + 1) + ", batch " +
+                            std::to_string(first_batch_) + " or before",
+                        "finite numbers",
+                        std::string("Try a smaller learning rate, or set_clipping(); ") + finder_ +
+                            " names the operation. A checkpoint, if any, is from before");
 }
 
 double TrainingSession::samples_per_second() const {

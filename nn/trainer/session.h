@@ -15,8 +15,9 @@ namespace ashlar::nn {
 
 class TrainingSession {
  public:
-  /// `name` begins the messages of errors. `training` outlives it.
-  TrainingSession(const Training& training, const char* name);
+  /// `name` begins the messages of errors; the one about a loss that isn't finite says that `finder` names the
+  /// operation. `training` outlives it.
+  TrainingSession(const Training& training, const char* name, const char* finder);
 
   /// Parts "model", "optimizer", "training", and those of metrics and an average where there are.
   void add_to(Checkpoint& checkpoint) const;
@@ -25,8 +26,8 @@ class TrainingSession {
 
   /// Puts the model into training mode, and the loader where the epoch is.
   void start_epoch();
-  /// The loss of `batch`, one element; where the data are drawn by forecast, of the batch that they draw now, after
-  /// telling them of its samples' losses. The batch's first part comes as `precision`'s input.
+  /// The loss of `batch`, one element; where the step draws its data, of the batch that they draw now, and those drawn
+  /// by forecast are told of its samples' losses. The batch's first part comes as `precision`'s input.
   Var loss_of(std::vector<Tensor> batch, const Precision& precision) const;
   /// A batch's loss, rank 0, f32: added up on its device, nothing is waited for.
   void add_loss(const Tensor& loss);
@@ -70,6 +71,7 @@ class TrainingSession {
 
   const Training& training_;
   const char* name_;
+  const char* finder_;
   std::vector<FitEpoch> epochs_;
   int64_t first_batch_ = 0;
   Tensor loss_;

@@ -3,11 +3,14 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "autograd/anomaly_mode.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/dropout.h"
 #include "nn/modules/linear.h"
@@ -18,6 +21,7 @@
 #include "nn/trainer/fit.h"
 #include "tests/nn/killed.h"
 #include "tests/nn/temporary_folder.h"
+#include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
@@ -148,6 +152,90 @@ TEST(Fit, DivergenceKeepsTheLastGoodCheckpoint) {
     if (name.starts_with("model.")) {
       for (const double value : tensor.to_doubles()) EXPECT_TRUE(std::isfinite(value));
     }
+  }
+}
+
+/// Five batches, the last of zeros alone, for a layer without bias: what it makes of them is 0.
+class FitAnomalies : public ::testing::Test {
+ protected:
+  using Loss = std::function<Var(const Var& outputs)>;
+  FitAnomalies() { inputs_.slice(0, 32).fill_(0); }
+  /// Trains, and leaves in `calls_` how often the loss was called.
+  void train(const Loss& of, const FitOptions& options) {
+    const TensorDataset data({inputs_});
+    DataLoader loader(data, {.batch = 8});
+    calls_ = 0;
+    const auto loss = [&](const std::vector<Tensor>& batch) {
+      calls_++;
+      return of(model_(batch[0]).to(DType::f32));
+    };
+    fit({model_, optimizer_, loader, loss}, options);
+  }
+  /// The operation that is named.
+  std::string named(const Loss& of, const FitOptions& options) {
+    try {
+      train(of, options);
+    } catch (const AnomalyError& error) {
+      EXPECT_FALSE(anomaly_mode()) << "the mode is over";
+      return error.operation();
+    }
+    ADD_FAILURE() << "no anomaly";
+    return {};
+  }
+  bool is_finite() const {
+    bool finite = true;
+    for (const double weight : model_.parameters()[0].value().to_doubles()) finite = finite && std::isfinite(weight);
+    return finite;
+  }
+  static Var mean_of_squares(const Var& y) { return ad::mean(ad::mul(y, y)); }
+  static Var logarithm(const Var& y) { return ad::log(mean_of_squares(y)); }
+  static Var root(const Var& y) { return ad::sqrt(mean_of_squares(y)); }
+
+  Random random_{1};
+  Tensor inputs_ = Tensor::ones({40, 4});
+  Linear model_{4, 2, {.bias = false, .random = &random_}};
+  SGD optimizer_{model_.parameters(), {.learning_rate = 0.01}};
+  int calls_ = 0;
+};
+
+TEST_F(FitAnomalies, ForwardIsNamedAndNothingReplayed) {
+  for (const std::optional<DType> amp :
+       {std::optional<DType>(), std::optional(DType::bf16), std::optional(DType::f16)}) {
+    EXPECT_EQ(named(logarithm, {.replay = true, .amp = amp, .detect_anomaly = true}), "log");
+    EXPECT_EQ(calls_, 5);
+    EXPECT_TRUE(is_finite());
+  }
+  testing::expect_error<DivergenceError>([&] { train(logarithm, {.replay = true}); }, {"FitOptions::detect_anomaly"});
+}
+
+TEST_F(FitAnomalies, BackwardIsNamedBeforeTheWeightsAreLost) {
+  EXPECT_EQ(named(root, {.detect_anomaly = true}), "backward of sqrt");
+  EXPECT_EQ(calls_, 5);
+  EXPECT_TRUE(is_finite());
+  train(root, {});  // its loss is finite as yet
+  EXPECT_FALSE(is_finite());
+}
+
+TEST_F(FitAnomalies, GradientsThatF16sScaleMakesOverflowAreNone) {
+  inputs_.fill_(1);
+  optimizer_.set_learning_rate(1e-5);
+  train([](const Var& y) { return ad::affine(mean_of_squares(y), 1000, 0); },
+        {.epochs = 8, .amp = DType::f16, .detect_anomaly = true});
+  EXPECT_EQ(calls_, 40);
+  EXPECT_GT(optimizer_.steps(), 0);
+  EXPECT_LT(optimizer_.steps(), 40) << "some were left out";
+}
+
+TEST(Fit, WithoutAnomaliesLookingForThemChangesNoBit) {
+  for (const std::optional<DType> amp : {std::optional<DType>(), std::optional(DType::f16)}) {
+    NamedTensors plain, looked_at;
+    const auto epochs = train({.epochs = 2, .amp = amp}, &plain);
+    const auto same = train({.epochs = 2, .replay = true, .amp = amp, .detect_anomaly = true}, &looked_at);
+    ASSERT_EQ(looked_at.size(), plain.size());
+    for (size_t i = 0; i < plain.size(); i++) {
+      EXPECT_EQ(looked_at[i].second.to_doubles(), plain[i].second.to_doubles()) << plain[i].first;
+    }
+    EXPECT_EQ(same.back().loss, epochs.back().loss);
   }
 }
 

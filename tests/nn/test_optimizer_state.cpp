@@ -12,6 +12,7 @@
 #include "nn/optim/nadam.h"
 #include "nn/optim/rmsprop.h"
 #include "nn/optim/sgd.h"
+#include "runtime/device/counters.h"
 #include "runtime/graph/graph.h"
 #include "runtime/support/error.h"
 #include "tests/nn/optimizers.h"
@@ -180,6 +181,49 @@ TEST_P(SharedByOptimizers, ClipsByNormAndByValue) {
   give(std::numeric_limits<double>::infinity(), 1);
   optimizer.step();
   EXPECT_EQ(moved()[0], std::numeric_limits<double>::infinity()) << "nothing hides an overflow";
+}
+
+/// Arenas of several dtypes, one of which takes several passes: squares are added up in f32, and read no oftener than a
+/// sum reads them.
+TEST_P(SharedByOptimizers, GradientsOfAllArenasHaveOneNorm) {
+  Random random(3);
+  const auto make = [&](const Shape& shape, DType dtype) { return Var(Tensor::zeros(shape, dtype, device()), true); };
+  const Var large = make({300, 701}, DType::f32), half = make({1000}, DType::f16), brain = make({77}, DType::bf16),
+            other = make({5}, DType::f32);
+  SGD optimizer({{{large, half, brain}, {}}, {{other}, {}}});
+  ASSERT_EQ(optimizer.arena_values().size(), 4U);
+  EXPECT_EQ(optimizer.norm_of_gradients().item(), 0) << "there is none yet";
+  const auto give = [&](double size) {  // returns their norm
+    double squares = 0;
+    for (const Var& parameter : {large, half, brain, other}) {
+      const Tensor numbers = affine(Tensor::randn(parameter.shape(), random), size, 0.0).to(parameter.dtype());
+      parameter.set_grad(numbers.to(device()));
+      for (const double number : numbers.to_doubles()) squares += number * number;
+    }
+    return std::sqrt(squares);
+  };
+  double norm = give(100);  // f16's squares are infinite in f16
+  EXPECT_NEAR(optimizer.norm_of_gradients().item(), norm, 1e-5 * norm);
+  Tensor replayed;
+  const Graph graph = capture(device(), [&] { replayed = optimizer.norm_of_gradients(); });
+  for (const double size : {0.01, 3.0}) {
+    norm = give(size);
+    graph.replay();
+    EXPECT_NEAR(replayed.item(), norm, 1e-5 * norm);
+  }
+  optimizer.zero_grad();
+  other.set_grad(Tensor::full({5}, 2, DType::f32, device()));
+  EXPECT_NEAR(optimizer.norm_of_gradients().item(), std::sqrt(20.0), 1e-5) << "of one arena alone";
+
+  SGD single({large}, {});
+  large.set_grad(Tensor::ones(large.shape(), DType::f32, device()));
+  const Tensor gradients = single.parameter_arenas()[0]->gradients();
+  const auto launches = [&](auto work) {
+    const Counters before = counters(device().kind);
+    work();
+    return (counters(device().kind) - before).launches;
+  };
+  EXPECT_EQ(launches([&] { single.norm_of_gradients(); }), launches([&] { sqrt(sum(gradients)); }));
 }
 
 /// Of -gradients down is where of gradients up is: with weight decay, clipped by norm and by value, scaled, and beside

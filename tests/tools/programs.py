@@ -104,6 +104,14 @@ output = run("char-gru", *small, "--layers", 1, "--generate", 300, "--prompt", "
 written = output.split("---- generated at temperature 0.8\n")[1].split("\n----\n")[0]
 assert len(written) == 307 and set(written.split()[:-1]) <= set(words), written
 
+# With --detect-anomaly they learn the same; one that diverges names an operation, and without says how to find it.
+assert figure(run("xor", "--detect-anomaly"), "accuracy NUMBER") == 1
+for arguments in ((), ("--detect-anomaly",)):
+    diverged = subprocess.run(command("xor", "--lr", "1e38", *arguments), capture_output=True, text=True, timeout=100, cwd=work)
+    assert diverged.returncode == 1 and "finite numbers" in diverged.stderr, (arguments, diverged)
+    for word in ("ashlar-train: fit: ", "detect_anomaly"):
+        assert (word in diverged.stderr) == (not arguments), (arguments, diverged)
+
 # In 16 bits they learn the same.
 assert figure(run("xor", "--amp", "f16"), "accuracy NUMBER") == 1
 assert figure(run("cnn", "--data", images, "--epochs", 3, "--batch", 50, "--amp", "bf16"), "test accuracy NUMBER") >= 0.75

@@ -11,7 +11,6 @@
 #include "runtime/support/error.h"
 #include "tests/nn/temporary_folder.h"
 #include "tools/hybrid/compare.h"
-#include "tools/hybrid/device_batches.h"
 #include "tools/hybrid/sampling_cost.h"
 
 namespace ashlar::tools {
@@ -143,26 +142,6 @@ TEST_F(Compare, RefusesWhatCannotBe) {
   EXPECT_THROW(Results({.file = folder_ / "results.jsonl", .jobs = 2, .alone = true}), ValueError);
   EXPECT_THROW(Results({.file = folder_ / "missing" / "results.jsonl"}), DataError);
   EXPECT_THROW(Results(results_options()).of({.task = "regression"}), ValueError);
-}
-
-TEST_F(Compare, AnEpochOfDeviceBatchesHasEachSampleOnce) {
-  DeviceBatches data({Tensor::arange(10, DType::i64)}, {.batch = 3, .seed = 4});
-  EXPECT_FALSE(data.next());
-  std::vector<int64_t> before;
-  for (const uint64_t epoch : {0, 1}) {
-    data.start(epoch);
-    std::vector<int64_t> seen;
-    while (const auto batch = data.next()) {
-      EXPECT_TRUE(batch->empty());
-      const std::vector<int64_t> drawn = data.draw()[0].to_vector<int64_t>();
-      seen.insert(seen.end(), drawn.begin(), drawn.end());
-      EXPECT_EQ(data.position() * 3, static_cast<int64_t>(seen.size()));
-    }
-    EXPECT_EQ(seen.size(), 9U);
-    EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 9U);
-    EXPECT_NE(seen, before);
-    before = seen;
-  }
 }
 
 TEST_F(Compare, KeptJumpsDrawAsManyBatchesAsSaid) {

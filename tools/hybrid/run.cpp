@@ -7,11 +7,11 @@
 #include <sstream>
 
 #include "ashlar/ashlar.h"
+#include "nn/data/device_batches.h"
 #include "nn/data/sample_forecast.h"
 #include "nn/hybrid/hybrid_trainer.h"
 #include "nn/optim/adam.h"
 #include "runtime/device/stream.h"
-#include "tools/hybrid/device_batches.h"
 
 namespace ashlar::tools {
 namespace {
@@ -70,14 +70,14 @@ class Samples {
   }
   /// `given` by the source within a step, made ready.
   std::vector<Tensor> batch(const std::vector<Tensor>& given) {
-    std::vector<Tensor> batch = chosen_ ? given : shuffled_->draw();
+    std::vector<Tensor> batch = given;
     if (augment_) batch[0] = augment_(batch[0], chosen_ ? chosen_->random() : shuffled_->random());
     return batch;
   }
 
  private:
   Task::Augmentation augment_;
-  std::optional<DeviceBatches> shuffled_;
+  std::optional<nn::DeviceBatches> shuffled_;
   std::optional<nn::SampleForecast> chosen_;
 };
 

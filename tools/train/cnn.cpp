@@ -121,6 +121,7 @@ std::function<int()> add(CLI::App& command) {
   add_results(command, *settings);
   add_resume(command, *settings);
   add_amp(command, *settings);
+  add_detect_anomaly(command, *settings);
   return [settings] { return train(*settings); };
 }
 

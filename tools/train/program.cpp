@@ -56,6 +56,11 @@ void add_amp(CLI::App& command, Common& common) {
       ->check(CLI::IsMember({"f16", "bf16"}));
 }
 
+void add_detect_anomaly(CLI::App& command, Common& common) {
+  command.add_flag("--detect-anomaly", common.detect_anomaly,
+                   "Stop at the first NaN or infinity and name the operation that made it; several times slower");
+}
+
 std::optional<DType> amp_of(const Common& common) {
   if (common.amp.empty()) return {};
   return common.amp == "f16" ? DType::f16 : DType::bf16;
@@ -73,7 +78,8 @@ nn::FitOptions fit_options(const Common& common, int epochs) {
           .checkpoint_every = 500,
           .metrics = common.metrics,
           .log = &std::cout,
-          .amp = amp_of(common)};
+          .amp = amp_of(common),
+          .detect_anomaly = common.detect_anomaly};
 }
 
 std::string introduction(const char* name, const nn::Module& model, Device device) {

@@ -35,6 +35,7 @@ struct Common {
   std::string save;
   std::string resume;
   std::string amp;
+  bool detect_anomaly = false;
 };
 
 void add_image_folder(CLI::App& command, Common& common);
@@ -47,6 +48,8 @@ void add_seed(CLI::App& command, Common& common, const char* description);
 void add_results(CLI::App& command, Common& common);
 void add_resume(CLI::App& command, Common& common);
 void add_amp(CLI::App& command, Common& common);
+/// For programs that train by nn::fit.
+void add_detect_anomaly(CLI::App& command, Common& common);
 /// What --amp said.
 std::optional<DType> amp_of(const Common& common);
 

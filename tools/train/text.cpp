@@ -95,6 +95,7 @@ void add_text_options(CLI::App& command, TextSettings& settings) {
   add_results(command, settings);
   add_resume(command, settings);
   add_amp(command, settings);
+  add_detect_anomaly(command, settings);
 }
 
 Windows::Windows(std::span<const int64_t> tokens, int64_t length, int64_t batch, int64_t steps, bool follow)

@@ -66,6 +66,7 @@ std::function<int()> add(CLI::App& command) {
   add_results(command, *common);
   add_resume(command, *common);
   add_amp(command, *common);
+  add_detect_anomaly(command, *common);
   return [common] { return train(*common); };
 }
 

@@ -54,6 +54,11 @@ const Binary kBinary[] = {
     {"remainder", remainder, ad::remainder, floor_mod, 1, {.low = -2.9, .high = -2.7}, {.low = 1.1, .high = 1.3}},
     {"atan2", atan2, ad::atan2, [](double a, double b) { return std::atan2(a, b); }, 5, kPositive, kPositive},
     {"hypot", hypot, ad::hypot, [](double a, double b) { return std::hypot(a, b); }, 4, kPositive, kSigned},
+    {"add_relu", add_relu, ad::add_relu, [](double a, double b) { return max_of(a + b, 0); }, 1, kPositive, {.low = 0.1, .high = 3}},
+    {"add_gelu", add_gelu, ad::add_gelu, [](double a, double b) { return (a + b) / 2 * std::erfc(-(a + b) / std::sqrt(2.0)); }, 12, kPositive, kSigned},
+    {"add_silu", add_silu, ad::add_silu, [](double a, double b) { return (a + b) / (1 + std::exp(-a - b)); }, 12, kPositive, kSigned},
+    {"add_tanh", add_tanh, ad::add_tanh, [](double a, double b) { return std::tanh(a + b); }, 5, kPositive, kSigned},
+    {"add_sigmoid", add_sigmoid, ad::add_sigmoid, [](double a, double b) { return 1 / (1 + std::exp(-a - b)); }, 6, kPositive, kSigned},
 };
 
 const Bits kBits[] = {

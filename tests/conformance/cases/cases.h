@@ -37,12 +37,14 @@ void add_sort_cases();
 void add_indexing_cases();
 void add_ragged_cases();
 void add_weighted_cross_entropy_cases();
+void add_row_loss_cases();
 void add_attention_cases();
 void add_recurrent_cases();
 void add_convolution_cases();
 void add_interpolation_cases();
 void add_pooling_cases();
 void add_linear_algebra_cases();
+void add_layer_chain_cases();
 void add_orthogonal_cases();
 
 /// Of kernels that only others call, among `kernels`.
@@ -89,12 +91,14 @@ inline void add_all_cases() {
   add_indexing_cases();
   add_ragged_cases();
   add_weighted_cross_entropy_cases();
+  add_row_loss_cases();
   add_attention_cases();
   add_recurrent_cases();
   add_convolution_cases();
   add_interpolation_cases();
   add_pooling_cases();
   add_linear_algebra_cases();
+  add_layer_chain_cases();
   add_orthogonal_cases();
 }
 

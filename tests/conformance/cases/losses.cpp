@@ -25,6 +25,7 @@ struct Loss {
   std::function<Var(const Var&, const Var&, int)> record;
   std::function<Term(double x, double t)> term;
   Values input = {}, target = {};
+  std::vector<int> differentiated{0, 1};  // labels have no gradient
 };
 
 constexpr const char* kReductions[] = {"none", "mean", "sum"};
@@ -51,7 +52,7 @@ Case example(const Loss& loss, std::string name, int reduction, Input x, Input t
           .reference = [=](HostTensors in) { return std::vector{exact(loss, in[0], in[1], reduction)}; },
           .tolerance = terms(3e-6),
           .differentiable = [=](Vars in) { return loss.record(in[0], in[1], reduction); },
-          .differentiated = {0, 1}};
+          .differentiated = loss.differentiated};
 }
 
 Case without_gradient(Case item) {
@@ -85,6 +86,7 @@ struct LossSlope {
   std::vector<double> options;
   double (*exact)(double x, double t);
   double low = -2, high = 2;  // of both operands
+  Pattern target = Pattern::uniform;
 };
 
 /// 0, or NaN, between both signs.
@@ -94,8 +96,9 @@ double sign_of(double d) { return d > 0 ? 1 : d < 0 ? -1 : d; }
 // gradient, and of terms, which have one each.
 void add_slope_cases_of(const LossSlope& slope) {
   const Values numbers{.low = slope.low, .high = slope.high}, special{Pattern::special, slope.low, slope.high};
-  for (const auto& [name, x, t] : {std::tuple{"100003", Input{{100'003}, numbers}, Input{{100'003}, numbers}},
-                                   {"special", Input{{1031}, special}, Input{{1031}, numbers}},
+  const Values target{slope.target, slope.low, slope.high};
+  for (const auto& [name, x, t] : {std::tuple{"100003", Input{{100'003}, numbers}, Input{{100'003}, target}},
+                                   {"special", Input{{1031}, special}, Input{{1031}, target}},
                                    {"special_target", Input{{1031}, numbers}, Input{{1031}, special}}}) {
     for (const int reduction : {0, 2}) {
       const bool of_each = reduction == 0;
@@ -187,6 +190,23 @@ void add_loss_cases() {
                    {.low = -5, .high = 5},
                    {.low = 0, .high = 1}};
   add_loss_cases_of(with_logits);
+  for (const double margin : {1.0, 0.25}) {
+    // x where t is 1, max(margin - x, 0) where it is -1, else 0; both off the margin, for differences.
+    add_loss_cases_of({"hinge_embedding_loss",
+                       "margin_" + std::to_string(margin) + "_",
+                       [=](const Tensor& x, const Tensor& t, int r) {
+                         return hinge_embedding_loss(x, t, margin, HingeEmbeddingLossReduction(r));
+                       },
+                       [=](const Var& x, const Var& t, int r) {
+                         return ad::hinge_embedding_loss(x, t, margin, HingeEmbeddingLossReduction(r));
+                       },
+                       [=](double x, double t) {
+                         return Term{t == 1 ? x : t == -1 ? max_of(margin - x, 0) : 0.0, std::abs(x) + margin};
+                       },
+                       {.low = -2, .high = 0.2},
+                       {Pattern::integers, -1, 1},
+                       {0}});
+  }
   add_loss_cases_of({"kl_div",
                      "",
                      [](const Tensor& x, const Tensor& t, int r) { return kl_div(x, t, KlDivReduction(r)); },
@@ -224,6 +244,13 @@ void add_loss_cases() {
             kBceWithLogits,
             {},
             [](double x, double t) { return (x >= 0 ? 1 : std::exp(x)) / (1 + std::exp(-std::abs(x))) - t; }},
+           {"hinge_slope",
+            kHingeEmbedding,
+            {0.5},
+            [](double x, double t) { return t == 1 ? 1.0 : t == -1 && x < 0.5 ? -1.0 : 0.0; },
+            -2,
+            2,
+            Pattern::integers},
            {"kl_div_of_target_slope", kKlDiv, {}, [](double, double t) { return -t; }},
            {"kl_div_of_logs_slope", kKlDivOfLogs, {}, [](double, double t) { return -std::exp(t); }},
        }) {

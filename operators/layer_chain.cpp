@@ -1,0 +1,128 @@
+// Small layers one after the other: in one launch on a GPU, else each as a product (generators/layer_chain.cpp).
+#include "ashlar/ops/layer_chain.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "ashlar/ops/activations.h"
+#include "ashlar/ops/matmul.h"
+#include "ashlar/ops/unary.h"
+#include "generators/layer_chain.h"
+#include "runtime/forms/check.h"
+#include "runtime/launch/launch.h"
+#include "runtime/launch/plans.h"
+#include "runtime/memory/host_memory.h"
+#include "runtime/support/error.h"
+
+namespace ashlar {
+namespace {
+
+struct Layer {
+  Tensor weight, bias;
+};
+
+Tensor activated(ChainActivation f, const Tensor& x) {
+  switch (f) {
+    case ChainActivation::relu:
+      return relu(x);
+    case ChainActivation::tanh:
+      return tanh(x);
+    case ChainActivation::gelu:
+      return gelu(x);
+    case ChainActivation::sigmoid:
+      return sigmoid(x);
+    default:
+      return silu(x);
+  }
+}
+
+Tensor layer_by_layer(Tensor x, std::span<const Layer> layers, ChainActivation f, bool activate_last) {
+  for (const Layer& layer : layers) {
+    const bool is_activated = activate_last || &layer != &layers.back();
+    MatmulOptions options{.transpose_b = true};
+    const bool is_fused = f == ChainActivation::relu || f == ChainActivation::gelu;
+    if (is_activated && is_fused) options.activation = f == ChainActivation::relu ? Activation::relu : Activation::gelu;
+    x = matmul(x, layer.weight, options, layer.bias);
+    if (is_activated && !is_fused) x = activated(f, x);
+  }
+  return x;
+}
+
+Tensor in_one_launch(const Tensor& x, std::span<const Layer> layers, ChainActivation f, bool activate_last) {
+  const Tensor rows = x.contiguous();
+  const Layer &first = layers[0], &second = layers[1], &last = layers.back();
+  const Tensor y = Tensor::empty({rows.size(0), last.weight.size(0)}, DType::f32, x.device());
+  const std::array inputs{rows,
+                          first.weight,
+                          first.bias.contiguous(),
+                          second.weight,
+                          second.bias.contiguous(),
+                          last.weight,
+                          last.bias.contiguous()};
+  const std::array<Scalar, 2> scalars{static_cast<int64_t>(f), int64_t{activate_last}};
+  const KernelKey key{.elements = {DType::f32}, .variant = static_cast<uint16_t>(layers.size() - 2)};
+  launch(kernels::layer_chain_in_one, key, inputs, scalars, std::span(&y, 1));
+  return y;
+}
+
+/// Throws ShapeError unless each layer takes what the one before gives.
+void check_layers(const Tensor& x, std::span<const Layer> layers) {
+  int64_t units = x.rank() == 0 ? -1 : x.size(x.rank() - 1);
+  for (size_t i = 0; i < layers.size(); i++) {
+    const auto& [weight, bias] = layers[i];
+    const std::string number = std::to_string(i + 1);
+    if (weight.rank() != 2 || weight.size(1) != units) {
+      throw ShapeError("layer_chain", "weight" + number + ": " + weight.str() + " behind " + std::to_string(units) + " units",
+                       "weight" + number + " of shape [outputs, " + std::to_string(std::max<int64_t>(units, 1)) + "]",
+                       "Give weights as torch.nn.Linear has them, and x of rank 1 or more");
+    }
+    units = weight.size(0);
+    if (bias.shape() != Shape{units}) {
+      throw ShapeError("layer_chain", "bias" + number + ": " + bias.str(),
+                       "bias" + number + " of shape [" + std::to_string(units) + "]", "Give zeros where there is none");
+    }
+  }
+}
+
+}  // namespace
+
+Tensor layer_chain(const Tensor& x, const Tensor& weight1, const Tensor& bias1, const Tensor& weight2,
+                   const Tensor& bias2, const Tensor& weight3, const Tensor& bias3, LayerChainActivation activation,
+                   bool activate_last) try {
+  std::vector<Tensor> inputs{x, weight1, bias1, weight2, bias2};
+  std::vector<Layer> layers{{weight1, bias1}, {weight2, bias2}};
+  if (weight3.defined() || bias3.defined()) {
+    inputs.insert(inputs.end(), {weight3, bias3});
+    layers.push_back({weight3, bias3});
+  }
+  forms::key_of(kernels::layer_chain, inputs, 0, 2);
+  check_layers(x, layers);
+  // All in f32, so that nothing between two layers is rounded to 16 bits.
+  for (Layer& layer : layers) layer = {layer.weight.to(DType::f32), layer.bias.to(DType::f32)};
+  const auto f = static_cast<ChainActivation>(activation);
+  const int64_t columns = x.size(x.rank() - 1), rows = columns == 0 ? 0 : x.numel() / columns;
+  int64_t units = 0, products = 0;
+  for (const Layer& layer : layers) {
+    if (&layer != &layers.back()) units = std::max(units, layer.weight.size(0));
+    products += layer.weight.numel();
+  }
+  // Each block of rows reads all weights; many rows are quicker by tiles of a product.
+  constexpr int64_t kMostRows = 1024, kMostProducts = 1 << 18;
+  const bool is_empty = rows == 0 || products == 0 || layers.back().weight.size(0) == 0;
+  const bool can_be_one = x.device().kind != DeviceKind::cpu && !is_empty && units <= kMostChainUnits;
+  const std::array plans{Plan{.name = "in_one",
+                              .applies = can_be_one,
+                              .preferred = rows <= kMostRows && products <= kMostProducts},
+                         Plan{.name = "each_layer"}};
+  const std::array sizes{rows, columns, units, layers.back().weight.size(0)};
+  if (choose_plan(kernels::layer_chain, x.device(), plans, sizes) == 1)
+    return layer_by_layer(x.to(DType::f32), layers, f, activate_last).to(x.dtype());
+  Shape shape = x.shape();
+  shape[x.rank() - 1] = sizes[3];
+  return in_one_launch(x.to(DType::f32).reshape({rows, columns}), layers, f, activate_last).reshape(shape).to(x.dtype());
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("layer_chain");
+}
+
+}  // namespace ashlar

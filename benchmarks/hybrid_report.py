@@ -16,6 +16,7 @@ import plots
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 KINDS = {"plain": "#888888", "direction": "#1b6ca8", "direction, dense": "#0b2f4a",
+         "direction, dense, forecast": "#3fb0c4", "direction, dense, forecast, residuals": "#2a7f62",
          "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e", "samples by forecast": "#d9a441", "both": "#a03050"}
 
 
@@ -26,7 +27,8 @@ def cost(row):
 
 def setting(row):
     return tuple(row[name] for name in ("schedule", "learning_rate", "beta2", "forecaster", "window", "horizon",
-                                        "lookahead")) + (row.get("dense", False), row.get("sampler", ""))
+                                        "lookahead")) + (row.get("dense", False), row.get("sampler", ""),
+                                                         row.get("length", "fixed"), row.get("residuals", 0))
 
 
 def kind_of(row):
@@ -34,7 +36,9 @@ def kind_of(row):
         return "both"
     if row.get("sampler"):
         return "samples by forecast" + (", unlimited" if row["sampler"].endswith("unlimited") else "")
-    return row["forecaster"] + (", dense" if row.get("dense") else "")
+    return (row["forecaster"] + (", dense" if row.get("dense") else "") +
+            (", forecast" if row.get("length", "fixed") == "forecast" else "") +
+            (", residuals" if row.get("residuals") else ""))
 
 
 def is_plain(row):
@@ -161,7 +165,8 @@ def task_section(task, noise, rows, name, images):
 
 
 def jump_text(of):
-    return f"{of[3]}{', dense' if of[7] else ''} ({of[4]}, {of[5]})"
+    return (f"{of[3]}{', dense' if of[7] else ''}{', forecast' if of[9] == 'forecast' else ''}"
+            f"{f', {of[10]} residuals' if of[10] else ''} ({of[4]}, {of[5]})")
 
 
 def jumps_table(rows, budgets, measures):

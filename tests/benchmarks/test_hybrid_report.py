@@ -97,6 +97,20 @@ class HybridReport(unittest.TestCase):
         self.assertIn("-0.25000 ± 0.00000", line)
         self.assertIn("2.22×", line)  # 400 / 180
 
+    def test_jumps_that_a_forecast_of_the_loss_decides_stand_by_themselves(self):
+        jump = {"forecaster": "direction", "dense": True, "computed": 180}
+        rows = PLAIN + [run(200, seed, 0.3, **jump) for seed in SEEDS]  # as rows were before there was a length
+        for residuals, value in ((0, 0.4), (16, 0.45)):
+            rows += [dict(run(200, seed, value, length="forecast", residuals=residuals, predict_seconds=0.1, **jump),
+                          key=f"forecast {residuals} {seed}") for seed in SEEDS]
+        text = self.page_of(rows)
+        self.line(text, "| direction, dense (40, 10) | 200, 180 |", "| 0.00 % |")
+        self.line(text, "| direction, dense, forecast (40, 10) | 200, 180 |", "| 50.00 % |")
+        self.line(text, "| direction, dense, forecast, 16 residuals (40, 10) | 200, 180 |", "| 50.00 % |")
+        kinds = {hybrid_report.kind_of(row) for row in rows}
+        self.assertLessEqual(kinds - {"none"}, set(hybrid_report.KINDS))
+        self.assertEqual(len(kinds), 4)
+
     def test_wrong_labels_have_a_section_of_their_own(self):
         noisy = [run(row["steps"], row["seed"], 2 * row["loss"], schedule=row["schedule"], label_noise=0.1)
                  for row in PLAIN]

@@ -81,12 +81,15 @@ void LossEnsemble::members(Members& members) {
 }
 
 Var LossEnsemble::forward(const Var& states, int64_t horizon) const {
-  const Var encoded = encode_state(states, encoder_.weight(), encoder_.bias());
-  const Var first = ad::tanh(start_(encoded)).reshape({states.size(0), members_, hidden_}).permute({1, 0, 2});
-  Var units = roll_out(first, weight_hh_, bias_ih_, bias_hh_, horizon);
+  // Weights of 16 bits lie in memory alone: states are computed in their own dtype.
+  const auto wide = [&](const Var& weight) { return weight.to(states.dtype()); };
+  const Var encoded = encode_state(states, wide(encoder_.weight()), wide(encoder_.bias()));
+  const Var start = ad::matmul(encoded, wide(start_.weight()), {.transpose_b = true}, wide(start_.bias()));
+  const Var first = ad::tanh(start).reshape({states.size(0), members_, hidden_}).permute({1, 0, 2});
+  Var units = roll_out(first, wide(weight_hh_), wide(bias_ih_), wide(bias_hh_), horizon);
   if (layer_norm_) units = ad::layer_norm(units).y;
   if (dropout_ != nullptr) units = dropout_->forward(units);
-  return path_of(units, head_weight_, head_bias_);
+  return path_of(units, wide(head_weight_), wide(head_bias_));
 }
 
 }  // namespace ashlar::nn

@@ -53,7 +53,8 @@ class LossEnsemble : public ModuleOf<LossEnsemble> {
   /// Throws ValueError unless all sizes are positive and dropout is in [0, 1).
   explicit LossEnsemble(const LossEnsembleOptions& options = {});
 
-  /// states [batch, features] to paths [horizon, members, batch]. Throws ShapeError, DTypeError.
+  /// states [batch, features] to paths [horizon, members, batch], computed in the states' dtype: weights may be f16 or
+  /// bf16 (to(DType::f16)) beside states in f32. Throws ShapeError, DTypeError.
   Var forward(const Var& states, int64_t horizon) const;
 
   int64_t size() const { return members_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <string>
 
 #include "ashlar/ad.h"
 #include "ashlar/arithmetic.h"
@@ -155,6 +156,7 @@ TEST_P(LossEnsembles, TheChainIsOneGraph) {
   Graph graph = capture(device_, chain);
   graph.replay();
   const int64_t held = counters(device_.kind).pool_bytes - before;
+  RecordProperty("held_bytes", std::to_string(held));
   if (device_.kind != DeviceKind::cpu) {  // which has a second copy of weights, spread for its caches
     EXPECT_LT(held, 13'000'000);
   }

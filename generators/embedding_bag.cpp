@@ -50,7 +50,6 @@ struct FoldedLines {
   Expr terms;  ///< of all lines
   int lanes;   ///< of a CPU's vector
 
-  /// GPUs give a thread many lines where most have nothing.
   void schedule(Cpu, const Expr& = {}) {
     constexpr int kRun = 256, kTask = 8192;  // columns of a run, elements of terms in a task
     Var run("run"), runs("runs"), task("task"), each("each"), vector("vector"), lane("lane");
@@ -72,6 +71,7 @@ struct FoldedLines {
         .reorder(lane, vector, q.x, q.y)
         .vectorize(lane);
   }
+  /// Where lines are sparse, most of them without a term, a thread has several.
   void schedule(auto, const Expr& are_sparse = {}) {
     index_arithmetic();
     Var columns("columns"), column("column"), lines("lines"), thread("thread"), step("step");

@@ -79,6 +79,8 @@ DIFFERENCES = [
     "- `max(x, axis)` and `min(x, axis)` give no indices.",
     "- `sort` and `argsort` are stable, `topk` is sorted, always. `scatter` writes tensors, without a reduction.",
     "- `svd` is for matrices whose shorter side has at most 128 elements; `qr` and `svd` are reduced ones.",
+    "- `embedding_bag` takes the index first, as `embedding` does, and -1 for no padding_idx. NaN is a bag's maximum",
+    "  wherever it stands, in PyTorch where it comes first. On a GPU nobody looks whether offsets rise.",
     "- `varlen_attn` takes is_causal where PyTorch's has window_size = (-1, 0); both put each diagonal into the lower",
     "  right corner, `scaled_dot_product_attention` into the upper left. Its memory is that of as many rows of the longest",
     "  sequence; on a GPU nobody looks whether offsets rise and max_q and max_k are as long.",

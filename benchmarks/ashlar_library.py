@@ -38,6 +38,7 @@ class Library:
                              ("make_call", ctypes.c_void_p), ("share", ctypes.c_void_p), ("capture", ctypes.c_int),
                              ("capture_chain", ctypes.c_int), ("replay_chain", ctypes.c_int), ("replay", ctypes.c_int), ("write", ctypes.c_int),
                              ("read", ctypes.c_int), ("replicate", ctypes.c_int), ("synchronize", ctypes.c_int),
+                             ("memory", ctypes.c_char_p), ("trim", ctypes.c_int),
                              ("time", ctypes.c_double), ("free", None)):
             getattr(self.c, "ashlar_bench_" + name).restype = result
         self.device = device
@@ -47,6 +48,13 @@ class Library:
         if result is None or result == -1:
             raise AshlarError(self.c.ashlar_bench_error().decode())
         return result
+
+    def memory(self):
+        """{"live", "peak_live", "held"}: bytes of the device in use, the most at once since trim(), taken from the driver."""
+        return json.loads(self.checked(self.c.ashlar_bench_memory(self.device.encode())))
+
+    def trim(self):
+        self.checked(self.c.ashlar_bench_trim(self.device.encode()))
 
     def benchmarks(self):
         listed = json.loads(self.checked(self.c.ashlar_bench_list()))

@@ -16,6 +16,7 @@ import plots
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 KINDS = {"plain": "#888888", "direction": "#1b6ca8", "direction, dense": "#0b2f4a",
+         "direction, dense, forecast": "#3fb0c4", "direction, dense, forecast, residuals": "#2a7f62",
          "line": "#c8553d", "modes": "#5b8c5a", "last_move": "#8a5a9e", "samples by forecast": "#d9a441", "both": "#a03050"}
 
 
@@ -26,7 +27,8 @@ def cost(row):
 
 def setting(row):
     return tuple(row[name] for name in ("schedule", "learning_rate", "beta2", "forecaster", "window", "horizon",
-                                        "lookahead")) + (row.get("dense", False), row.get("sampler", ""))
+                                        "lookahead")) + (row.get("dense", False), row.get("sampler", ""),
+                                                         row.get("length", "fixed"), row.get("residuals", 0))
 
 
 def kind_of(row):
@@ -34,7 +36,9 @@ def kind_of(row):
         return "both"
     if row.get("sampler"):
         return "samples by forecast" + (", unlimited" if row["sampler"].endswith("unlimited") else "")
-    return row["forecaster"] + (", dense" if row.get("dense") else "")
+    return (row["forecaster"] + (", dense" if row.get("dense") else "") +
+            (", forecast" if row.get("length", "fixed") == "forecast" else "") +
+            (", residuals" if row.get("residuals") else ""))
 
 
 def is_plain(row):
@@ -154,14 +158,15 @@ def task_section(task, noise, rows, name, images):
             line += f" {wrong:.2f} ± {wrong_error:.2f} % |"
         lines.append(line)
     lines += jumps_table(rows, budgets, measures) + samples_table(rows, budgets, measures)
-    lines += times_table(rows, budgets, measures)
+    lines += times_table(rows, budgets, measures) + cosine_table(rows, budgets, measures)
     path = images / f"hybrid-{name}-{task}{f'-noise-{noise:g}' if noise else ''}.svg"
     plot(title, rows, budgets, path)
     return lines + ["", f"![Held-out loss over cost, {title}](images/{path.name})", ""]
 
 
 def jump_text(of):
-    return f"{of[3]}{', dense' if of[7] else ''} ({of[4]}, {of[5]})"
+    return (f"{of[3]}{', dense' if of[7] else ''}{', forecast' if of[9] == 'forecast' else ''}"
+            f"{f', {of[10]} residuals' if of[10] else ''} ({of[4]}, {of[5]})")
 
 
 def jumps_table(rows, budgets, measures):
@@ -235,6 +240,32 @@ def sampler_text(of):
     return of[8] + (f", and {jump_text(of)}" if of[3] != "none" else "")
 
 
+def what_text(of):
+    what = sampler_text(of) if of[8] else jump_text(of) if of[3] != "none" else "plain, " + of[0]
+    return what + (f", Lookahead {of[6]}" if of[6] else "")
+
+
+def cosine_table(rows, budgets, measures):
+    """The same ratios where only plain training with a cosine may pay: what the other plain schedule gains is in them."""
+    cosine = [row for row in rows if not is_plain(row) or row["schedule"] == "cosine"]
+    groups = [group for group in groups_of(rows, lambda row: not is_plain(row) or row["steps"] in budgets)
+              if not (is_plain(group[1][0]) and group[0][0][0] == "cosine")]
+    if not groups or not any(is_plain(row) for row in cosine):
+        return []
+    is_timed = any(seconds_alone(runs) is not None for _, runs in groups)
+    heads = ["against plain training with a cosine alone", "steps", "computed", *(f"cost to equal {measure}" for measure in measures),
+             *(f"wall time to equal {measure}" for measure in measures if is_timed)]
+    lines = ["", "| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for (of, steps), runs in groups:
+        cells = [what_text(of), str(steps), f"{statistics.fmean(run['computed'] for run in runs):.0f}"]
+        cells += [ratio_text(cosine, by_seed(runs), budgets, measure) for measure in measures]
+        if is_timed:
+            alone = seconds_alone(runs) is not None
+            cells += [ratio_text(cosine, by_seed(runs), budgets, measure, SECONDS) if alone else "" for measure in measures]
+        lines.append("| " + " | ".join(cells).replace("any plain run", "any of them") + " |")
+    return lines
+
+
 def times_table(rows, budgets, measures):
     """Wall time of the runs that were alone on the device."""
     groups = [group for group in groups_of(rows, lambda row: row["steps"] in budgets)
@@ -248,8 +279,7 @@ def times_table(rows, budgets, measures):
         alone = [run for run in runs if run.get("alone")]
         mean, error = mean_and_error([run["seconds"] for run in alone])
         each = 1e6 * mean / statistics.fmean(run["computed"] for run in alone)
-        what = sampler_text(of) if of[8] else jump_text(of) if of[3] != "none" else "plain, " + of[0]
-        cells = [what + (f", Lookahead {of[6]}" if of[6] else ""), str(steps), str(len(alone)),
+        cells = [what_text(of), str(steps), str(len(alone)),
                  f"{mean:.3f}" + ("" if math.isnan(error) else f" ± {error:.3f}"), f"{each:.1f}"]
         plain = of[3] == "none" and not of[6] and not of[8]
         cells += ["" if plain else ratio_text(rows, by_seed(runs), budgets, measure, SECONDS) for measure in measures]

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "benchmarks/benchmark.h"
+#include "runtime/device/counters.h"
 #include "runtime/device/stream.h"
 #include "runtime/graph/graph.h"
 #include "runtime/memory/memory.h"
@@ -135,6 +136,25 @@ const char* ashlar_bench_device(const char* name) {
                 {"cpu_driver", Device::cpu().driver()}}
                .dump();
     return text.c_str();
+  });
+}
+
+const char* ashlar_bench_memory(const char* name) {
+  return guarded<const char*>(nullptr, [&] {
+    const Device device = Device::parse(name);
+    const Counters now = counters(device.kind);
+    text = json{{"live", now.live_bytes}, {"peak_live", peak_live_bytes(device.kind)}, {"held", now.pool_bytes}}.dump();
+    return text.c_str();
+  });
+}
+
+int ashlar_bench_trim(const char* name) {
+  return guarded(-1, [&] {
+    const Device device = Device::parse(name);
+    Stream::current(device).synchronize();
+    trim_memory(device);
+    reset_peak_live_bytes(device.kind);
+    return 0;
   });
 }
 

@@ -12,6 +12,12 @@ struct AshlarRun;
 const char* ashlar_bench_error();
 /// The device's description, driver and the library's numbers of threads, as JSON. Opens the device.
 const char* ashlar_bench_device(const char* device);
+/// Device memory as JSON, in bytes: what tensors have in use now ("live"), the most of it at once since the last
+/// ashlar_bench_trim() ("peak_live"), and what the pools have taken from the driver ("held"), which only grows until
+/// then.
+const char* ashlar_bench_memory(const char* device);
+/// Gives back to the driver what no tensor has in use and no graph owns.
+int ashlar_bench_trim(const char* device);
 /// All benchmarks as JSON: kernel, name, dtypes, flops, bytes, stateful, inputs with shape, dtype and range of values.
 const char* ashlar_bench_list();
 

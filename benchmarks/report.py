@@ -4,7 +4,7 @@
     report.py docs/results/benchmarks/*.json --out docs/benchmarks.md [--notes docs/results/benchmarks/notes.md]
               [--draws docs/results/benchmarks/draws]
 
-One file for each target (results.py), and one of random draws (distribution.py) in the folder of --draws, where it was
+One file for each target (results.py), memory.json (memory_table.py) if there is one, and one of random draws (distribution.py) in the folder of --draws, where it was
 measured. Notes are sections of Markdown, "## cuda" and so on, which stand behind the tables of
 their target and take their numbers from the measurements (notes.py).
 """
@@ -15,6 +15,7 @@ import sys
 import distribution
 import draws
 import figures
+import memory_table
 import notes
 import plots
 import reach
@@ -180,7 +181,9 @@ def main():
     parser.add_argument("--draws", help="folder of <target>.jsonl, or packed as <target>.jsonl.xz")
     options = parser.parse_args()
     try:
-        reports = {report["target"]: report for report in map(results.read, options.results)}
+        paths = [path for path in options.results if not memory_table.is_memory(path)]
+        reports = {report["target"]: report for report in map(results.read, paths)}
+        of_memory = [memory_table.read(path) for path in options.results if memory_table.is_memory(path)]
         texts = notes.read(options.notes)
         texts = {target: notes.filled(text, reports) for target, text in texts.items() if target in reports}
     except (results.WrongFile, notes.WrongNote) as problem:
@@ -197,6 +200,8 @@ def main():
             if target in texts:
                 lines += ["", f"### What limits {TITLES[target]}" if target != "cpu" else "### What limits the CPU", "",
                           texts[target]]
+    for report in of_memory:
+        lines += ["", *memory_table.section(report)]
     with open(options.out, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     print(f"report: {options.out}, {sum(len(report['rows']) for report in reports.values())} benchmarks")

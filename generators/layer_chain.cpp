@@ -7,12 +7,67 @@
 
 namespace ashlar::dsl {
 
-enum class Layers : uint8_t { two, three };
+namespace {
 
-// h1 = f(x weight1ᵀ + bias1), h2 = f(h1 weight2ᵀ + bias2), y = h2 weight3ᵀ + bias3, or f of it; of two layers y follows
-// h1 by the third's weight and bias.
+/// f, and whether the last layer has it, too; as a member, declared behind the inputs.
+struct ChainActivations {
+  Scalar<int32_t> activation{"activation"}, activate_last{"activate_last"};
+
+  Value of_hidden(const Value& v) const {
+    const auto is = [&](ChainActivation f) { return Value(activation) == static_cast<int>(f); };
+    const Value by_sigmoid = select(is(ChainActivation::sigmoid), sigmoid(v), silu(v));
+    const Value by_gelu = select(is(ChainActivation::gelu), gelu(v), by_sigmoid);
+    return select(is(ChainActivation::relu), relu(v), select(is(ChainActivation::tanh), tanh(v), by_gelu));
+  }
+  Value of_last(const Value& v) const { return select(Value(activate_last) != 0, of_hidden(v), v); }
+};
+
+/// A layer between, by its units: each a sum, which a thread adds up, several terms' loads under way.
+struct HiddenLayer {
+  Stage sum, units;
+};
+
+void add_up(Halide::Func total, const Halide::LoopLevel& level) {
+  constexpr int kUnderWay = 8;
+  const Halide::RVar k = total.rvars(0).at(0);
+  const Halide::RVar outer("terms"), inner("term");
+  total.compute_at(level)
+      .update()
+      .split(k, outer, inner, kUnderWay, Halide::TailStrategy::GuardWithIf)
+      .unroll(inner);
+}
+
+/// A block of threads has a few rows of the result and some of its columns; what is between the layers it works out
+/// for itself, in shared memory.
+void schedule_chain(Halide::Func y, Stage& last_sum, std::vector<std::reference_wrapper<HiddenLayer>> hidden) {
+  const Var c = y.args()[0], r = y.args()[1];
+  const Var row_block("row_block"), row("row"), column_block("column_block"), column("column");
+  y.split(r, row_block, row, kChainRows, Halide::TailStrategy::GuardWithIf)
+      .split(c, column_block, column, kChainColumns, Halide::TailStrategy::GuardWithIf)
+      .reorder(column, row, column_block, row_block)
+      .gpu_blocks(column_block, row_block)
+      .gpu_threads(column, row);
+  add_up(last_sum.func(), {y, column});
+  for (HiddenLayer& layer : hidden) {
+    const Var step("step"), thread("thread");
+    Halide::Func units = layer.units.func();
+    units.compute_at(y, column_block)
+        .store_in(Halide::MemoryType::GPUShared)
+        .bound_storage(r, kChainRows)
+        .bound_storage(c, kMostChainUnits)
+        .split(c, step, thread, kChainColumns, Halide::TailStrategy::GuardWithIf)
+        .reorder(step, thread, r)
+        .gpu_threads(thread, r);
+    add_up(layer.sum.func(), {units, step});
+  }
+  index_arithmetic();
+}
+
+}  // namespace
+
+// h = f(x weight1ᵀ + bias1), y = h weight2ᵀ + bias2, or f of it
 template <ElementType T>
-class LayerChain : public Kernel<LayerChain<T>> {
+class TwoLayers : public Kernel<TwoLayers<T>> {
  public:
   static constexpr bool on_gpus_alone = true;
   In<T, 2> x{"x"};
@@ -20,87 +75,60 @@ class LayerChain : public Kernel<LayerChain<T>> {
   In<T, 1> bias1{"bias1", {weight1.size(0)}};
   In<T, 2> weight2{"weight2", {any_size, weight1.size(0)}, strided};
   In<T, 1> bias2{"bias2", {weight2.size(0)}};
-  In<T, 2> weight3{"weight3", strided};
-  In<T, 1> bias3{"bias3", {weight3.size(0)}};
-  Comptime<Layers> layers{"layers", {{"two", Layers::two}, {"three", Layers::three}}};
-  /// f by its place in ChainActivation, and whether the last layer has it, too.
-  Scalar<int32_t> activation{"activation"}, activate_last{"activate_last"};
-  Out<T, 2> y{"y", {x.size(0), weight3.size(0)}};
+  ChainActivations f;
+  Out<T, 2> y{"y", {x.size(0), weight2.size(0)}};
 
-  LayerChain() {
-    this->formula("y = layer(layer(x)), or of three: layer(x) = f(x weightᵀ + bias); f of the last where asked for");
-    this->internal();
-  }
+  TwoLayers() { this->formula("y = layer2(f(layer1(x))), layer(x) = x weightᵀ + bias").internal(); }
   void algorithm() {
-    const bool has_three = layers.value() == Layers::three;
-    define_sum(sum1, [&](const auto& k) { return x(r, k); }, weight1);
-    hidden1(r, c) = activated(sum1(r, c) + bias1(c));
-    if (has_three) {
-      define_sum(sum2, [&](const auto& k) { return hidden1(r, k); }, weight2);
-      hidden2(r, c) = activated(sum2(r, c) + bias2(c));
-    }
-    define_sum(sum3, [&](const auto& k) { return has_three ? Value(hidden2(r, k)) : Value(hidden1(r, k)); }, weight3);
-    const Value last = sum3(r, c) + bias3(c);
-    y(r, c) = select(Value(activate_last) != 0, activated(last), last);
+    const Axis i = x.reduce(1), j = weight2.reduce(1);
+    first.sum(r, c) = sum(i, x(r, i) * weight1(c, i));
+    first.units(r, c) = f.of_hidden(first.sum(r, c) + bias1(c));
+    total(r, c) = sum(j, first.units(r, j) * weight2(c, j));
+    y(r, c) = f.of_last(total(r, c) + bias2(c));
   }
-
-  void schedule(auto) {
-    Halide::Func out = y.func();
-    Var row_block("row_block"), row("row"), column_block("column_block"), column("column");
-    out.split(r, row_block, row, kChainRows, Halide::TailStrategy::GuardWithIf)
-        .split(c, column_block, column, kChainColumns, Halide::TailStrategy::GuardWithIf)
-        .reorder(column, row, column_block, row_block)
-        .gpu_blocks(column_block, row_block)
-        .gpu_threads(column, row);
-    add_up(sum3.func(), {out, column});
-    const Halide::LoopLevel block(out, column_block);
-    hold(hidden1.func(), sum1.func(), block);
-    if (layers.value() == Layers::three) hold(hidden2.func(), sum2.func(), block);
-    index_arithmetic();
-  }
+  void schedule(auto) { schedule_chain(y.func(), total, {first}); }
 
  private:
-  /// sum(r, c) = Σ_k left(k) weight(c, k)
-  template <class Left, class Weight>
-  void define_sum(Stage& total, const Left& left, const Weight& weight) {
-    const Axis k = weight.reduce(1);
-    total(r, c) = sum(k, left(k) * weight(c, k));
-  }
-  Value activated(const Value& v) const {
-    const auto is = [&](ChainActivation f) { return Value(activation) == static_cast<int>(f); };
-    const Value by_sigmoid = select(is(ChainActivation::sigmoid), sigmoid(v), silu(v));
-    const Value others = select(is(ChainActivation::tanh), tanh(v), select(is(ChainActivation::gelu), gelu(v), by_sigmoid));
-    return select(is(ChainActivation::relu), relu(v), others);
-  }
-  /// A thread's own sum, several terms' loads under way.
-  static void add_up(Halide::Func total, const Halide::LoopLevel& level) {
-    constexpr int kUnderWay = 8;
-    const Halide::RVar k = total.rvars(0).at(0);
-    Halide::RVar outer("terms"), inner("term");
-    total.compute_at(level)
-        .update()
-        .split(k, outer, inner, kUnderWay, Halide::TailStrategy::GuardWithIf)
-        .unroll(inner);
-  }
-  /// What is between two layers: a block's rows, in shared memory.
-  void hold(Halide::Func hidden, Halide::Func total, const Halide::LoopLevel& block) {
-    Var step("step"), thread("thread");
-    hidden.compute_at(block)
-        .store_in(Halide::MemoryType::GPUShared)
-        .bound_storage(r, kChainRows)
-        .bound_storage(c, kMostChainUnits)
-        .split(c, step, thread, kChainColumns, Halide::TailStrategy::GuardWithIf)
-        .reorder(step, thread, r)
-        .gpu_threads(thread, r);
-    add_up(total, {hidden, step});
-  }
+  HiddenLayer first{Stage("sum1"), Stage("units1")};
+  Stage total{"total"};
+  Var r{"r"}, c{"c"};
+};
 
-  Stage sum1{"sum1"}, sum2{"sum2"}, sum3{"sum3"}, hidden1{"hidden1"}, hidden2{"hidden2"};
+// The same of three.
+template <ElementType T>
+class ThreeLayers : public Kernel<ThreeLayers<T>> {
+ public:
+  static constexpr bool on_gpus_alone = true;
+  In<T, 2> x{"x"};
+  In<T, 2> weight1{"weight1", {any_size, x.size(1)}, strided};
+  In<T, 1> bias1{"bias1", {weight1.size(0)}};
+  In<T, 2> weight2{"weight2", {any_size, weight1.size(0)}, strided};
+  In<T, 1> bias2{"bias2", {weight2.size(0)}};
+  In<T, 2> weight3{"weight3", {any_size, weight2.size(0)}, strided};
+  In<T, 1> bias3{"bias3", {weight3.size(0)}};
+  ChainActivations f;
+  Out<T, 2> y{"y", {x.size(0), weight3.size(0)}};
+
+  ThreeLayers() { this->formula("y = layer3(f(layer2(f(layer1(x))))), layer(x) = x weightᵀ + bias").internal(); }
+  void algorithm() {
+    const Axis i = x.reduce(1), j = weight2.reduce(1), k = weight3.reduce(1);
+    first.sum(r, c) = sum(i, x(r, i) * weight1(c, i));
+    first.units(r, c) = f.of_hidden(first.sum(r, c) + bias1(c));
+    second.sum(r, c) = sum(j, first.units(r, j) * weight2(c, j));
+    second.units(r, c) = f.of_hidden(second.sum(r, c) + bias2(c));
+    total(r, c) = sum(k, second.units(r, k) * weight3(c, k));
+    y(r, c) = f.of_last(total(r, c) + bias3(c));
+  }
+  void schedule(auto) { schedule_chain(y.func(), total, {first, second}); }
+
+ private:
+  HiddenLayer first{Stage("sum1"), Stage("units1")}, second{Stage("sum2"), Stage("units2")};
+  Stage total{"total"};
   Var r{"r"}, c{"c"};
 };
 
 const bool registered =
-    register_kernel<LayerChain, f32>("layer_chain_in_one") &&
+    register_kernel<TwoLayers, f32>("two_layers") && register_kernel<ThreeLayers, f32>("three_layers") &&
     register_operator(
         {.name = "layer_chain",
          .formula = "layer_chain(x, weight1, bias1, weight2, bias2) = layer2(f(layer1(x))), or of three layers, "
@@ -116,7 +144,7 @@ const bool registered =
          .options = {{"activation", FormOption::Kind::choice, 0, {"relu", "tanh", "gelu", "sigmoid", "silu"}},
                      {.name = "activate_last", .kind = FormOption::Kind::boolean}},
          .outputs = {{"y"}},
-         .calls = {"layer_chain_in_one", "matmul", "tanh", "sigmoid", "silu", "cast"},
+         .calls = {"two_layers", "three_layers", "matmul", "tanh", "sigmoid", "silu", "cast"},
          .gradients = {{kAllInputs,
                         "layer_chain_grad(dy, x, weight1, bias1, weight2, bias2, weight3, bias3, "
                         "static_cast<int>(activation), activate_last, needs)",

@@ -19,25 +19,25 @@ struct SmoothedTarget {
   }
 };
 
-// loss[r] = Σ_k s[r,k] (lse[r] - x[r,k]),  s = weight[k] (target[r,k], smoothed),  lse[r] = m[r] + ln Σ_k e^(x[r,k] -
+// loss[r] = Σ_k s[r,k] (lse[r] - x[r,k]),  s = weight[k] (p[r,k], smoothed),  lse[r] = m[r] + ln Σ_k e^(x[r,k] -
 // m[r]);  shares[r] = Σ_k s[r,k]
 template <ElementType T>
 class CrossEntropyOfProbabilities : public Kernel<CrossEntropyOfProbabilities<T>> {
  public:
   Dim rows{"rows"}, columns{"columns"};
-  In<T, 2> logits{"logits", {rows, columns}}, target{"target", {rows, columns}};
+  In<T, 2> logits{"logits", {rows, columns}}, probabilities{"probabilities", {rows, columns}};
   In<f32, 1> weight{"weight", {columns}, absent_is(1)};
   SmoothedTarget smoothed;
   RowTunables tunables;
   Out<f32, 1> loss{"loss", {rows}}, logsumexp{"logsumexp", {rows}}, shares{"shares", {rows}};
 
   CrossEntropyOfProbabilities() {
-    this->formula("loss[r] = Σ_k weight[k] target[r,k] (lse[r] - x[r,k]), the target smoothed");
+    this->formula("loss[r] = Σ_k weight[k] p[r,k] (lse[r] - x[r,k]), p smoothed");
     this->form(Form::rows).internal();
   }
   void algorithm() {
     const Axis k = columns.reduce(), j = columns.reduce(), i = columns.reduce(), l = columns.reduce();
-    const auto share = [&](const Axis& c) { return smoothed.share(weight(c), target(r, c), columns.extent()); };
+    const auto share = [&](const Axis& c) { return smoothed.share(weight(c), probabilities(r, c), columns.extent()); };
     largest(r) = max_of_numbers(k, logits(r, k));  // a NaN reaches the sum in any case
     total(r) = sum(j, exp_below_zero(logits(r, j) - largest(r)));
     below(r) = sum(i, share(i) * as_written(largest(r) - logits(r, i)));
@@ -61,7 +61,7 @@ template <ElementType T>
 class CrossEntropyOfProbabilitiesGradient : public Kernel<CrossEntropyOfProbabilitiesGradient<T>> {
  public:
   Dim rows{"rows"}, columns{"columns"};
-  In<T, 2> logits{"logits", {rows, columns}}, target{"target", {rows, columns}};
+  In<T, 2> logits{"logits", {rows, columns}}, probabilities{"probabilities", {rows, columns}};
   In<f32, 1> dloss{"dloss", {rows}}, logsumexp{"logsumexp", {rows}}, shares{"shares", {rows}};
   In<f32, 1> weight{"weight", {columns}, absent_is(1)};
   SmoothedTarget smoothed;
@@ -71,7 +71,7 @@ class CrossEntropyOfProbabilitiesGradient : public Kernel<CrossEntropyOfProbabil
     this->formula("dlogits = the gradient of cross_entropy_of_probabilities' loss").form(Form::rows).internal();
   }
   void algorithm() {
-    const Value share = smoothed.share(weight(c), target(r, c), columns.extent());
+    const Value share = smoothed.share(weight(c), probabilities(r, c), columns.extent());
     dlogits(r, c) = dloss(r) * (shares(r) * exp(logits(r, c) - logsumexp(r)) - share);
   }
   void schedule(auto to) { generic(to, dlogits); }
@@ -132,20 +132,20 @@ class NllOfLabelsGradient : public Kernel<NllOfLabelsGradient<T>> {
 
 // ---- of pairs of rows
 
-// cosine[r] = a·b / (|a| |b|), norms at least eps;  loss[r] = 1 - cosine where target[r] is 1, max(cosine - margin, 0)
+// cosine[r] = a·b / (|a| |b|), norms at least eps;  loss[r] = 1 - cosine where sign[r] is 1, max(cosine - margin, 0)
 // where it is -1, else 0
 template <ElementType T>
 class CosineEmbedding : public Kernel<CosineEmbedding<T>> {
  public:
   Dim rows{"rows"}, columns{"columns"};
   In<T, 2> a{"a", {rows, columns}}, b{"b", {rows, columns}};
-  In<f32, 1> target{"target", {rows}};
+  In<f32, 1> sign{"sign", {rows}};
   Scalar<float> margin{"margin"}, eps{"eps"};
   RowTunables tunables;
   Out<f32, 1> loss{"loss", {rows}}, cosine{"cosine", {rows}}, a_norm{"a_norm", {rows}}, b_norm{"b_norm", {rows}};
 
   CosineEmbedding() {
-    this->formula("loss[r] = 1 - cos(a[r], b[r]) where target[r] is 1, max(cos - margin, 0) where it is -1");
+    this->formula("loss[r] = 1 - cos(a[r], b[r]) where sign[r] is 1, max(cos - margin, 0) where it is -1");
     this->form(Form::rows).internal();
   }
   void algorithm() {
@@ -154,7 +154,7 @@ class CosineEmbedding : public Kernel<CosineEmbedding<T>> {
     a_squares(r) = sum(j, square(a(r, j)));
     b_squares(r) = sum(k, square(b(r, k)));
     const Value of_a = max(sqrt(a_squares(r)), Value(eps)), of_b = max(sqrt(b_squares(r)), Value(eps));
-    const Value angle = dots(r) / (of_a * of_b), t = target(r);
+    const Value angle = dots(r) / (of_a * of_b), t = sign(r);
     loss(r) = select(t == 1.0, 1.0 - angle, select(t == -1.0, relu(angle - margin), 0.0));
     cosine(r) = angle;
     a_norm(r) = of_a;
@@ -177,7 +177,7 @@ class CosineEmbeddingGradient : public Kernel<CosineEmbeddingGradient<T>> {
  public:
   Dim rows{"rows"}, columns{"columns"};
   In<T, 2> a{"a", {rows, columns}}, b{"b", {rows, columns}};
-  In<f32, 1> target{"target", {rows}}, dloss{"dloss", {rows}};
+  In<f32, 1> sign{"sign", {rows}}, dloss{"dloss", {rows}};
   In<f32, 1> cosine{"cosine", {rows}}, a_norm{"a_norm", {rows}}, b_norm{"b_norm", {rows}};
   Scalar<float> margin{"margin"}, eps{"eps"};
   OutTuple<2, T, T> gradients{"gradients", {{{"da"}, {"db"}}}, {rows, columns}};
@@ -186,7 +186,7 @@ class CosineEmbeddingGradient : public Kernel<CosineEmbeddingGradient<T>> {
     this->formula("da, db = the gradients of cosine_embedding's loss").form(Form::rows).internal();
   }
   void algorithm() {
-    const Value t = target(r), angle = cosine(r), of_a = a_norm(r), of_b = b_norm(r);
+    const Value t = sign(r), angle = cosine(r), of_a = a_norm(r), of_b = b_norm(r);
     const Value slope = select(t == 1.0, -1.0, select(t == -1.0 && angle > margin, 1.0, 0.0)) * dloss(r);
     const auto by = [&](const Value& x, const Value& norm, const Value& other) {
       return slope * (other / (of_a * of_b) - select(norm > eps, angle * x / (norm * norm), 0.0));

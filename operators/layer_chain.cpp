@@ -51,18 +51,12 @@ Tensor layer_by_layer(Tensor x, std::span<const Layer> layers, ChainActivation f
 
 Tensor in_one_launch(const Tensor& x, std::span<const Layer> layers, ChainActivation f, bool activate_last) {
   const Tensor rows = x.contiguous();
-  const Layer &first = layers[0], &second = layers[1], &last = layers.back();
-  const Tensor y = Tensor::empty({rows.size(0), last.weight.size(0)}, DType::f32, x.device());
-  const std::array inputs{rows,
-                          first.weight,
-                          first.bias.contiguous(),
-                          second.weight,
-                          second.bias.contiguous(),
-                          last.weight,
-                          last.bias.contiguous()};
+  const Tensor y = Tensor::empty({rows.size(0), layers.back().weight.size(0)}, DType::f32, x.device());
+  std::vector<Tensor> inputs{rows};
+  for (const Layer& layer : layers) inputs.insert(inputs.end(), {layer.weight, layer.bias.contiguous()});
   const std::array<Scalar, 2> scalars{static_cast<int64_t>(f), int64_t{activate_last}};
-  const KernelKey key{.elements = {DType::f32}, .variant = static_cast<uint16_t>(layers.size() - 2)};
-  launch(kernels::layer_chain_in_one, key, inputs, scalars, std::span(&y, 1));
+  const KernelInfo& kernel = layers.size() == 2 ? kernels::two_layers : kernels::three_layers;
+  launch(kernel, KernelKey{.elements = {DType::f32}}, inputs, scalars, std::span(&y, 1));
   return y;
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh --device cuda,opencl --results FOLDER [ARGUMENT ...]: this bundle's measure.py, against PyTorch unless --against says
 # else. The same with --resume goes on where an earlier run stopped. run.sh random …: measure_draws.py, sizes drawn at random.
+# run.sh memory --device cuda --results FOLDER …: measure_memory.py, device memory of training steps.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 library=${TMPDIR:-/tmp}/libashlar_bench-$(md5sum < "$here/lib/libashlar_bench.so.xz" | cut -c1-12).so
@@ -15,6 +16,9 @@ export OCL_ICD_VENDORS="${OCL_ICD_VENDORS:-$here/opencl-vendors/}"
 script=measure.py
 if [[ ${1:-} == random ]]; then
   script=measure_draws.py
+  shift
+elif [[ ${1:-} == memory ]]; then
+  script=measure_memory.py
   shift
 fi
 exec python3 "$here/$script" --library "$library" "$@"

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "nn/hybrid/forecast.h"
+#include "nn/hybrid/phase_plot.h"
 #include "nn/trainer/checkpoint.h"
 
 namespace ashlar::nn {
@@ -46,8 +47,13 @@ HybridTrainer::HybridTrainer(const Training& training, const HybridOptions& opti
     throw ValueError(kName, "a parameter " + parameter.value().str() + " with an optimiser on " + device_.str(),
                      "both on one device", "Move the model first, then make its optimiser");
   }
-  losses_ = Tensor::zeros({options.correct}, DType::f32, device_);
+  // Without a forecaster there is nothing to take back.
+  if (options.monitor && options.forecaster != Forecaster::none) {
+    monitor_.emplace(*options.monitor, options.amp == DType::f16);
+  }
+  steps_ = Tensor::zeros({monitor_ ? 2 : 1, options.correct}, DType::f32, device_);
   last_loss_ = Tensor::zeros({}, DType::f32, device_);
+  last_norm_ = Tensor::zeros({}, DType::f32, device_);
   if (options.forecaster == Forecaster::nowcast) {
     nowcaster_.emplace(options.nowcast, options.count(), options.horizon / options.stride(), device_);
   }
@@ -63,6 +69,9 @@ HybridReport HybridTrainer::train() {
   const bool plain = options_.forecaster == Forecaster::none;
   records_ = {PhaseRecord{.phase = plain ? Phase::full : Phase::warm_up}};
   resume();
+  if (!options_.events.empty() && position_ < options_.steps) {
+    events_.emplace(options_.events, position_ > 0 ? position_ + 1 : 0);
+  }
   mark_ = std::chrono::steady_clock::now();
   while (position_ < options_.steps) {
     if (jump_is_due()) {
@@ -79,6 +88,7 @@ HybridReport HybridTrainer::train() {
   if (records_.back().steps > 0 && records_.back().loss == 0) {
     records_.back().loss = recent_loss(std::max<int64_t>(options_.correct / 2, 1)).value;
   }
+  write_phase_events();
   save();
   if (average_ && ordinary_ > 0) average_->apply();
   return {session_.epochs(), records_, HybridStatistics::of(records_),
@@ -101,7 +111,9 @@ void HybridTrainer::ordinary_step() {
   if (!batch) throw ValueError(kName, "a loader without batches", "at least one sample", "Give it data");
   step_.run(*batch);
   session_.count_samples(*batch);
-  losses_.select(0, ordinary_ % options_.correct).copy_(last_loss_);
+  const Tensor now = steps_.select(1, ordinary_ % options_.correct);
+  now.select(0, 0).copy_(last_loss_);
+  if (monitor_) now.select(0, 1).copy_(last_norm_);
   session_.add_loss(last_loss_);
   if (losses_ahead_) losses_ahead_->keep();
   if (training_.scheduler != nullptr) training_.scheduler->step();
@@ -142,6 +154,9 @@ void HybridTrainer::compute(const std::vector<Tensor>& batch) {
   precision_.step();
   if (average_) average_->update();
   if (losses_ahead_) losses_ahead_->measure(last_loss_);
+  if (monitor_) {
+    last_norm_.copy_(losses_ahead_ ? losses_ahead_->last_norm() : training_.optimizer.norm_of_gradients());
+  }
 }
 
 void HybridTrainer::finish_epoch(int64_t batches) {
@@ -151,23 +166,33 @@ void HybridTrainer::finish_epoch(int64_t batches) {
   session_.finish_epoch(batches - discarded_);
   if (averaged) average_->restore();
   epoch_started_ = false;
+  epoch_ends_.push_back(position_);
   session_.write_metrics(options_.metrics);
+  if (events_) events_->write(position_, session_.scalars());
   if (options_.log != nullptr) *options_.log << session_.epoch_text(0) << std::endl;
   mark_ = std::chrono::steady_clock::now();
 }
 
 // Phases.
 
-HybridTrainer::Mean HybridTrainer::recent_loss(int64_t count) const {
-  count = std::min({count, ordinary_, options_.correct});
-  const std::vector<float> ring = losses_.to_vector<float>();
-  double sum = 0, squares = 0;
-  for (int64_t i = 1; i <= count; i++) sum += ring[static_cast<size_t>((ordinary_ - i) % options_.correct)];
-  Mean mean{sum / static_cast<double>(std::max<int64_t>(count, 1)), 0};
-  for (int64_t i = 1; i <= count; i++) {
-    const double off = ring[static_cast<size_t>((ordinary_ - i) % options_.correct)] - mean.value;
-    squares += off * off;
+HybridTrainer::Steps HybridTrainer::recent(int64_t count) const {
+  const std::vector<float> rings = steps_.to_vector<float>();
+  Steps steps;
+  for (int64_t i = std::min({count, ordinary_, options_.correct}); i > 0; i--) {
+    const int64_t at = (ordinary_ - i) % options_.correct;
+    steps.losses.push_back(rings[static_cast<size_t>(at)]);
+    if (monitor_) steps.gradients.push_back(rings[static_cast<size_t>(options_.correct + at)]);
   }
+  return steps;
+}
+
+HybridTrainer::Mean HybridTrainer::Steps::mean_of_last(int64_t count) const {
+  count = std::min(count, static_cast<int64_t>(losses.size()));
+  const auto ago = [&](int64_t steps) { return losses[losses.size() - static_cast<size_t>(steps)]; };
+  double sum = 0, squares = 0;
+  for (int64_t i = 1; i <= count; i++) sum += ago(i);
+  Mean mean{sum / static_cast<double>(std::max<int64_t>(count, 1)), 0};
+  for (int64_t i = 1; i <= count; i++) squares += (ago(i) - mean.value) * (ago(i) - mean.value);
   if (count > 1) mean.variance = squares / static_cast<double>(count - 1) / static_cast<double>(count);
   return mean;
 }
@@ -183,7 +208,28 @@ void HybridTrainer::begin(Phase phase, int64_t steps) {
   // Reading the losses waits for the device: the phase's work is in its time.
   records_.back().loss = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_)).value;
   count_time();
+  write_phase_events();
   records_.push_back({.step = position_, .phase = phase, .steps = steps});
+}
+
+/// Of the phase that ends. Its time isn't the next one's.
+void HybridTrainer::write_phase_events() {
+  if (!events_) return;
+  const PhaseRecord& record = records_.back();
+  std::vector<std::pair<std::string, double>> scalars{{"phase", static_cast<double>(record.phase)},
+                                                      {"phase/steps", static_cast<double>(record.steps)},
+                                                      {"phase/seconds", record.seconds}};
+  if (record.phase != Phase::predict) scalars.emplace_back("loss/phase", record.loss);
+  if (record.verdict != Verdict::none) {
+    const HybridStatistics so_far = HybridStatistics::of(records_);
+    scalars.emplace_back("jumps/accepted", static_cast<double>(so_far.accepted));
+    scalars.emplace_back("jumps/rejected", static_cast<double>(so_far.rejected));
+    scalars.emplace_back("jumps/rolled_back", static_cast<double>(so_far.rolled_back));
+    scalars.emplace_back("seconds/saved", so_far.seconds_saved);
+    scalars.emplace_back("seconds/spent", so_far.seconds_spent);
+  }
+  events_->write(record.step + record.steps, scalars);
+  mark_ = std::chrono::steady_clock::now();
 }
 
 void HybridTrainer::start_full(int64_t interval) {
@@ -259,8 +305,10 @@ std::vector<Tensor> HybridTrainer::weights_after(int64_t steps) const {
 }
 
 void HybridTrainer::jump(int64_t steps) {
-  before_ = recent_loss(std::min(std::max<int64_t>(options_.correct / 2, 1), since_));
+  const Steps before = recent(std::min(std::max<int64_t>(options_.correct / 2, 1), since_));
+  before_ = before.mean_of_last(since_);
   if (!std::isfinite(before_.value)) session_.check_finite();
+  if (monitor_) monitor_->jump(before.losses, before.gradients);
   begin(Phase::predict, steps);
   records_.back().confidence = confidence_;
   if (losses_ahead_) losses_ahead_->jump();
@@ -292,18 +340,23 @@ void HybridTrainer::longer_pause() {
 
 bool HybridTrainer::roll_back_if_diverged() {
   const int64_t looked_at = std::min(options_.guard_every, since_);
-  const Mean now = recent_loss(looked_at);
+  const Steps steps = recent(since_);
+  const Mean now = steps.mean_of_last(looked_at);
   // A mean of few losses is off by chance; by how much, those before the jump say.
   const double of_one = before_.variance * static_cast<double>(std::max<int64_t>(options_.correct / 2, 1));
   const double noise =
       options_.divergence_errors * std::sqrt(before_.variance + of_one / static_cast<double>(looked_at));
   const double limit = before_.value + std::max((options_.divergence - 1) * std::abs(before_.value), noise);
-  if (now.value <= limit) return false;  // not so for NaN
+  const Alarm alarm =
+      monitor_ ? monitor_->check(steps.losses, steps.gradients, static_cast<size_t>(looked_at)) : Alarm::none;
+  if (now.value <= limit && alarm == Alarm::none) return false;  // not so for NaN
   if (options_.log != nullptr) {
-    *options_.log << "step " << position_ << "  loss " << before_.value << " -> " << now.value << ": back to step "
-                  << kept_.position << std::endl;
+    *options_.log << "step " << position_ << "  loss " << before_.value << " -> " << now.value;
+    if (alarm != Alarm::none) *options_.log << ", alarm: " << name_of(alarm);
+    *options_.log << ": back to step " << kept_.position << std::endl;
   }
   records_.back().verdict = Verdict::rolled_back;
+  records_.back().alarm = alarm;
   good_.restore();
   good_.forget();
   foretold_.weights.clear();
@@ -391,13 +444,19 @@ std::vector<double> HybridTrainer::option_numbers() const {
   }
   numbers.insert(numbers.end(), {o.start, o.tolerance, o.divergence, o.divergence_errors, o.average.value_or(-1),
                                  o.amp ? static_cast<double>(*o.amp) : -1, o.confidence, f.learning_rate, f.gain,
-                                 f.rise, o.nowcast.learning_rate});
+                                 f.rise, o.nowcast.learning_rate, f.dropout, f.layer_norm ? 1.0 : 0.0});
+  const DivergenceMonitorOptions m = o.monitor.value_or(DivergenceMonitorOptions());
+  numbers.insert(numbers.end(), {o.monitor ? 1.0 : 0.0, m.loss_deviations, m.gradient_most, m.gradient_least, m.turns,
+                                 m.swing, static_cast<double>(m.oscillation_steps)});
   return numbers;
 }
 
 void HybridTrainer::save() {
   count_time();
   if (!options_.phases.empty()) write_phases(options_.phases, records_);
+  if (!options_.plot.empty()) {
+    write_phase_plot(options_.plot, training_.model.kind(), records_, session_.epochs(), epoch_ends_);
+  }
   if (!options_.checkpoint.empty()) {
     Checkpoint checkpoint;
     session_.add_to(checkpoint);
@@ -409,10 +468,15 @@ void HybridTrainer::save() {
                        {"counts", Tensor::from(counts, {static_cast<int64_t>(counts.size())})},
                        {"before", Tensor::from({before_.value, before_.variance})},
                        {"records", to_tensor(records_)},
-                       {"losses", losses_},
+                       {"losses", steps_},
+                       {"epoch_ends", Tensor::from(epoch_ends_, {static_cast<int64_t>(epoch_ends_.size())})},
                        {"kept_loss", kept_.loss.defined() ? kept_.loss : Tensor::zeros({})}};
     for (const NamedTensors& more : {window_.state_dict(), good_.state_dict()}) {
       state.insert(state.end(), more.begin(), more.end());
+    }
+    if (monitor_) {
+      const std::vector<double> monitor = monitor_->state();
+      state.emplace_back("monitor", Tensor::from(monitor, {static_cast<int64_t>(monitor.size())}));
     }
     checkpoint.add("hybrid", state);
     checkpoint.add("amp", precision_.state_dict());
@@ -459,7 +523,7 @@ void HybridTrainer::resume() {
   const Checkpoint checkpoint = Checkpoint::read(options_.checkpoint);
   const NamedTensors state = checkpoint.part("hybrid");
   const std::unordered_map<std::string, Tensor> given(state.begin(), state.end());
-  for (const char* name : {"options", "counts", "before", "records", "losses", "kept_loss"}) {
+  for (const char* name : {"options", "counts", "before", "records", "losses", "epoch_ends", "kept_loss"}) {
     if (given.contains(name)) continue;
     throw ValueError(kName, options_.checkpoint.string() + " without \"hybrid." + name + "\"",
                      "a checkpoint of a hybrid training", kRemedy);
@@ -470,8 +534,9 @@ void HybridTrainer::resume() {
   }
   const std::vector<int64_t> counts = given.at("counts").to_vector<int64_t>();
   const std::vector<double> before = given.at("before").to_vector<double>();
-  if (counts.size() != 12 || before.size() != 2 || given.at("losses").shape() != losses_.shape() ||
-      given.at("kept_loss").shape() != Shape{} || given.at("records").numel() == 0) {
+  if (counts.size() != 12 || before.size() != 2 || given.at("losses").shape() != steps_.shape() ||
+      given.at("kept_loss").shape() != Shape{} || given.at("records").numel() == 0 ||
+      (monitor_ && !given.contains("monitor"))) {
     throw ValueError(kName, options_.checkpoint.string() + " that is damaged", "what save() wrote", kRemedy);
   }
   const NamedTensors amp = precision_.state_dict().empty() ? NamedTensors() : checkpoint.part("amp");
@@ -484,7 +549,9 @@ void HybridTrainer::resume() {
   window_.load_state_dict(state);
   good_.load_state_dict(state);
   records_ = records_from(given.at("records"));
-  losses_.copy_(given.at("losses"));
+  steps_.copy_(given.at("losses"));
+  if (monitor_) monitor_->restore(given.at("monitor").to_vector<double>());
+  epoch_ends_ = given.at("epoch_ends").to_vector<int64_t>();
   before_ = {before[0], before[1]};
   size_t i = 0;
   for (int64_t* count : {&position_, &ordinary_, &since_, &interval_, &pause_, &discarded_, &kept_.position,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "nn/hybrid/divergence_monitor.h"
 #include "nn/hybrid/loss_forecaster.h"
 #include "nn/hybrid/nowcaster.h"
 #include "nn/hybrid/options.h"
@@ -14,6 +15,7 @@
 #include "nn/hybrid/statistics.h"
 #include "nn/optim/precision.h"
 #include "nn/optim/weight_average.h"
+#include "nn/trainer/event_file.h"
 #include "nn/trainer/fit.h"
 #include "nn/trainer/replayed_step.h"
 #include "nn/trainer/session.h"
@@ -38,7 +40,8 @@ struct HybridReport {
 ///
 /// A loss that is `divergence` times that before the jump, and `divergence_errors` standard errors above it, or not
 /// finite, takes the training back to before the jump. A jump that fails, either way, doubles the full steps until the
-/// next one. So a network that can't be foretold costs little more than without a forecaster.
+/// next one. So a network that can't be foretold costs little more than without a forecaster. With
+/// HybridOptions::monitor its alarms take the training back likewise.
 ///
 /// With JumpLength::forecast a LossForecaster learns in all phases how this training's loss goes on, and says of each
 /// jump that is due whether it is made and how far it goes (HybridOptions::confidence).
@@ -74,6 +77,7 @@ class HybridTrainer {
 
   Phase phase() const { return records_.back().phase; }
   void begin(Phase phase, int64_t steps = 0);
+  void write_phase_events();
   void count_time();
   void start_full(int64_t interval);
   void take_snapshot_if_due();
@@ -93,7 +97,13 @@ class HybridTrainer {
     double value = 0;
     double variance = 0;  // of the mean
   };
-  Mean recent_loss(int64_t count) const;
+  /// Of steps that were computed, the newest last.
+  struct Steps {
+    std::vector<double> losses, gradients;  // norms; none without a monitor
+    Mean mean_of_last(int64_t count) const;
+  };
+  Steps recent(int64_t count) const;
+  Mean recent_loss(int64_t count) const { return recent(count).mean_of_last(count); }
 
   Training training_;
   HybridOptions options_;
@@ -106,6 +116,7 @@ class HybridTrainer {
   std::optional<Nowcaster> nowcaster_;
   std::optional<LossForecaster> losses_ahead_;
   std::optional<ResidualStore> residuals_;
+  std::optional<DivergenceMonitor> monitor_;
   struct {
     TrainingState key{};
     std::vector<Tensor> weights;  // for the end of corrections, of each arena; none between jumps
@@ -128,9 +139,13 @@ class HybridTrainer {
     Tensor loss;
   } kept_;  // with good_
   bool epoch_started_ = false;
+  std::vector<int64_t> epoch_ends_;  // positions
+  std::optional<EventFile> events_;
 
-  Tensor losses_;     // a ring, f32, on the device
-  Tensor last_loss_;  // rank 0, f32: where a step leaves its own
+  // Rings of the last steps on the device, f32 [1 or 2, correct]: losses and, with a monitor, gradient norms. One
+  // tensor, so that a look is one transfer.
+  Tensor steps_;
+  Tensor last_loss_, last_norm_;  // rank 0, f32: where a step leaves its own
   ReplayedStep step_;
 };
 

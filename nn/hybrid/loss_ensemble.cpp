@@ -11,6 +11,10 @@ namespace ashlar::nn {
 namespace {
 
 const LossEnsembleOptions& checked(const LossEnsembleOptions& options) {
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    throw ValueError("LossEnsemble", "dropout = " + std::to_string(options.dropout), "a part, in [0, 1)",
+                     "The default is 0");
+  }
   if (options.features > 0 && options.encoded > 0 && options.members > 0 && options.hidden > 0) return options;
   throw ValueError("LossEnsemble",
                    std::to_string(options.features) + " features, " + std::to_string(options.encoded) + " encoded, " +
@@ -46,6 +50,7 @@ Var path_of(const Var& states, const Var& weight, const Var& bias) {
 LossEnsemble::LossEnsemble(const LossEnsembleOptions& options)
     : members_(checked(options).members),
       hidden_(options.hidden),
+      layer_norm_(options.layer_norm),
       encoder_(options.features, options.encoded, linear_options(options)),
       start_(options.encoded, options.members * options.hidden, linear_options(options)) {
   const float bound = 1.0F / std::sqrt(static_cast<float>(hidden_));
@@ -58,6 +63,10 @@ LossEnsemble::LossEnsemble(const LossEnsembleOptions& options)
   const auto zeros = [&](const Shape& shape) { return Var(initial_full(shape, 0, placement_of(options)), true); };
   head_weight_ = zeros({members_, hidden_});
   head_bias_ = zeros({members_});
+  if (options.dropout > 0) {  // the last that draws, so that first values are the same without
+    dropout_ =
+        std::make_shared<Dropout>(options.dropout, DropoutOptions{.device = options.device, .random = options.random});
+  }
 }
 
 void LossEnsemble::members(Members& members) {
@@ -68,12 +77,19 @@ void LossEnsemble::members(Members& members) {
   members.parameter("bias_hh", bias_hh_);
   members.parameter("head_weight", head_weight_);
   members.parameter("head_bias", head_bias_);
+  members.child("dropout", dropout_);
 }
 
 Var LossEnsemble::forward(const Var& states, int64_t horizon) const {
-  const Var encoded = encode_state(states, encoder_.weight(), encoder_.bias());
-  const Var first = ad::tanh(start_(encoded)).reshape({states.size(0), members_, hidden_}).permute({1, 0, 2});
-  return path_of(roll_out(first, weight_hh_, bias_ih_, bias_hh_, horizon), head_weight_, head_bias_);
+  // Weights of 16 bits lie in memory alone: states are computed in their own dtype.
+  const auto wide = [&](const Var& weight) { return weight.to(states.dtype()); };
+  const Var encoded = encode_state(states, wide(encoder_.weight()), wide(encoder_.bias()));
+  const Var start = ad::matmul(encoded, wide(start_.weight()), {.transpose_b = true}, wide(start_.bias()));
+  const Var first = ad::tanh(start).reshape({states.size(0), members_, hidden_}).permute({1, 0, 2});
+  Var units = roll_out(first, wide(weight_hh_), wide(bias_ih_), wide(bias_hh_), horizon);
+  if (layer_norm_) units = ad::layer_norm(units).y;
+  if (dropout_ != nullptr) units = dropout_->forward(units);
+  return path_of(units, wide(head_weight_), wide(head_bias_));
 }
 
 }  // namespace ashlar::nn

@@ -47,6 +47,8 @@ LossForecaster::LossForecaster(const LossForecastOptions& options, const Optimiz
       ensemble_({.encoded = options.encoded,
                  .members = options.members,
                  .hidden = options.hidden,
+                 .dropout = options.dropout,
+                 .layer_norm = options.layer_norm,
                  .device = device,
                  .random = &random_}),
       adam_(ensemble_.parameters(), {.learning_rate = options.learning_rate}),
@@ -54,9 +56,11 @@ LossForecaster::LossForecaster(const LossForecastOptions& options, const Optimiz
       foretelling_(device, replay,
                    [this](const std::vector<Tensor>& batch) {
                      const NoGrad no_grad;
+                     ensemble_.eval();
                      paths_.copy_(ensemble_(batch[0], options_.horizon).value());
                    }),
       updating_(device, replay, [this](const std::vector<Tensor>& batch) {
+        ensemble_.train();  // dropout is for learning
         adam_.zero_grad();
         // paths [horizon, members, batch], what came to pass [horizon, 1, batch], weights [members, batch]
         const Var error = ad::sub(ensemble_(batch[0], options_.horizon), Var(batch[1]));
@@ -275,7 +279,9 @@ LossForecaster::Sample LossForecaster::sample_from(const double* row) const {
 
 NamedTensors LossForecaster::state_dict() const {
   NamedTensors result = recorder_.state_dict();
-  for (const auto& [name, tensor] : ensemble_.state_dict()) result.emplace_back("ensemble." + name, tensor);
+  for (const auto& [name, tensor] : ensemble_.state_dict(Saved::with_checkpoints)) {
+    result.emplace_back("ensemble." + name, tensor);
+  }
   for (const auto& [name, tensor] : adam_.state_dict()) result.emplace_back("adam." + name, tensor);
   const auto add_samples = [&](const char* name, const std::deque<Sample>& samples) {
     std::vector<double> rows;
@@ -330,7 +336,7 @@ void LossForecaster::load_state_dict(const NamedTensors& state) {
   const std::vector<int64_t> counts = given.at("counts").to_vector<int64_t>();
   if (totals.size() != 5 || counts.size() != 3) refuse("other totals");
   recorder_.load_state_dict(state);
-  ensemble_.load_state_dict(part("ensemble."));
+  ensemble_.load_state_dict(part("ensemble."), Saved::with_checkpoints);
   adam_.load_state_dict(part("adam."));
   waiting_ = std::move(waiting);
   memory_ = std::move(memory);

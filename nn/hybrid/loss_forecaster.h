@@ -62,6 +62,8 @@ class LossForecaster {
 
   /// Within a step, which may be captured: behind the update, with its loss (rank 0, f32).
   void measure(const Tensor& loss) const { recorder_.measure(loss); }
+  /// The norm of gradients that it left, rank 0, on the device.
+  Tensor last_norm() const { return recorder_.last().select(0, 1); }
   /// Behind each step.
   void keep() { recorder_.keep(); }
   /// Whether learn() has to be called before the next step.

@@ -107,9 +107,26 @@ void LossForecastOptions::validate() const {
           "a path of 512 steps at most", "Start with 10 and 4");
   require(learning_rate > 0 && std::isfinite(learning_rate), "learning_rate = " + std::to_string(learning_rate),
           "a positive number", "The default is 0.003");
+  require(dropout >= 0 && dropout < 1, "dropout = " + std::to_string(dropout), "a part, in [0, 1)", "The default is 0");
   require(gain >= 0 && gain < 1, "gain = " + std::to_string(gain), "a number in [0, 1)", "The default is 0.1");
   require(rise >= 0 && std::isfinite(rise), "rise = " + std::to_string(rise), "a finite number of 0 or more",
           "The default is 0.5");
+}
+
+void DivergenceMonitorOptions::validate() const {
+  const auto number = [](const char* name, double value) {
+    return std::string("monitor.") + name + " = " + std::to_string(value);
+  };
+  require(loss_deviations > 0, number("loss_deviations", loss_deviations), "a number above 0, or infinity",
+          "The default is 3");
+  require(gradient_most > 1, number("gradient_most", gradient_most), "a number above 1, or infinity",
+          "The default is 100");
+  require(gradient_least >= 0 && gradient_least < 1, number("gradient_least", gradient_least), "a number in [0, 1)",
+          "The default is 0.01");
+  require(turns > 0 && turns <= 1, number("turns", turns), "a part of the changes, in (0, 1]", "The default is 0.9");
+  require(swing > 0, number("swing", swing), "a number above 0, or infinity", "The default is 2");
+  require(oscillation_steps >= 8, "monitor.oscillation_steps = " + std::to_string(oscillation_steps), "8 or more",
+          "The default is 16");
 }
 
 void HybridOptions::validate() const {
@@ -138,6 +155,13 @@ void HybridOptions::validate() const {
           "The default is 1.6");
   require(divergence_errors >= 0 && std::isfinite(divergence_errors), number("divergence_errors", divergence_errors),
           "a finite number of 0 or more", "The default is 3");
+  if (monitor) {
+    monitor->validate();
+    require(correct >= std::max<int64_t>(16, monitor->oscillation_steps),
+            "correct = " + std::to_string(correct) +
+                " with monitor.oscillation_steps = " + std::to_string(monitor->oscillation_steps),
+            "16 steps or more, and as many as oscillate, with a monitor", "Start with 50 and 16");
+  }
   require(!average || (*average >= 0 && *average < 1), number("average", average.value_or(0)), "a number in [0, 1)",
           "Start with 0.995");
   require(confidence > 0 && confidence <= 1, number("confidence", confidence), "a probability in (0, 1]",

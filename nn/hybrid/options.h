@@ -47,6 +47,8 @@ struct LossForecastOptions {
   int64_t memory = 512;         ///< past states that are learnt from, the last ones
   int64_t held_out = 64;        ///< forecasts, the last ones, that say how good they are
   double learning_rate = 3e-3;  ///< of the ensemble, by Adam
+  double dropout = 0;           ///< of its units' outputs while it learns, in [0, 1); forecasts have none
+  bool layer_norm = false;      ///< of its units' outputs
   double gain = 0.1;  ///< nothing is made of forecasts whose error isn't smaller than the last value's by this part
   double rise = 0.5;  ///< what counts as risen, in deviations of single losses
   uint64_t seed = 1;
@@ -62,6 +64,20 @@ struct NowcastOptions {
   int64_t batch = 4096;         ///< weights, drawn by chance, in each
   double learning_rate = 3e-3;  ///< of the network, by Adam
   uint64_t seed = 1;
+
+  /// Throws ValueError that names the first option that can't be, and says what could.
+  void validate() const;
+};
+
+/// Of the alarms that take a jump back beside HybridOptions::divergence; divergence_monitor.h says what each looks at.
+/// "Before" are the last correct / 2 steps before the jump.
+struct DivergenceMonitorOptions {
+  double loss_deviations = 3;      ///< how far losses rise, in deviations of those before; infinity: no alarm
+  double gradient_most = 100;      ///< norms of gradients over their mean before, above 1; infinity: no alarm
+  double gradient_least = 0.01;    ///< the same, in [0, 1); 0: no alarm
+  double turns = 0.9;              ///< part of the losses' changes that go the other way than the one before, in (0, 1]
+  double swing = 2;                ///< size of those changes over that before; infinity: no alarm
+  int64_t oscillation_steps = 16;  ///< whose losses turn; 8 or more, `correct` at most
 
   /// Throws ValueError that names the first option that can't be, and says what could.
   void validate() const;
@@ -86,6 +102,8 @@ struct HybridOptions {
   double divergence_errors = 3.0;  ///< standard errors, by which a few losses after the jump are off by chance
   int64_t guard_every = 5;         ///< steps after a jump between looks at the loss; divides `correct`
   int64_t longest_pause = 8;       ///< each jump that fails doubles the full steps until the next, up to this factor
+  /// Further alarms, at the same looks. `correct` is 16 then, or more. None: docs/hybrid.md says why.
+  std::optional<DivergenceMonitorOptions> monitor = {};
 
   JumpLength length = JumpLength::fixed;
   /// With JumpLength::forecast: a jump is made where LossForecast::confidence is at least this, and goes
@@ -112,7 +130,10 @@ struct HybridOptions {
   int64_t checkpoint_every = 1000;
   std::filesystem::path metrics = {};  ///< CSV with a row for each epoch, as fit()'s
   std::filesystem::path phases = {};   ///< CSV with a row for each phase
-  std::ostream* log = nullptr;         ///< a line for each epoch and each jump
+  std::filesystem::path plot = {};     ///< SVG of the phases (phase_plot.h), written anew with the CSV
+  /// Folder for TensorBoard: epochs as fit()'s, and what each phase did, at the steps, predicted ones included.
+  std::filesystem::path events = {};
+  std::ostream* log = nullptr;  ///< a line for each epoch and each jump
 
   /// Throws ValueError that names the first option that can't be, and says what could.
   void validate() const;

@@ -19,6 +19,8 @@ class StepRecorder {
 
   /// Within the step, which may be captured: behind the update, with the loss (rank 0, f32).
   void measure(const Tensor& loss) const;
+  /// What it left, on the device: loss and gradient norm, f32 [2].
+  const Tensor& last() const { return last_; }
   /// Behind the step. Throws ValueError where more steps than the ring has weren't read.
   void keep();
   /// Steps that weren't read yet.

@@ -12,6 +12,7 @@ namespace {
 // In pixels.
 constexpr double kWidth = 720, kPanel = 240, kLeft = 70, kRight = 150, kTop = 34, kGap = 46;
 constexpr std::array<const char*, 6> kColours{"#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf"};
+constexpr std::array<const char*, 4> kShades{"#eeeeee", "#dcebf7", "#f2b8a0", "#fbefd5"};
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -85,11 +86,18 @@ class Drawing {
         y_.include(curve.y[i]);
       }
     }
-    out_ << R"(<rect x=")" << kLeft << R"(" y=")" << top_ << R"(" width=")" << right() - kLeft << R"(" height=")"
-         << bottom() - top_ << R"(" fill="none" stroke="#888"/>)" << '\n';
-    if (x_.is_empty()) return text((kLeft + right()) / 2, (top_ + bottom()) / 2, "nothing finite to show", "middle");
-    x_.widen();
-    y_.widen();
+    const bool is_empty = y_.is_empty();
+    for (const Band& band : panel.bands) {
+      x_.include(band.from);
+      x_.include(band.to);
+    }
+    if (!is_empty) {
+      x_.widen();
+      y_.widen();
+      bands(panel.bands, panel.curves.size());
+    }
+    rectangle(kLeft, right(), top_, bottom(), R"(fill="none" stroke="#888")");
+    if (is_empty) return text((kLeft + right()) / 2, (top_ + bottom()) / 2, "nothing finite to show", "middle");
     axes(x_title);
     for (size_t i = 0; i < panel.curves.size(); i++) this->curve(panel.curves[i], i);
   }
@@ -110,9 +118,34 @@ class Drawing {
          << R"(">)" << escaped(what) << "</text>\n";
   }
 
-  void line(double x1, double y1, double x2, double y2, const char* colour) {
+  void line(double x1, double y1, double x2, double y2, const std::string& colour) {
     out_ << R"(<line x1=")" << x1 << R"(" y1=")" << y1 << R"(" x2=")" << x2 << R"(" y2=")" << y2 << R"(" stroke=")"
          << colour << R"("/>)" << '\n';
+  }
+
+  void rectangle(double x1, double x2, double y1, double y2, const std::string& style) {
+    out_ << R"(<rect x=")" << x1 << R"(" y=")" << y1 << R"(" width=")" << x2 - x1 << R"(" height=")" << y2 - y1
+         << R"(" )" << style << "/>\n";
+  }
+
+  /// Where the name of a curve or band stands, and its colour's sample before it.
+  double legend(size_t index) const { return top_ + 14 + 18 * static_cast<double>(index); }
+
+  /// Their names stand below those of the curves.
+  void bands(const std::vector<Band>& bands, size_t curves) {
+    std::vector<std::string> names;
+    for (const Band& band : bands) {
+      const auto known = std::ranges::find(names, band.name);
+      const auto index = static_cast<size_t>(known - names.begin());
+      const std::string style = std::string("fill=\"") + kShades[index % kShades.size()] + "\"";
+      if (known == names.end()) {
+        names.push_back(band.name);
+        const double y = legend(curves + index);
+        rectangle(right() + 10, right() + 30, y - 10, y, style);
+        text(right() + 35, y, band.name, "start");
+      }
+      rectangle(at_x(band.from), at_x(band.to), top_, bottom(), style);
+    }
   }
 
   void axes(const std::string& x_title) {
@@ -128,20 +161,28 @@ class Drawing {
   }
 
   void curve(const Curve& curve, size_t index) {
-    const char* colour = kColours[index % kColours.size()];
-    out_ << R"(<polyline fill="none" stroke-width="1.5" stroke=")" << colour << R"(" points=")";
-    std::ostringstream dots;
+    const std::string colour = curve.colour.empty() ? kColours[index % kColours.size()] : curve.colour;
+    std::ostringstream line_points, dots;
+    const auto dot = [&](std::ostream& out, double x, double y) {
+      out << R"(<circle r=")" << (curve.is_joined ? 2 : 3.5) << R"(" cx=")" << x << R"(" cy=")" << y << R"(" fill=")"
+          << colour << R"("/>)" << '\n';
+    };
     for (size_t i = 0; i < std::min(curve.x.size(), curve.y.size()); i++) {
       if (!std::isfinite(curve.x[i]) || !std::isfinite(curve.y[i])) continue;
-      out_ << at_x(curve.x[i]) << ',' << at_y(curve.y[i]) << ' ';
-      if (curve.x.size() <= 60) {
-        dots << R"(<circle r="2" cx=")" << at_x(curve.x[i]) << R"(" cy=")" << at_y(curve.y[i]) << R"(" fill=")"
-             << colour << R"("/>)" << '\n';
-      }
+      line_points << at_x(curve.x[i]) << ',' << at_y(curve.y[i]) << ' ';
+      if (!curve.is_joined || curve.x.size() <= 60) dot(dots, at_x(curve.x[i]), at_y(curve.y[i]));
     }
-    out_ << R"("/>)" << '\n' << dots.str();
-    const double y = top_ + 14 + 18 * static_cast<double>(index);
-    line(right() + 10, y - 4, right() + 30, y - 4, colour);
+    if (curve.is_joined) {
+      out_ << R"(<polyline fill="none" stroke-width="1.5" stroke=")" << colour << R"(" points=")" << line_points.str()
+           << R"("/>)" << '\n';
+    }
+    out_ << dots.str();
+    const double y = legend(index);
+    if (curve.is_joined) {
+      line(right() + 10, y - 4, right() + 30, y - 4, colour);
+    } else {
+      dot(out_, right() + 20, y - 4);
+    }
     text(right() + 35, y, curve.name, "start");
   }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/cpu/scratch.h"
+#include "runtime/device/counter_cells.h"
 #include "runtime/device/device_state.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -29,6 +30,13 @@ int64_t trim_memory(Device device) try {
   return device.kind == DeviceKind::cpu ? released + detail::trim_scratch() : released;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("trim_memory");
+}
+
+int64_t peak_live_bytes(DeviceKind kind) { return detail::counter_cells(kind).peak_live_bytes; }
+
+void reset_peak_live_bytes(DeviceKind kind) {
+  detail::CounterCells& cells = detail::counter_cells(kind);
+  cells.peak_live_bytes = cells.live_bytes.load();
 }
 
 void set_fallback(Fallback chosen) { policy = chosen; }

@@ -54,7 +54,7 @@ bool MemoryPool::take_free(int64_t bytes, Block& block) {
   statistics_.used_bytes += block.bytes;
   ++statistics_.used_blocks;
   count(device_.counters().pool_hits);
-  count(device_.counters().live_bytes, block.bytes);
+  count_live(device_.counters(), block.bytes);
   return true;
 }
 
@@ -74,7 +74,7 @@ bool MemoryPool::take_new(int64_t bytes, Block& block) {
   block = {handle, bytes};
   statistics_.used_bytes += bytes;
   ++statistics_.used_blocks;
-  count(device_.counters().live_bytes, bytes);
+  count_live(device_.counters(), bytes);
   return true;
 }
 

@@ -62,6 +62,19 @@ class HybridReport(unittest.TestCase):
         self.assertEqual(line.count("1.25× (1.25 to 1.25)"), 2, line)
         self.line(text, "| plain, wsd | 400 | 3 | 0.400 ± 0.000 | 1000.0 |")
 
+    def test_what_a_cosine_alone_would_have_paid(self):
+        # 200 / steps: for 0.5 it needs 400, of which 200 and 160 are the half and two fifths; 0.32 s of 0.4.
+        rows = PLAIN + [run(200, seed, 0.5, sampler="last", computed=160, seconds=0.32, alone=True) for seed in SEEDS]
+        text = self.page_of(rows)
+        line = self.line(text, "| last | 200 | 160 |")
+        self.assertEqual(line.count("2.50× (2.50 to 2.50)"), 2, line)
+        self.assertEqual(line.count("1.25× (1.25 to 1.25)"), 2, line)
+        line = self.line(text, "| plain, wsd | 200 | 200 |")
+        self.assertEqual(line.count("2.00× (2.00 to 2.00)"), 4, line)
+        self.assertEqual(self.line(text, "| plain, wsd | 400 | 400 |").count("better than any of them"), 4)
+        self.assertNotIn("| plain, cosine | 200 | 200 |", text)
+        self.assertNotIn("cosine alone", self.page_of([row for row in rows if row["schedule"] == "wsd"]))
+
     def test_time_counts_only_where_nothing_ran_beside(self):
         together = [run(200, seed, 0.25, sampler="last", seconds=9.0) for seed in SEEDS]
         self.assertNotIn("| last | 200 | 3 |", self.page_of(PLAIN + together))
@@ -83,6 +96,20 @@ class HybridReport(unittest.TestCase):
         line = self.line(text, "| last, and direction, dense (40, 10) | 200, 180 | 3 |")
         self.assertIn("-0.25000 ± 0.00000", line)
         self.assertIn("2.22×", line)  # 400 / 180
+
+    def test_jumps_that_a_forecast_of_the_loss_decides_stand_by_themselves(self):
+        jump = {"forecaster": "direction", "dense": True, "computed": 180}
+        rows = PLAIN + [run(200, seed, 0.3, **jump) for seed in SEEDS]  # as rows were before there was a length
+        for residuals, value in ((0, 0.4), (16, 0.45)):
+            rows += [dict(run(200, seed, value, length="forecast", residuals=residuals, predict_seconds=0.1, **jump),
+                          key=f"forecast {residuals} {seed}") for seed in SEEDS]
+        text = self.page_of(rows)
+        self.line(text, "| direction, dense (40, 10) | 200, 180 |", "| 0.00 % |")
+        self.line(text, "| direction, dense, forecast (40, 10) | 200, 180 |", "| 50.00 % |")
+        self.line(text, "| direction, dense, forecast, 16 residuals (40, 10) | 200, 180 |", "| 50.00 % |")
+        kinds = {hybrid_report.kind_of(row) for row in rows}
+        self.assertLessEqual(kinds - {"none"}, set(hybrid_report.KINDS))
+        self.assertEqual(len(kinds), 4)
 
     def test_wrong_labels_have_a_section_of_their_own(self):
         noisy = [run(row["steps"], row["seed"], 2 * row["loss"], schedule=row["schedule"], label_noise=0.1)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <map>
@@ -25,13 +24,20 @@
 #include "nn/trainer/event_file.h"
 #include "nn/trainer/fit.h"
 #include "nn/trainer/plot.h"
+#include "tests/nn/event_reader.h"
 #include "tests/nn/temporary_folder.h"
 #include "tests/tensor/devices.h"
 
 namespace ashlar::nn {
 namespace {
 
+using testing::files_in;
+using testing::Message;
+using testing::parse;
 using testing::read_bytes;
+using testing::read_events;
+using testing::Scalars;
+using testing::scalars_of;
 using testing::TemporaryFolder;
 
 std::string text_of(const std::filesystem::path& file) {
@@ -283,100 +289,7 @@ TEST(FitReports, ProgressStandsInTheLog) {
   EXPECT_THROW(fit({model, optimizer, loader, loss}, {.progress = true}), ValueError);
 }
 
-// ---- event files: a reader of their format that shares nothing with the writer
-
-/// CRC-32C bit by bit.
-uint32_t slow_crc32c(const uint8_t* bytes, size_t count) {
-  uint32_t crc = 0xFFFFFFFF;
-  for (size_t i = 0; i < count; i++) {
-    crc ^= bytes[i];
-    for (int bit = 0; bit < 8; bit++) crc = crc % 2 == 1 ? (crc / 2) ^ 0x82F63B78 : crc / 2;
-  }
-  return crc ^ 0xFFFFFFFF;
-}
-
-uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
-
-template <class T>
-T number_at(const uint8_t* bytes) {
-  T value;
-  std::memcpy(&value, bytes, sizeof value);  // x86 is little-endian, as the format is
-  return value;
-}
-
-struct Message {
-  std::multimap<int, uint64_t> numbers;  // varints, and fixed32 and fixed64 as bits
-  std::multimap<int, std::string> strings;
-};
-
-Message parse(const std::string& bytes) {
-  Message message;
-  size_t at = 0;
-  const auto varint = [&] {
-    uint64_t value = 0;
-    for (int shift = 0;; shift += 7) {
-      const auto byte = static_cast<uint8_t>(bytes.at(at++));
-      value |= uint64_t{byte & 0x7FU} << shift;
-      if (byte < 0x80) return value;
-    }
-  };
-  while (at < bytes.size()) {
-    const uint64_t key = varint();
-    const int field = static_cast<int>(key / 8);
-    const auto* here = reinterpret_cast<const uint8_t*>(bytes.data());
-    if (key % 8 == 0) {
-      message.numbers.emplace(field, varint());
-    } else if (key % 8 == 1) {
-      message.numbers.emplace(field, number_at<uint64_t>(here + at));
-      at += 8;
-    } else if (key % 8 == 5) {
-      message.numbers.emplace(field, number_at<uint32_t>(here + at));
-      at += 4;
-    } else {
-      EXPECT_EQ(key % 8, 2U);
-      const uint64_t length = varint();
-      message.strings.emplace(field, bytes.substr(at, length));
-      at += length;
-    }
-  }
-  EXPECT_EQ(at, bytes.size());
-  return message;
-}
-
-std::vector<Message> read_events(const std::filesystem::path& file) {
-  const auto bytes = read_bytes(file);
-  std::vector<Message> events;
-  for (size_t at = 0; at < bytes.size();) {
-    const auto* record = reinterpret_cast<const uint8_t*>(&bytes[at]);
-    const auto length = number_at<uint64_t>(record);
-    EXPECT_LE(at + 16 + length, bytes.size());
-    if (at + 16 + length > bytes.size()) break;
-    EXPECT_EQ(number_at<uint32_t>(record + 8), masked(slow_crc32c(record, 8)));
-    EXPECT_EQ(number_at<uint32_t>(record + 12 + length), masked(slow_crc32c(record + 12, length)));
-    events.push_back(parse(std::string(reinterpret_cast<const char*>(record + 12), length)));
-    at += 16 + length;
-  }
-  return events;
-}
-
-using Scalars = std::map<std::string, float>;
-Scalars scalars_of(const Message& event) {
-  Scalars result;
-  const Message summary = parse(event.strings.find(5)->second);
-  for (auto [value, end] = summary.strings.equal_range(1); value != end; value++) {
-    const Message fields = parse(value->second);
-    result[fields.strings.find(1)->second] =
-        std::bit_cast<float>(static_cast<uint32_t>(fields.numbers.find(2)->second));
-  }
-  return result;
-}
-
-std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
-  std::ranges::sort(files);
-  return files;
-}
+// ---- event files
 
 TEST(EventFile, ChecksumIsTheStandards) {
   EXPECT_EQ(crc32c("123456789"), 0xe3069283U);  // RFC 3720, B.4, and the catalogue of CRCs

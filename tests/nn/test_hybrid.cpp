@@ -250,6 +250,25 @@ TEST(Hybrid, ForecastsOfTheLossInReplayedStepsGiveTheSameBits) {
   expect_same(train(options).weights, called.weights, "replayed");
 }
 
+TEST(Hybrid, AMonitorInReplayedStepsGivesTheSameBits) {
+  for (const JumpLength length : {JumpLength::fixed, JumpLength::forecast}) {
+    HybridOptions options =
+        length == JumpLength::fixed ? small(Forecaster::line) : small_with_forecasts(Forecaster::line);
+    options.correct = 18;
+    const Result without = train(options);
+    const double never = std::numeric_limits<double>::infinity();
+    options.monitor = {.loss_deviations = never, .gradient_most = never, .gradient_least = 0, .swing = never};
+    expect_same(train(options).weights, without.weights, "quiet");
+    options.monitor = {.loss_deviations = 0.01, .gradient_most = 1.001};
+    const Result called = train(options);
+    options.replay = true;
+    const Result replayed = train(options);
+    EXPECT_GT(called.report.statistics.alarms, 0) << name_of(length);
+    EXPECT_EQ(replayed.report.statistics.alarms, called.report.statistics.alarms);
+    expect_same(replayed.weights, called.weights, "replayed");
+  }
+}
+
 TEST(Hybrid, ResidualsCorrectLaterJumps) {
   HybridOptions options = small_with_forecasts(Forecaster::line);
   const Result without = train(options);
@@ -474,6 +493,7 @@ Result expect_same_when_interrupted(int64_t stop, HybridOptions (*options_for)(c
     EXPECT_EQ(got[i].steps, want[i].steps);
     EXPECT_EQ(got[i].loss, want[i].loss);
     EXPECT_EQ(got[i].verdict, want[i].verdict);
+    EXPECT_EQ(got[i].alarm, want[i].alarm);
     EXPECT_EQ(got[i].confidence, want[i].confidence);
     EXPECT_EQ(got[i].held_back, want[i].held_back);
   }
@@ -502,6 +522,21 @@ TEST(Hybrid, ResumesWithANowcaster) {
   for (const int64_t stop : {14, 20, 31, 50}) expect_same_when_interrupted(stop, options_for, stop > 19);
 }
 
+TEST(Hybrid, ResumesWithAMonitor) {
+  const auto options_for = [](const std::filesystem::path& folder) {
+    HybridOptions options = in_folder(folder, Forecaster::line);
+    options.steps = 75;
+    options.correct = 18;
+    options.monitor = {.loss_deviations = 0.5, .gradient_most = 1.2};
+    return options;
+  };
+  int64_t alarms = 0;
+  for (const int64_t stop : {14, 20, 31, 50}) {
+    alarms += expect_same_when_interrupted(stop, options_for, stop > 19).report.statistics.alarms;
+  }
+  EXPECT_GT(alarms, 0);
+}
+
 TEST(Hybrid, ResumesWithForecastsInTheMiddleOfEveryPhase) {
   for (const int64_t stop : {9, 18, 41, 63, 85, 100, 117}) {
     const Result unbroken = expect_same_when_interrupted(stop, with_forecasts_in_folder, stop > 60);
@@ -520,6 +555,15 @@ TEST(Hybrid, RefusesCheckpointsOfOthers) {
   options.length = JumpLength::forecast;
   EXPECT_THROW(train(options), ValueError);
   options.length = JumpLength::fixed;
+  options.correct = 18;
+  options.checkpoint = folder / "of_a_monitor";
+  options.monitor.emplace();
+  train(options);
+  options.monitor->gradient_most = 50;
+  EXPECT_THROW(train(options), ValueError);
+  options.monitor.reset();
+  EXPECT_THROW(train(options), ValueError);
+  options = in_folder(folder.path(), Forecaster::direction);
   train_with({}, [&](const Training& training) {
     return HybridReport{
         .epochs = fit(training, {.epochs = 1, .checkpoint = folder / "of_fit"}), .phases = {}, .statistics = {}};

@@ -31,8 +31,19 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return ashlar::max(ashlar::abs(ashlar::sub(a.to(Device::cpu()), b.to(Device::cpu())))).item();
 }
 
+/// (x - mean) / sqrt(variance + 1e-5)
+std::vector<double> normalised(std::vector<double> x) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double value : x) mean += value / n;
+  for (const double value : x) variance += (value - mean) * (value - mean) / n;
+  for (double& value : x) value = (value - mean) / std::sqrt(variance + 1e-5);
+  return x;
+}
+
 /// What LossEnsemble's formulas say, in double. Paths [horizon, members, batch].
-std::vector<double> reference(const LossEnsemble& ensemble, const Tensor& states, size_t horizon) {
+std::vector<double> reference(const LossEnsemble& ensemble, const Tensor& states, size_t horizon,
+                              bool layer_norm = false) {
   std::map<std::string, std::vector<double>> p;
   for (const auto& [name, tensor] : ensemble.state_dict()) p[name] = tensor.to_doubles();
   const std::vector<double> x = states.to_doubles();
@@ -62,13 +73,14 @@ std::vector<double> reference(const LossEnsemble& ensemble, const Tensor& states
         for (size_t k = 0; k < n; k++) {
           for (size_t g = 0; g < 3 * n; g++) a[g] += h[k] * weight[k * 3 * n + g];
         }
-        double sum = p["head_bias"][m];
         for (size_t i = 0; i < n; i++) {
           const double r = sigmoid(bias_ih[i] + a[i]), z = sigmoid(bias_ih[n + i] + a[n + i]);
           const double candidate = std::tanh(bias_ih[2 * n + i] + r * a[2 * n + i]);
           h[i] = (1 - z) * candidate + z * h[i];
-          sum += h[i] * p["head_weight"][m * n + i];
         }
+        const std::vector<double> seen = layer_norm ? normalised(h) : h;
+        double sum = p["head_bias"][m];
+        for (size_t i = 0; i < n; i++) sum += seen[i] * p["head_weight"][m * n + i];
         paths[(t * members + m) * batch + b] = sum;
       }
     }
@@ -112,12 +124,15 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
     return (counters(device_.kind) - before).launches;
   };
   EXPECT_EQ(launches(12) - launches(4), device_.kind == DeviceKind::cpu ? 0 : 8);
-  // Weights that were f16, states f32.
-  const LossEnsemble rounded = ensemble.clone();
-  rounded.to(DType::f16);
-  rounded.to(DType::f32);
-  EXPECT_LT(largest_difference(rounded(Var(x), kHorizon).value(), got), 1e-3);
-  EXPECT_GT(largest_difference(rounded(Var(x), kHorizon).value(), got), 0);
+  // Weights in f16, states in f32: what the same weights give in f32, to the bit.
+  const LossEnsemble narrow = ensemble.clone();
+  narrow.to(DType::f16);
+  const Tensor of_narrow = narrow(Var(x), kHorizon).value();
+  EXPECT_EQ(of_narrow.dtype(), DType::f32);
+  EXPECT_LT(largest_difference(of_narrow, got), 1e-3);
+  EXPECT_GT(largest_difference(of_narrow, got), 0);
+  narrow.to(DType::f32);
+  EXPECT_EQ(largest_difference(narrow(Var(x), kHorizon).value(), of_narrow), 0);
 }
 
 // At the sizes of the figures: a residual's compression and its correction, and the state's path. The weights that are
@@ -151,32 +166,100 @@ TEST_P(LossEnsembles, TheChainIsOneGraph) {
 }
 
 TEST_P(LossEnsembles, HaveGradientsOfAllParameters) {
-  Random random(4);
-  const LossEnsemble ensemble({.features = 6, .encoded = 8, .members = 3, .hidden = 16, .random = &random});
-  draw_heads(ensemble, random);
-  const Tensor states = Tensor::randn({4, 6}, random), slopes = Tensor::randn({5, 3, 4}, random);
-  ensemble.to(device_);
-  const std::vector<Var> parameters = ensemble.parameters();
-  const Var loss = ad::sum(ad::mul(ensemble(Var(states.to(device_)), 5), Var(slopes.to(device_))));
-  const std::vector<Var> gradients = grad({loss}, parameters);
-  const auto value = [&] {
-    const std::vector<double> paths = reference(ensemble, states, 5), weights = slopes.to_doubles();
-    double sum = 0;
-    for (size_t i = 0; i < paths.size(); i++) sum += paths[i] * weights[i];
-    return sum;
-  };
-  for (size_t p = 0; p < parameters.size(); p++) {
-    // Along a random direction, by central differences of the reference in double.
-    const Tensor there = Tensor::randn(parameters[p].shape(), random), before = parameters[p].value().clone();
-    constexpr double kStep = 1e-3;
-    const auto moved = [&](double step) {
-      parameters[p].value().copy_(ashlar::add(before, affine(there.to(device_), step, 0)));
-      return value();
+  for (const bool layer_norm : {false, true}) {
+    Random random(4);
+    const LossEnsemble ensemble(
+        {.features = 6, .encoded = 8, .members = 3, .hidden = 16, .layer_norm = layer_norm, .random = &random});
+    draw_heads(ensemble, random);
+    const Tensor states = Tensor::randn({4, 6}, random), slopes = Tensor::randn({5, 3, 4}, random);
+    ensemble.to(device_);
+    const std::vector<Var> parameters = ensemble.parameters();
+    const Var paths = ensemble(Var(states.to(device_)), 5);
+    const std::vector<double> wanted = reference(ensemble, states, 5, layer_norm), values = paths.value().to_doubles();
+    for (size_t i = 0; i < wanted.size(); i++) ASSERT_NEAR(values[i], wanted[i], layer_norm ? 1e-4 : 1e-5) << i;
+    const Var loss = ad::sum(ad::mul(paths, Var(slopes.to(device_))));
+    const std::vector<Var> gradients = grad({loss}, parameters);
+    const auto value = [&] {
+      const std::vector<double> all = reference(ensemble, states, 5, layer_norm), weights = slopes.to_doubles();
+      double sum = 0;
+      for (size_t i = 0; i < all.size(); i++) sum += all[i] * weights[i];
+      return sum;
     };
-    const double slope = (moved(kStep) - moved(-kStep)) / (2 * kStep);
-    parameters[p].value().copy_(before);
-    const double got = ashlar::sum(ashlar::mul(gradients[p].value(), there.to(device_))).item();
-    EXPECT_NEAR(got, slope, 5e-3 * (1 + std::abs(slope))) << p;
+    for (size_t p = 0; p < parameters.size(); p++) {
+      // Along a random direction, by central differences of the reference in double.
+      const Tensor there = Tensor::randn(parameters[p].shape(), random), before = parameters[p].value().clone();
+      const double length = layer_norm ? 2e-4 : 1e-3;  // normalised units are less straight
+      const auto moved = [&](double step) {
+        parameters[p].value().copy_(ashlar::add(before, affine(there.to(device_), step, 0)));
+        return value();
+      };
+      const double slope = (moved(length) - moved(-length)) / (2 * length);
+      parameters[p].value().copy_(before);
+      const double got = ashlar::sum(ashlar::mul(gradients[p].value(), there.to(device_))).item();
+      EXPECT_NEAR(got, slope, 5e-3 * (1 + std::abs(slope))) << p << (layer_norm ? ", normalised" : "");
+    }
+  }
+}
+
+TEST_P(LossEnsembles, DropoutAndNormAreOffUnlessAskedFor) {
+  Random random(4);
+  LossEnsemble ensemble({.features = 6, .encoded = 8, .members = 3, .hidden = 16, .random = &random});
+  Random again(4);
+  const LossEnsemble with(
+      {.features = 6, .encoded = 8, .members = 3, .hidden = 16, .dropout = 0.5, .layer_norm = true, .random = &again});
+  ASSERT_EQ(with.state_dict().size(), ensemble.state_dict().size());
+  for (size_t i = 0; i < ensemble.state_dict().size(); i++) {  // first values are the same
+    EXPECT_EQ(with.state_dict()[i].second.to_doubles(), ensemble.state_dict()[i].second.to_doubles());
+  }
+  EXPECT_EQ(ensemble.state_dict(Saved::with_checkpoints).size(), ensemble.state_dict().size());
+  EXPECT_EQ(with.state_dict(Saved::with_checkpoints).size(), ensemble.state_dict().size() + 1);
+  draw_heads(ensemble, random);
+  ensemble.to(device_);
+  const NoGrad no_grad;
+  const Var states(Tensor::randn({4, 6}, random).to(device_));
+  std::map<std::string, Var> p;
+  for (const auto& [name, parameter] : ensemble.named_parameters()) p[name] = parameter;
+  const Var encoded = encode_state(states, p["encoder.weight"], p["encoder.bias"]);
+  const Var start = ad::matmul(encoded, p["start.weight"], {.transpose_b = true}, p["start.bias"]);
+  const Var first = ad::tanh(start).reshape({4, 3, 16}).permute({1, 0, 2});
+  const Tensor wanted =
+      path_of(roll_out(first, p["weight_hh"], p["bias_ih"], p["bias_hh"], 5), p["head_weight"], p["head_bias"]).value();
+  for (const bool training : {true, false}) {
+    ensemble.train(training);
+    EXPECT_EQ(largest_difference(ensemble(states, 5).value(), wanted), 0);
+  }
+}
+
+TEST_P(LossEnsembles, DropoutIsOfTrainingAlone) {
+  for (const bool layer_norm : {false, true}) {
+    Random random(4);
+    const LossEnsembleOptions options{
+        .features = 6, .encoded = 8, .members = 3, .hidden = 16, .layer_norm = layer_norm, .random = &random};
+    LossEnsembleOptions dropping = options;
+    dropping.dropout = 0.4;
+    const LossEnsemble whole(options);
+    draw_heads(whole, random);
+    LossEnsemble ensemble(dropping);
+    ensemble.load_state_dict(whole.state_dict());
+    whole.to(device_);
+    ensemble.to(device_);
+    const Var states(Tensor::randn({4, 6}, random).to(device_));
+    const Tensor once = ensemble(states, 5).value(), twice = ensemble(states, 5).value();
+    EXPECT_GT(largest_difference(once, twice), 0);
+    // A head sees the units in the mean: of many draws the path is that without.
+    const Tensor wanted = whole(states, 5).value();
+    Tensor sum = Tensor::zeros_like(wanted);
+    constexpr int kDraws = 400;
+    for (int i = 0; i < kDraws; i++) sum = ashlar::add(sum, ensemble(states, 5).value());
+    EXPECT_LT(largest_difference(affine(sum, 1.0 / kDraws, 0), wanted), 0.3 * largest_difference(once, wanted) + 1e-6);
+    // Its slopes reach every parameter.
+    for (const Var& slope : grad({ad::sum(ensemble(states, 5))}, ensemble.parameters())) {
+      const double length = ashlar::sum(ashlar::mul(slope.value(), slope.value())).item();
+      EXPECT_TRUE(length > 0 && std::isfinite(length)) << slope.shape().str();
+    }
+    ensemble.eval();
+    EXPECT_EQ(largest_difference(ensemble(states, 5).value(), wanted), 0);
+    EXPECT_EQ(largest_difference(ensemble(states, 5).value(), wanted), 0);
   }
 }
 
@@ -206,6 +289,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, LossEnsembles, ::testing::ValuesIn(testing::ke
 TEST(LossEnsemble, RefusesSizesThatCantBe) {
   EXPECT_THROW(LossEnsemble({.members = 0}), ValueError);
   EXPECT_THROW(LossEnsemble({.hidden = -1}), ValueError);
+  EXPECT_THROW(LossEnsemble({.dropout = 1}), ValueError);
+  EXPECT_THROW(LossEnsemble({.dropout = -0.1}), ValueError);
 }
 
 // ---- the forecaster
@@ -219,6 +304,13 @@ LossForecastOptions small_forecast() {
   options.batch = 16;
   options.held_out = 48;
   options.learning_rate = 3e-3;
+  return options;
+}
+
+LossForecastOptions with_dropout_and_norm() {
+  LossForecastOptions options = small_forecast();
+  options.dropout = 0.3;
+  options.layer_norm = true;
   return options;
 }
 
@@ -312,23 +404,47 @@ TEST(LossForecaster, GoesOnWithTheSameBits) {
     for (const auto& [name, tensor] : forecaster.state_dict()) all.push_back(tensor.to_doubles());
     return all;
   };
-  LossForecastOptions options = small_forecast();
-  options.every = 8;
-  Pretence whole(options, wavy), again(options, wavy);
-  whole.train(501);
-  again.train(501);
-  EXPECT_EQ(numbers(whole.forecaster), numbers(again.forecaster));
-  Pretence later(options, wavy);
-  later.forecaster.load_state_dict(whole.forecaster.state_dict());
-  later.position = whole.position;
-  whole.train(300);
-  later.train(300);
-  EXPECT_EQ(numbers(whole.forecaster), numbers(later.forecaster));
+  for (const LossForecastOptions& options : {small_forecast(), with_dropout_and_norm()}) {
+    Pretence whole(options, wavy), again(options, wavy);
+    whole.train(501);
+    again.train(501);
+    EXPECT_EQ(numbers(whole.forecaster), numbers(again.forecaster));
+    Pretence later(options, wavy);
+    later.forecaster.load_state_dict(whole.forecaster.state_dict());
+    later.position = whole.position;
+    whole.train(300);
+    later.train(300);
+    EXPECT_EQ(numbers(whole.forecaster), numbers(later.forecaster));
+  }
+}
+
+TEST(LossForecaster, DropoutIsOnInItsLearningAndOffInItsForecasts) {
+  const LossForecastOptions options = with_dropout_and_norm();
+  LossForecastOptions without = options;
+  without.dropout = 0;
+  Pretence training(options, wavy), whole(without, wavy);
+  for (Pretence* one : {&training, &whole}) {
+    one->train(400);
+    one->forecaster.learn(one->place());
+  }
+  EXPECT_GT(training.forecaster.report().updates, 20);
+  const LossForecast once = training.forecaster.forecast(training.place());
+  EXPECT_EQ(training.forecaster.forecast(training.place()).path, once.path);
+  const TrainingState state = training.forecaster.state(training.place());
+  const Var states(Tensor::from(std::span<const float>(state), {1, kStateFeatures}));
+  LossEnsemble ensemble = training.forecaster.ensemble().clone();
+  const NoGrad no_grad;
+  ensemble.eval();
+  EXPECT_NEAR(ashlar::mean(ensemble(states, options.horizon).value()).item(), once.change, 1e-5);
+  ensemble.train();
+  EXPECT_GT(std::abs(ashlar::mean(ensemble(states, options.horizon).value()).item() - once.change), 1e-5);
+  // It began as the one without, and learnt by other steps.
+  EXPECT_NE(whole.forecaster.forecast(whole.place()).path, once.path);
 }
 
 TEST(LossForecaster, LearnsTheSameOnEveryDeviceCalledAndReplayed) {
-  const auto path_on = [](Device device, bool replay) {
-    Pretence training(small_forecast(), wavy, device, replay);
+  const auto path_on = [](Device device, bool replay, const LossForecastOptions& options = small_forecast()) {
+    Pretence training(options, wavy, device, replay);
     training.train(320);
     training.forecaster.learn(training.place());
     EXPECT_GT(training.forecaster.report().updates, 20);
@@ -338,6 +454,8 @@ TEST(LossForecaster, LearnsTheSameOnEveryDeviceCalledAndReplayed) {
   for (const Device& device : testing::kernel_devices()) {
     const std::vector<double> called = path_on(device, false);
     EXPECT_EQ(path_on(device, true), called) << device.str();
+    EXPECT_EQ(path_on(device, true, with_dropout_and_norm()), path_on(device, false, with_dropout_and_norm()))
+        << device.str();
     ASSERT_EQ(called.size(), wanted.size());
     for (size_t t = 0; t < wanted.size(); t++) EXPECT_NEAR(called[t], wanted[t], 1e-3) << device.str();
   }
@@ -377,6 +495,8 @@ TEST(LossForecaster, RefusesWhatCantBe) {
   refuses([](auto& o) { o.memory = 8; });
   refuses([](auto& o) { o.horizon = 200; });
   refuses([](auto& o) { o.learning_rate = 0; });
+  refuses([](auto& o) { o.dropout = 1; });
+  refuses([](auto& o) { o.dropout = -0.1; });
   refuses([](auto& o) { o.gain = 1; });
   refuses([](auto& o) { o.rise = -1; });
   LossForecaster small(small_forecast(), optimizer, Device::cpu(), {});
@@ -384,6 +504,9 @@ TEST(LossForecaster, RefusesWhatCantBe) {
   LossForecastOptions other = small_forecast();
   other.horizon = 6;
   EXPECT_THROW(small.load_state_dict(LossForecaster(other, optimizer, Device::cpu(), {}).state_dict()), ValueError);
+  LossForecaster dropping(with_dropout_and_norm(), optimizer, Device::cpu(), {});
+  EXPECT_THROW(small.load_state_dict(dropping.state_dict()), ValueError);
+  EXPECT_THROW(dropping.load_state_dict(small.state_dict()), ValueError);
 }
 
 // ---- residuals of whole networks

@@ -72,6 +72,20 @@ TEST_P(Pool, BlocksAreAlignedAndReused) {
   EXPECT_EQ(span.live_bytes, size_class(4990) + 256);
 }
 
+TEST_P(Pool, TheMostBytesInUseAtOnceAreKept) {
+  const DeviceKind kind = GetParam().kind;
+  reset_peak_live_bytes(kind);
+  const int64_t before = peak_live_bytes(kind);
+  EXPECT_EQ(before, counters(kind).live_bytes);
+  Storage::create(5000, GetParam());
+  const auto a = Storage::create(100, GetParam());
+  EXPECT_EQ(peak_live_bytes(kind), before + size_class(5000));
+  const auto b = Storage::create(5000, GetParam());  // from the pool
+  EXPECT_EQ(peak_live_bytes(kind), before + 256 + size_class(5000));
+  reset_peak_live_bytes(kind);
+  EXPECT_EQ(peak_live_bytes(kind), before + 256 + size_class(5000));
+}
+
 TEST_P(Pool, ABlockMuchTooLargeIsNotWasted) {
   const uint64_t large = Storage::create(1 << 20, GetParam())->handle();
   EXPECT_NE(Storage::create(1 << 19, GetParam())->handle(), large);

@@ -34,8 +34,13 @@ def finish(arguments):
     return run.stdout
 
 
-out = finish(command("--checkpoint", work / "first", "--save", work / "weights"))
+out = finish(command("--checkpoint", work / "first", "--save", work / "weights", "--metrics", work / "metrics.csv"))
 assert "warm-up is over" in out and "steps predicted" in out, out
+assert len((work / "metrics.csv").read_text().splitlines()) == 5
+phases = (work / "metrics.phases.csv").read_text().splitlines()
+assert phases[0].startswith("step,phase,") and any(",predict," in row for row in phases), phases
+plot = (work / "metrics.phases.svg").read_text()
+assert plot.startswith("<svg") and ">predict</text>" in plot and ">seconds by jumps</text>" in plot, plot[:400]
 assert float(out.split()[-1]) > 0.95, out
 
 # Killed as soon as it has said something of its second half; then the rest of it.
@@ -76,6 +81,8 @@ results.write_text(results.read_text()[:-20])
 finish(small)
 rows = runs()
 assert rows[0] == known[0], "a run that was there was made again"
+kinds = {(row["length"], row["residuals"]) for row in rows if row["split"] == "test" and row["dense"]}
+assert kinds == {("fixed", 0), ("forecast", 0), ("forecast", 16)}, kinds
 assert {row["forecaster"] for row in rows} == {"none", "direction", "line", "modes", "nowcast", "last_move"}, rows
 assert {row["sampler"] for row in rows if row["split"] == "validation"} == {"", "last", "age", "average", "ensemble"}, rows
 assert any(row["sampler"].endswith("unlimited") for row in rows), rows
@@ -84,7 +91,8 @@ assert {row["dense"] for row in both} == {True, False}, both
 assert len({row["key"] for row in rows}) == len(rows), rows
 for row in rows:  # the same settings and seed on both sides
     if row["forecaster"] != "none" and row["split"] == "test":
-        assert row["computed"] < row["steps"] or row["rolled_back"] > 0, row
+        assert row["computed"] < row["steps"] or row["rolled_back"] > 0 or row["held_back"] > 0, row
+        assert row["held_back"] == 0 or row["length"] == "forecast", row
         assert any(other["forecaster"] == "none" and not other["sampler"] and other["steps"] == row["computed"]
                    for other in rows), row
 lines = results.read_text().splitlines()

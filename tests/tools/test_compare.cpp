@@ -166,6 +166,35 @@ TEST_F(Compare, KeptJumpsDrawAsManyBatchesAsSaid) {
   EXPECT_EQ(least_draws(hybrid_options({.task = "regression", .steps = 700})), 700);
 }
 
+TEST_F(Compare, JumpsThatAForecastOfTheLossDecidesHaveANameAndACost) {
+  Run run{.task = "regression",
+          .learning_rate = 4e-3,
+          .steps = 700,
+          .seed = 3,
+          .forecaster = nn::Forecaster::direction,
+          .dense = true,
+          .length = nn::JumpLength::forecast};
+  EXPECT_EQ(run.kind(), " direction 40 10 dense forecast");
+  EXPECT_EQ(hybrid_options(run).length, nn::JumpLength::forecast);
+  run.residuals = 16;
+  EXPECT_EQ(run.kind(), " direction 40 10 dense forecast residuals 16");
+  EXPECT_EQ(hybrid_options(run).residuals, 16);
+  hybrid_options(run).validate();
+  const std::unique_ptr<Task> task = this->task("regression");
+  const Result result = train(*task, run, Device::cpu());
+  EXPECT_GT(result.held_back, 0);  // while nothing is known of forecasts
+  EXPECT_GT(result.predict_seconds, 0);
+  EXPECT_LT(result.predict_seconds, result.seconds);
+  EXPECT_GE(result.computed + run.horizon * (result.accepted + result.rejected), run.steps);
+  EXPECT_TRUE(Results(results_options()).make(*task, {run}));
+  const std::vector<nlohmann::json> rows = lines();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["length"], "forecast");
+  EXPECT_EQ(rows[0]["residuals"], 16);
+  EXPECT_EQ(rows[0]["held_back"], result.held_back);
+  EXPECT_EQ(rows[0]["loss"], result.averaged.loss);
+}
+
 TEST_F(Compare, RunsLearnAndRepeat) {
   const std::unique_ptr<Task> task = this->task("fashion-cnn");
   for (const char* sampler : {"", "last", "age unlimited"}) {

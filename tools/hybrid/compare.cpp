@@ -12,7 +12,9 @@ namespace ashlar::tools {
 namespace {
 
 using nn::Forecaster;
+using nn::JumpLength;
 
+constexpr int64_t kResiduals = 16;      // of past jumps, in the runs that have some
 constexpr uint64_t kTuningSeed = 1000;  // tuning seeds are from here, the comparison's from 1
 
 class Comparison {
@@ -112,20 +114,30 @@ class Comparison {
   std::vector<std::vector<Run>> jump_candidates(const Run& plain) const {
     std::vector<std::pair<int64_t, int64_t>> settings{{40, 10}};
     if (options_.wide) settings.insert(settings.end(), {{40, 20}, {16, 4}});
+    struct Kind {
+      Forecaster forecaster;
+      bool dense = false;
+      JumpLength length = JumpLength::fixed;
+      int64_t residuals = 0;
+    };
     std::vector<std::vector<Run>> groups;
-    for (const auto& [forecaster, dense] : {std::pair(Forecaster::direction, false),
-                                            {Forecaster::direction, true},
-                                            {Forecaster::line, false},
-                                            {Forecaster::modes, false},
-                                            {Forecaster::nowcast, false},
-                                            {Forecaster::last_move, false}}) {
+    for (const Kind& kind : {Kind{Forecaster::direction},
+                             {Forecaster::direction, true},
+                             {Forecaster::direction, true, JumpLength::forecast},
+                             {Forecaster::direction, true, JumpLength::forecast, kResiduals},
+                             {Forecaster::line},
+                             {Forecaster::modes},
+                             {Forecaster::nowcast},
+                             {Forecaster::last_move}}) {
       groups.emplace_back();
       for (const auto& [window, horizon] : settings) {
         Run run = plain;
-        run.forecaster = forecaster;
+        run.forecaster = kind.forecaster;
         run.window = window;
         run.horizon = horizon;
-        run.dense = dense;
+        run.dense = kind.dense;
+        run.length = kind.length;
+        run.residuals = kind.residuals;
         groups.back().push_back(run);
       }
     }

@@ -13,8 +13,8 @@ namespace ashlar::tools {
 struct CompareOptions {
   std::vector<std::string> tasks = {"regression", "fashion"};
   TaskData data;
-  /// Of "plain" (which is tuned in any case), "lookahead", "jumps" (each forecaster of weights), "samples" (drawn by
-  /// forecast) and "both".
+  /// Of "plain" (which is tuned in any case), "lookahead", "jumps" (each forecaster of weights, and those whose jumps a
+  /// forecast of the loss decides), "samples" (drawn by forecast) and "both".
   std::vector<std::string> kinds = {"plain", "lookahead", "jumps", "samples", "both"};
   int seeds = 5;
   int tuning_seeds = 2;

@@ -29,6 +29,8 @@ nlohmann::json to_json(const Result& result) {
           {"window", run.window},
           {"horizon", run.horizon},
           {"dense", run.dense},
+          {"length", std::string(nn::name_of(run.length))},
+          {"residuals", run.residuals},
           {"sampler", run.sampler},
           {"lookahead", run.lookahead},
           {"label_noise", run.label_noise},
@@ -42,6 +44,7 @@ nlohmann::json to_json(const Result& result) {
           {"accepted", result.accepted},
           {"rejected", result.rejected},
           {"rolled_back", result.rolled_back},
+          {"held_back", result.held_back},
           {"diverged", result.diverged},
           {"alone", result.alone}};
 }

@@ -21,6 +21,7 @@ using nn::Forecaster;
 constexpr double kAverage = 0.995;  // decay of the averaged weights
 constexpr double kDecay = 0.3;      // part of a wsd run in which the rate falls
 constexpr int64_t kWarmUp = 100;
+constexpr int64_t kHidden = 32;  // of the ensemble that forecasts the loss: these networks' steps are short
 
 /// Adam with Lookahead: every k-th step moves half-way back to where the one before went.
 class Lookahead {
@@ -103,6 +104,8 @@ std::string Run::kind() const {
   std::ostringstream text;
   if (forecaster != Forecaster::none) text << ' ' << nn::name_of(forecaster) << ' ' << window << ' ' << horizon;
   if (dense) text << " dense";
+  if (length != nn::JumpLength::fixed) text << ' ' << nn::name_of(length);
+  if (residuals > 0) text << " residuals " << residuals;
   if (!sampler.empty()) text << " samples " << sampler;
   if (lookahead > 0) text << " lookahead " << lookahead;
   return text.str();
@@ -127,6 +130,10 @@ nn::HybridOptions hybrid_options(const Run& run) {
     options.full = 0;
     options.correct = (run.window + options.guard_every - 1) / options.guard_every * options.guard_every;
   }
+  options.length = run.length;
+  options.residuals = run.residuals;
+  options.loss_forecast.hidden = kHidden;
+  options.loss_forecast.seed = run.seed;
   options.average = kAverage;
   if (run.lookahead > 0) options.replay = false;  // it counts on the host
   return options;
@@ -166,16 +173,20 @@ Result train(const Task& task, const Run& run, Device device) {
   };
   try {
     const auto start = now();
-    const nn::HybridStatistics statistics = trainer.train().statistics;
+    const nn::HybridReport report = trainer.train();
     result.seconds = std::chrono::duration<double>(now() - start).count();
     result.averaged = measure(task, network, run.split, device);
     trainer.use_trained_weights();
     result.last = measure(task, network, run.split, device);
-    result.predict_seconds = statistics.predict.seconds;
+    for (const nn::PhaseRecord& phase : report.phases) {
+      result.predict_seconds += phase.phase == nn::Phase::predict ? phase.seconds : phase.forecast_seconds;
+    }
+    const nn::HybridStatistics& statistics = report.statistics;
     result.computed = statistics.ordinary_steps();
     result.accepted = statistics.accepted;
     result.rejected = statistics.rejected;
     result.rolled_back = statistics.rolled_back;
+    result.held_back = statistics.held_back;
   } catch (const nn::DivergenceError&) {
     result.diverged = true;
     const double never = 1e9;  // JSON has no infinity

@@ -21,6 +21,9 @@ struct Run {
   nn::Forecaster forecaster = nn::Forecaster::none;
   int64_t window = 40, horizon = 10;
   bool dense = false;  ///< jumps as often as they can be judged, from a fifth of the training on
+  /// forecast: whether a jump is made, of `horizon` steps at most, is left to a forecast of the loss.
+  nn::JumpLength length = nn::JumpLength::fixed;
+  int64_t residuals = 0;  ///< of the last jumps that correct later ones; with a forecast of the loss
   /// Who chooses the samples of a batch: empty, shuffled epochs; "last", "age", "average" or "ensemble", draws by
   /// the forecast of that rule, with SampleForecast's defaults otherwise; "last unlimited" and so on, without the limit
   /// for what stays hard.
@@ -30,7 +33,8 @@ struct Run {
 
   /// "fashion wsd lr 0.002 b2 0.99 steps 3200 seed 1 test direction 40 10"
   std::string key() const;
-  /// What the device computes beside plain steps, so what differs in time: "direction dense samples last".
+  /// What the device computes beside plain steps, so what differs in time: "direction dense samples last", "direction
+  /// dense forecast residuals 16".
   std::string kind() const;
 };
 
@@ -40,9 +44,9 @@ struct Result {
   /// Of training, from an idle device to an idle device: captures, forecasts, copies and guards included, evaluation
   /// not.
   double seconds = 0;
-  double predict_seconds = 0;
-  int64_t computed = 0;  ///< steps with forward and backward pass
-  int64_t accepted = 0, rejected = 0, rolled_back = 0;
+  double predict_seconds = 0;  ///< of these in jumps, and in forecasts of the loss
+  int64_t computed = 0;        ///< steps with forward and backward pass
+  int64_t accepted = 0, rejected = 0, rolled_back = 0, held_back = 0;
   bool diverged = false;
   bool alone = false;  ///< nothing else of this program ran meanwhile
 };

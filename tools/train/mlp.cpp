@@ -81,7 +81,8 @@ void add_options(CLI::App& command, Settings& settings) {
           .add_flag(
               "--hybrid", settings.hybrid,
               "Foretell some of the steps (docs/hybrid.md), with averaged weights, a rate that is constant and then "
-              "falls along a line, and phases printed as they happen")
+              "falls along a line, and phases printed as they happen; --metrics FILE.csv comes with FILE.phases.csv "
+              "and FILE.phases.svg")
           ->excludes(check);
   command.add_option("--checkpoint", settings.checkpoint, "With --hybrid: go on from this file where it is there")
       ->needs(hybrid);
@@ -211,6 +212,11 @@ class Kept {
   const nn::Precision& precision_;
 };
 
+/// Where the phases stand beside the metrics: "metrics.phases.csv" beside "metrics.csv". None without metrics.
+std::filesystem::path beside_metrics(const Settings& settings, const char* extension) {
+  return std::filesystem::path(settings.metrics).replace_extension(settings.metrics.empty() ? "" : extension);
+}
+
 /// The same network by nn::HybridTrainer: as many steps, some of them foretold.
 int train_hybrid_mlp(const Settings& settings) {
   constexpr int64_t kTestBatch = 1000;
@@ -218,6 +224,11 @@ int train_hybrid_mlp(const Settings& settings) {
   check_places(settings);
   const std::string& checkpoint = settings.checkpoint.empty() ? settings.resume : settings.checkpoint;
   if (!checkpoint.empty()) nn::check_writable("--checkpoint", checkpoint);
+  const std::filesystem::path phases = beside_metrics(settings, ".phases.csv"),
+                              plot = beside_metrics(settings, ".phases.svg");
+  for (const std::filesystem::path& file : {phases, plot}) {
+    if (!file.empty()) nn::check_writable("--metrics", file);
+  }
   const nn::ImageDataset data = nn::read_mnist_folder(settings.data);
   const nn::PixelStatistics statistics = nn::pixel_statistics(data.train);
   const nn::TensorDataset training(
@@ -240,6 +251,8 @@ int train_hybrid_mlp(const Settings& settings) {
   options.average = 0.995;
   options.checkpoint = checkpoint;
   options.metrics = settings.metrics;
+  options.phases = phases;
+  options.plot = plot;
   options.log = &std::cout;
   options.amp = amp_of(settings);
   if (settings.replay != "auto") options.replay = settings.replay == "on";

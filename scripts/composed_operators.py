@@ -100,7 +100,7 @@ LAYERS = [
     ("ConvTranspose1d ConvTranspose2d", FLOATS, "conv_transpose2d", "The gradient of such a convolution by its input, + bias[o]"),
     ("ConvTranspose3d", FLOATS, "conv_transpose2d fold add", "The same of three axes"),
     ("Embedding", PARAMETERS, "embedding", "y[…] = weight[index[…]]"),
-    ("EmbeddingBag", FLOATS, "embedding sum mean max mul index_add; cumsum sub maximum reciprocal", "y[b] = sum, mean or max of weight[index[j]] over the j of bag b; of bags of several sizes no max; sums may be weighted"),
+    ("EmbeddingBag", FLOATS, "embedding_bag", "y[b] = sum, mean or max of weight[index[j]] over the j of bag b that aren't padding; sums may be weighted"),
     ("BatchNorm1d BatchNorm2d BatchNorm3d", FLOATS, "batch_norm", "(x - mean) / √(variance + eps) weight[c] + bias[c], of each channel over the batch in training, else the running ones"),
     ("InstanceNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d", FLOATS, "instance_norm", "The same of each channel of each image"),
     ("GroupNorm", FLOATS, "group_norm", "The same of each group of channels of each image"),

@@ -74,6 +74,8 @@ DIFFERENCES = [
     "- `max(x, axis)` and `min(x, axis)` give no indices.",
     "- `sort` and `argsort` are stable, `topk` is sorted, always. `scatter` writes tensors, without a reduction.",
     "- `svd` is for matrices whose shorter side has at most 128 elements; `qr` and `svd` are reduced ones.",
+    "- `embedding_bag` takes the index first, as `embedding` does, and -1 for no padding_idx. NaN is a bag's maximum",
+    "  wherever it stands, in PyTorch where it comes first. On a GPU nobody looks whether offsets rise.",
     "- `svd_lowrank` takes the rank that is wanted and oversampling = 8 beside it, where PyTorch's q = 6 is both together.",
     "- `cholesky` of what isn't positive definite gives NaN from the column where that shows; PyTorch throws.",
     "- `nn::cross_entropy(logits, labels)` without options has no ignore_index: a label outside of the classes, -100 too, makes",

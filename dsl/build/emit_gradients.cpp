@@ -140,9 +140,12 @@ class Recording {
       if (input != of_input.end() && p.kind == Kind::tensor) {
         const std::string value = input->second + (p.type == "const Var&" ? "" : ".value()");
         const std::string at = input->second.substr(7, input->second.size() - 8);  // "2" of "inputs[2]"
-        const std::string none = p.type == "const Var&" ? "Var()" : "Tensor()";
         const bool has_none = is_optional(kernel_, p.name);
-        arguments.push_back(has_none ? "inputs.size() > " + at + " ? " + value + " : " + none : value);
+        // One that was left out before another is there, undefined.
+        const std::string given =
+            "inputs.size() > " + at + (p.type == "const Var&" ? "" : " && " + input->second + ".defined()");
+        const std::string none = p.type == "const Var&" ? "Var()" : "Tensor()";
+        arguments.push_back(has_none ? given + " ? " + value + " : " + none : value);
       } else if (p.kind == Kind::scalar) {
         arguments.push_back("call.scalars[" + std::to_string(scalars.at(p.name)) + "]." +
                             (p.type == "double" ? "real" : "integer"));

@@ -39,24 +39,27 @@ enum class BagMode : uint8_t { sum, mean, max };
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;
+  int64_t padding_idx = -1;          ///< a row of zeros at first that no bag counts and that gets no gradient; -1: none
+  bool include_last_offset = false;  ///< the last offset is where the last bag ends
   Device device = {};
   DType dtype = DType::f32;
   Random* random = nullptr;  ///< of the first values; none: the process's own (manual_seed())
 };
 
-/// Sums, means or maxima of rows, as in torch.nn.EmbeddingBag, without an order of additions that changes. The rows lie
-/// in memory before they are added. Parameter "weight" as Embedding's.
+/// Sums, means or maxima of rows, as in torch.nn.EmbeddingBag: each row is read where it lies, and the gradient is
+/// added up in the same order every time (embedding_bag()). Parameter "weight" as Embedding's.
 class EmbeddingBag : public ModuleOf<EmbeddingBag> {
  public:
-  /// Throws ValueError unless both sizes are positive.
+  /// Throws ValueError unless both sizes are positive and padding_idx is a row.
   EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, const EmbeddingBagOptions& options = {});
 
-  /// Bags of one size: index i64 [bags, rows of each] to [bags, embedding_dim]. Throws ShapeError.
-  Var forward(const Tensor& index) const;
-  /// Bags of any sizes, none too (which give 0): bag b is index[offsets[b]] to index[offsets[b + 1]], the last one up
-  /// to the end; offsets i64 [bags] rise from 0. With mode sum rows may be multiplied by per_sample_weights, of index's
-  /// shape. Throws ShapeError, and ValueError for maxima and for weights with another mode.
-  Var forward(const Tensor& index, const Tensor& offsets, const Var& per_sample_weights = {}) const;
+  /// Bags of one size, without offsets: index i64 [bags, rows of each] to [bags, embedding_dim]. Or of any sizes, none
+  /// too (which give 0): bag b is index[offsets[b]] to index[offsets[b + 1]], the last one up to the end or, with
+  /// include_last_offset, to the last offset; index i64 [n], offsets i64, which rise from 0. With mode sum rows may be
+  /// multiplied by per_sample_weights, of index's shape. A number that isn't a row's, and offsets that fall, are an
+  /// IndexError on the CPU; on a GPU, which doesn't look, the first reads NaN. Throws ShapeError, and ValueError for
+  /// weights with another mode.
+  Var forward(const Tensor& index, const Tensor& offsets = {}, const Var& per_sample_weights = {}) const;
   const Var& weight() const { return weight_; }
   std::string details() const override;
 
@@ -65,6 +68,8 @@ class EmbeddingBag : public ModuleOf<EmbeddingBag> {
 
  private:
   BagMode mode_;
+  int64_t padding_idx_;
+  bool include_last_offset_;
   Var weight_;
 };
 

@@ -182,6 +182,23 @@ TEST(Modules, WeightsMayBeTied) {
   EXPECT_THROW(Linear(embedding.weight(), Tensor::zeros({3})), ShapeError);
 }
 
+TEST_P(ModulesOnDevice, BagsLeaveOutThePadding) {
+  const std::vector<float> none(2, 0);
+  for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
+    const EmbeddingBag bags(4, 2, {.mode = mode, .padding_idx = 1, .include_last_offset = true, .device = device()});
+    const auto row = [&](int64_t i) { return bags.weight().value().select(0, i).to_vector<float>(); };
+    EXPECT_EQ(row(1), none);
+    // Row 0 and padding; nothing; row 2. The last index is in no bag.
+    const Var y = bags(Tensor::from<int64_t>({0, 1, 2, 3}, device()), Tensor::from<int64_t>({0, 2, 2, 3}, device()));
+    EXPECT_EQ(y.value().select(0, 0).to_vector<float>(), row(0));
+    EXPECT_EQ(y.value().select(0, 1).to_vector<float>(), none);
+    EXPECT_EQ(y.value().select(0, 2).to_vector<float>(), row(2));
+    backward(ad::sum(y));
+    EXPECT_EQ(bags.weight().grad().to_vector<float>(), (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0}));
+  }
+  EXPECT_THROW(EmbeddingBag(4, 2, {.padding_idx = 4}), ValueError);
+}
+
 TEST(Modules, SummaryShowsNamesShapesAndCounts) {
   Random random(1);
   const Sequential model(Linear(4, 3, random), ReLU(), Residual(Linear(3, 3, LinearOptions{.bias = false})),

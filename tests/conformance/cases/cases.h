@@ -35,6 +35,7 @@ void add_integer_cases();
 void add_slope_cases();
 void add_sort_cases();
 void add_indexing_cases();
+void add_embedding_bag_cases();
 void add_ragged_cases();
 void add_weighted_cross_entropy_cases();
 void add_row_loss_cases();
@@ -89,6 +90,7 @@ inline void add_all_cases() {
   add_slope_cases();
   add_sort_cases();
   add_indexing_cases();
+  add_embedding_bag_cases();
   add_ragged_cases();
   add_weighted_cross_entropy_cases();
   add_row_loss_cases();

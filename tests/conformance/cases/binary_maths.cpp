@@ -48,8 +48,8 @@ double floor_mod(double a, double b) {
 }
 int64_t floor_mod(int64_t a, int64_t b) { return b == 0 ? 0 : ((a % b) + b) % b; }
 
-/// As f32 has it, which may overflow.
-double sum_of(double a, double b) { return static_cast<double>(static_cast<float>(a + b)); }
+/// Infinite where f32's overflows.
+double sum_of(double a, double b) { return std::abs(a + b) > 0x1.fffffep127 ? std::copysign(HUGE_VAL, a + b) : a + b; }
 double size_of_sum(double a, double b) { return std::abs(sum_of(a, b)); }
 
 // clang-format off

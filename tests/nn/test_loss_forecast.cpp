@@ -114,7 +114,7 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
   ASSERT_EQ(got.shape(), (Shape{kHorizon, 5, 32}));
   const std::vector<double> values = got.to_doubles();
   for (size_t i = 0; i < wanted.size(); i++) ASSERT_NEAR(values[i], wanted[i], 1e-5) << i;
-  // One graph gives the same bits; a step is a launch, on the CPU many are.
+  // One graph gives the same bits; a step is a launch, or all of them are one: on the CPU and where a GPU has clusters.
   Tensor replayed;
   const Graph graph = capture(device_, [&] { replayed = ensemble(Var(x), kHorizon).value(); });
   graph.replay();
@@ -124,7 +124,12 @@ TEST_P(LossEnsembles, RollOutAsTheirFormulasSay) {
     ensemble(Var(x), horizon);
     return (counters(device_.kind) - before).launches;
   };
-  EXPECT_EQ(launches(12) - launches(4), device_.kind == DeviceKind::cpu ? 0 : 8);
+  const auto more = launches(12) - launches(4);
+  if (device_.kind == DeviceKind::opencl) {
+    EXPECT_EQ(more, 8);
+  } else {
+    EXPECT_TRUE(more == 0 || (device_.kind == DeviceKind::cuda && more == 8)) << more;
+  }
   // Weights in f16, states in f32: what the same weights give in f32, to the bit.
   const LossEnsemble narrow = ensemble.clone();
   narrow.to(DType::f16);

@@ -119,9 +119,8 @@ std::function<int()> add(CLI::App& command) {
   settings->learning_rate = 0.002;
   add_text_options(command, *settings);
   command.footer(
-      "The defaults suit a CPU. For a GPU: --device cuda --layers 2 --width 512 --context 128 --batch 128 --dropout "
-      "0.3 "
-      "--steps 5000");
+      "The defaults suit a CPU. For a GPU: --device cuda --layers 2 --width 512 --context 128 --batch 64 --dropout 0.4 "
+      "--steps 1500");
   return [settings] { return train(*settings); };
 }
 

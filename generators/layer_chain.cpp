@@ -22,43 +22,93 @@ struct ChainActivations {
   Value of_last(const Value& v) const { return select(Value(activate_last) != 0, of_hidden(v), v); }
 };
 
-/// A layer between, by its units: each a sum, which a thread adds up, several terms' loads under way.
-struct HiddenLayer {
-  Stage sum, units;
+/// Σ_k left(r, k) weight(c, k), in parts: neighbouring threads read neighbouring elements of a weight's row, each with
+/// several loads under way.
+struct LayerSum {
+  static constexpr int kParts = 8, kTogether = 4;
+  Halide::Func parts;  // of (part, column, row)
+  Halide::RDom q;      // terms together, turns
+  Var part{"part"}, c{"c"}, r{"r"}, thread{"thread"};
+
+  explicit LayerSum(const std::string& name) : parts(name) {}
+
+  /// left(r, k), an Expr; `terms` are its columns.
+  template <class Left, ElementType T>
+  void define(const Left& left, const In<T, 2>& weight, const Expr& terms) {
+    constexpr int kTurn = kParts * kTogether;
+    q = Halide::RDom(0, kTogether, 0, (terms + (kTurn - 1)) / kTurn, "q");
+    const auto inside = [](const Expr& at, const Expr& extent) {
+      return Halide::unsafe_promise_clamped(Halide::min(at, extent - 1), 0, extent - 1);
+    };
+    const Expr term = (q.y * kTogether + q.x) * kParts + part, k = inside(term, terms);
+    const Expr factor = weight(Value(inside(c, weight.extent(0))), Value(inside(k, weight.extent(1)))).expr();
+    parts(part, c, r) = 0.0F;
+    parts(part, c, r) += Halide::select(term < terms, left(r, k) * factor, 0.0F);
+  }
+  Value sum(const Expr& column, const Expr& row) const {
+    Expr total = 0.0F;
+    for (int i = 0; i < kParts; i++) total += parts(i, column, row);
+    return total;
+  }
+  void schedule(const Halide::LoopLevel& level) {
+    parts.compute_at(level)
+        .store_in(Halide::MemoryType::GPUShared)
+        .bound_storage(c, kChainColumns)
+        .bound_storage(r, kChainRows)
+        .bound(part, 0, kParts)
+        .reorder(r, part, c)
+        .fuse(part, c, thread)
+        .gpu_threads(thread);
+    parts.update().reorder(q.x, q.y, r, part, c).unroll(q.x).fuse(part, c, thread).gpu_threads(thread);
+  }
 };
 
-void add_up(Halide::Func total, const Halide::LoopLevel& level) {
-  constexpr int kUnderWay = 8;
-  const Halide::RVar k = total.rvars(0).at(0);
-  const Halide::RVar outer("terms"), inner("term");
-  total.compute_at(level)
-      .update()
-      .split(k, outer, inner, kUnderWay, Halide::TailStrategy::GuardWithIf)
-      .unroll(inner);
+/// x as what a layer is given; rows beyond the last repeat it.
+template <ElementType T>
+auto x_of(const In<T, 2>& x) {
+  return [&x](const Expr& row, const Expr& column) {
+    const Expr last = x.extent(0) - 1;
+    return x(Value(Halide::unsafe_promise_clamped(Halide::min(row, last), 0, last)), Value(column)).expr();
+  };
 }
+
+/// A layer between.
+struct HiddenLayer {
+  LayerSum sum;
+  Halide::Func units;  // of (column, row)
+
+  explicit HiddenLayer(const std::string& name) : sum("parts_" + name), units("units_" + name) {}
+  template <class Bias>
+  void define(const ChainActivations& f, const Bias& bias) {
+    const Expr column = Halide::unsafe_promise_clamped(sum.c, 0, bias.extent(0) - 1);
+    units(sum.c, sum.r) = f.of_hidden(sum.sum(sum.c, sum.r) + bias(Value(column))).expr();
+  }
+  Expr operator()(const Expr& row, const Expr& column) const { return units(column, row); }
+};
 
 /// A block of threads has a few rows of the result and some of its columns; what is between the layers it works out
 /// for itself, in shared memory.
-void schedule_chain(Halide::Func y, Stage& last_sum, std::vector<std::reference_wrapper<HiddenLayer>> hidden) {
+void schedule_chain(Halide::Func y, LayerSum& last, const std::vector<HiddenLayer*>& hidden) {
   const Var c = y.args()[0], r = y.args()[1];
-  const Var row_block("row_block"), row("row"), column_block("column_block"), column("column");
+  const Var row_block("row_block"), row("row"), column_block("column_block"), column("column"), thread("thread");
   y.split(r, row_block, row, kChainRows, Halide::TailStrategy::GuardWithIf)
       .split(c, column_block, column, kChainColumns, Halide::TailStrategy::GuardWithIf)
       .reorder(column, row, column_block, row_block)
+      .fuse(column, row, thread)
       .gpu_blocks(column_block, row_block)
-      .gpu_threads(column, row);
-  add_up(last_sum.func(), {y, column});
-  for (HiddenLayer& layer : hidden) {
-    const Var step("step"), thread("thread");
-    Halide::Func units = layer.units.func();
-    units.compute_at(y, column_block)
+      .gpu_threads(thread);
+  last.schedule({y, column_block});
+  for (HiddenLayer* layer : hidden) {
+    const Var step("step"), unit("unit"), own("thread_of_units");
+    layer->units.compute_at(y, column_block)
         .store_in(Halide::MemoryType::GPUShared)
-        .bound_storage(r, kChainRows)
-        .bound_storage(c, kMostChainUnits)
-        .split(c, step, thread, kChainColumns, Halide::TailStrategy::GuardWithIf)
-        .reorder(step, thread, r)
-        .gpu_threads(thread, r);
-    add_up(layer.sum.func(), {units, step});
+        .bound_storage(layer->sum.r, kChainRows)
+        .bound_storage(layer->sum.c, kMostChainUnits)
+        .split(layer->sum.c, step, unit, kChainColumns, Halide::TailStrategy::GuardWithIf)
+        .reorder(unit, layer->sum.r, step)
+        .fuse(unit, layer->sum.r, own)
+        .gpu_threads(own);
+    layer->sum.schedule({layer->units, step});
   }
   index_arithmetic();
 }
@@ -80,17 +130,16 @@ class TwoLayers : public Kernel<TwoLayers<T>> {
 
   TwoLayers() { this->formula("y = layer2(f(layer1(x))), layer(x) = x weightᵀ + bias").internal(); }
   void algorithm() {
-    const Axis i = x.reduce(1), j = weight2.reduce(1);
-    first.sum(r, c) = sum(i, x(r, i) * weight1(c, i));
-    first.units(r, c) = f.of_hidden(first.sum(r, c) + bias1(c));
-    total(r, c) = sum(j, first.units(r, j) * weight2(c, j));
-    y(r, c) = f.of_last(total(r, c) + bias2(c));
+    first.sum.define(x_of(x), weight1, x.extent(1));
+    first.define(f, bias1);
+    last.define(first, weight2, weight1.extent(0));
+    y(r, c) = f.of_last(last.sum(c, r) + bias2(c));
   }
-  void schedule(auto) { schedule_chain(y.func(), total, {first}); }
+  void schedule(auto) { schedule_chain(y.func(), last, {&first}); }
 
  private:
-  HiddenLayer first{Stage("sum1"), Stage("units1")};
-  Stage total{"total"};
+  HiddenLayer first{"1"};
+  LayerSum last{"parts"};
   Var r{"r"}, c{"c"};
 };
 
@@ -111,19 +160,18 @@ class ThreeLayers : public Kernel<ThreeLayers<T>> {
 
   ThreeLayers() { this->formula("y = layer3(f(layer2(f(layer1(x))))), layer(x) = x weightᵀ + bias").internal(); }
   void algorithm() {
-    const Axis i = x.reduce(1), j = weight2.reduce(1), k = weight3.reduce(1);
-    first.sum(r, c) = sum(i, x(r, i) * weight1(c, i));
-    first.units(r, c) = f.of_hidden(first.sum(r, c) + bias1(c));
-    second.sum(r, c) = sum(j, first.units(r, j) * weight2(c, j));
-    second.units(r, c) = f.of_hidden(second.sum(r, c) + bias2(c));
-    total(r, c) = sum(k, second.units(r, k) * weight3(c, k));
-    y(r, c) = f.of_last(total(r, c) + bias3(c));
+    first.sum.define(x_of(x), weight1, x.extent(1));
+    first.define(f, bias1);
+    second.sum.define(first, weight2, weight1.extent(0));
+    second.define(f, bias2);
+    last.define(second, weight3, weight2.extent(0));
+    y(r, c) = f.of_last(last.sum(c, r) + bias3(c));
   }
-  void schedule(auto) { schedule_chain(y.func(), total, {first, second}); }
+  void schedule(auto) { schedule_chain(y.func(), last, {&first, &second}); }
 
  private:
-  HiddenLayer first{Stage("sum1"), Stage("units1")}, second{Stage("sum2"), Stage("units2")};
-  Stage total{"total"};
+  HiddenLayer first{"1"}, second{"2"};
+  LayerSum last{"parts"};
   Var r{"r"}, c{"c"};
 };
 

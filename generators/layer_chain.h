@@ -9,6 +9,6 @@ namespace ashlar {
 enum class ChainActivation : uint8_t { relu, tanh, gelu, sigmoid, silu };
 
 /// A block's rows and columns of the last layer; and the most units of a layer between, which it keeps.
-inline constexpr int kChainRows = 4, kChainColumns = 128, kMostChainUnits = 512;
+inline constexpr int kChainRows = 4, kChainColumns = 64, kMostChainUnits = 512;
 
 }  // namespace ashlar

@@ -112,8 +112,10 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDescription, Layout a, Layou
                                       Preference preference, int requested, Heuristic* results, int* returned) {
   ++state.plans;
   *returned = 0;
+  // Partial sums in 16 bits would be rounded.
+  const bool keeps_sums = d->type == kFloat32 || preference->schemes == kReduceInComputeType;
   const bool possible = requested > 0 && well_formed(*a) && well_formed(*b) && c == d && well_formed(*d) &&
-                        preference->workspace >= kFakeWorkspaceBytes && preference->schemes == kReduceInComputeType;
+                        preference->workspace >= kFakeWorkspaceBytes && keeps_sums;
   if (!possible || state.refuses) return kSuccess;
   *results = {.algorithm = {}, .workspace_bytes = kFakeWorkspaceBytes, .state = kSuccess, .waves = 1, .reserved = {}};
   return *returned = 1, kSuccess;

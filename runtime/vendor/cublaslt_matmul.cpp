@@ -48,8 +48,9 @@ std::optional<Matrix> transposed(const Tensor& x) {
   const int64_t rows = x.size(1), columns = x.size(2), row_stride = x.strides()[1], column_stride = x.strides()[2];
   const int64_t batch_stride = x.size(0) > 1 ? x.strides()[0] : 0;
   if (batch_stride < 0) return {};
-  // A leading dimension of a single line means nothing, but has to be large enough.
-  if (column_stride == 1 && (row_stride >= columns || rows == 1)) {
+  // A leading dimension of a single line means nothing, but has to be large enough. A single column isn't called
+  // transposed: cuBLASLt takes twice as long for it then.
+  if ((column_stride == 1 || columns == 1) && (row_stride >= columns || rows == 1)) {
     return Matrix{columns, rows, std::max(row_stride, columns), batch_stride, false};
   }
   if (row_stride == 1 && (column_stride >= rows || columns == 1)) {

@@ -1,8 +1,8 @@
 // Two or three small layers, one after the other, in one launch on a GPU: what is between them stays with a block of
 // threads. operators/layer_chain.cpp calls it where that is quicker; else each layer is a product.
+#include "generators/layer_chain.h"
 #include "dsl/functions.h"
 #include "dsl/kernel.h"
-#include "generators/layer_chain.h"
 #include "schedules/lowering/index_arithmetic.h"
 
 namespace ashlar::dsl {

@@ -247,9 +247,8 @@ bool add_loss(const std::string& name, const std::string& formula, const std::st
   const std::string header = "autograd/recipes/losses.h";
   const std::string call = "(LossKind::" + kernel + ", dy, input, target, " + (option.empty() ? "0.0" : option) +
                            ", static_cast<int>(reduction))";
-  const GradientRule of_target = target == Target::label
-                                     ? GradientRule{"target", kZeroGradient, {}}
-                                     : GradientRule{"target", "loss_target_grad" + call, header};
+  const GradientRule of_target = target == Target::label ? GradientRule{"target", kZeroGradient, {}}
+                                                         : GradientRule{"target", "loss_target_grad" + call, header};
   std::vector<OperatorScalar> scalars;
   if (!option.empty()) scalars.push_back({option, DType::f64});
   return register_operator(

@@ -161,8 +161,7 @@ class CosineEmbedding : public Kernel<CosineEmbedding<T>> {
     b_norm(r) = of_b;
   }
   void schedule(auto to) {
-    row_reduction(to,
-                  {{dots, a_squares, b_squares}, loss.func(), r, Var(), tunables, {cosine, a_norm, b_norm}});
+    row_reduction(to, {{dots, a_squares, b_squares}, loss.func(), r, Var(), tunables, {cosine, a_norm, b_norm}});
   }
 
  private:
@@ -243,8 +242,8 @@ class TripletMargin : public Kernel<TripletMargin<T>> {
     cross(r) = between;
   }
   void schedule(auto to) {
-    row_reduction(
-        to, {{near_squares, far_squares, cross_squares}, loss.func(), r, Var(), tunables, {near, far, cross}});
+    row_reduction(to,
+                  {{near_squares, far_squares, cross_squares}, loss.func(), r, Var(), tunables, {near, far, cross}});
   }
 
  private:
@@ -264,8 +263,7 @@ class TripletMarginGradient : public Kernel<TripletMarginGradient<T>> {
   In<f32, 1> dloss{"dloss", {rows}};
   In<f32, 1> near{"near", {rows}}, far{"far", {rows}}, cross{"cross", {rows}};
   TripletOptions options;
-  OutTuple<2, T, T, T> gradients{
-      "gradients", {{{"danchor"}, {"dpositive"}, {"dnegative"}}}, {rows, columns}};
+  OutTuple<2, T, T, T> gradients{"gradients", {{{"danchor"}, {"dpositive"}, {"dnegative"}}}, {rows, columns}};
 
   TripletMarginGradient() {
     this->formula("danchor, dpositive, dnegative = the gradients of triplet_margin's loss");

@@ -191,10 +191,10 @@ Var of_probabilities(const Var& logits, const Var& target, int axis, const Cross
     return std::vector<Var>{composed_of_probabilities(in[0], in[1], axis, options)};
   };
   const std::vector<Var> inputs{logits.to(DType::f32), target.to(DType::f32)};
-  const std::vector<Tensor> results = run_rows(kernels::cross_entropy_of_probabilities,
-                                               {inputs[0].value(), inputs[1].value(), weight}, axis, scalars);
+  const std::vector<Tensor> results =
+      run_rows(kernels::cross_entropy_of_probabilities, {inputs[0].value(), inputs[1].value(), weight}, axis, scalars);
   const auto gradients = [=, logsumexp = results[1], shares = results[2]](const std::vector<Tensor>& x,
-                                                                         const Tensor& dy, Needs needs) {
+                                                                          const Tensor& dy, Needs needs) {
     std::vector<Tensor> list(2);
     if (needs(0)) {
       list[0] = run_rows(kernels::cross_entropy_of_probabilities_grad, {x[0], x[1], dy, logsumexp, shares, weight},
@@ -370,8 +370,8 @@ Var triplet_margin_loss(const Var& anchor, const Var& positive, const Var& negat
   };
   std::vector<Var> inputs;
   for (const Var& rows : {anchor, positive, negative}) inputs.push_back(rows.to(DType::f32).broadcast_to(all));
-  const std::vector<Tensor> results = run_rows(
-      kernels::triplet_margin, {inputs[0].value(), inputs[1].value(), inputs[2].value()}, -1, scalars);
+  const std::vector<Tensor> results =
+      run_rows(kernels::triplet_margin, {inputs[0].value(), inputs[1].value(), inputs[2].value()}, -1, scalars);
   const auto gradients = [=](const std::vector<Tensor>& x, const Tensor& dy, Needs) {
     return run_rows(kernels::triplet_margin_grad, {x[0], x[1], x[2], dy, results[1], results[2], results[3]}, -1,
                     scalars);

@@ -1,6 +1,7 @@
 // Losses: from predictions and targets to one number, or one for each element or row. Names, arguments and defaults are
-// torch.nn.functional's. They are one kernel each way (generators/losses.cpp, cross_entropy.cpp, row_losses.cpp), but for
-// binary_cross_entropy() with weights, cosine_similarity() and margin_ranking_loss(), which are composed of operators.
+// torch.nn.functional's. They are one kernel each way (generators/losses.cpp, cross_entropy.cpp, row_losses.cpp), but
+// for binary_cross_entropy() with weights, cosine_similarity() and margin_ranking_loss(), which are composed of
+// operators.
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,8 @@ void check_layers(const Tensor& x, std::span<const Layer> layers) {
     const auto& [weight, bias] = layers[i];
     const std::string number = std::to_string(i + 1);
     if (weight.rank() != 2 || weight.size(1) != units) {
-      throw ShapeError("layer_chain", "weight" + number + ": " + weight.str() + " behind " + std::to_string(units) + " units",
+      throw ShapeError("layer_chain",
+                       "weight" + number + ": " + weight.str() + " behind " + std::to_string(units) + " units",
                        "weight" + number + " of shape [outputs, " + std::to_string(std::max<int64_t>(units, 1)) + "]",
                        "Give weights as torch.nn.Linear has them, and x of rank 1 or more");
     }
@@ -123,7 +124,9 @@ Tensor layer_chain(const Tensor& x, const Tensor& weight1, const Tensor& bias1, 
     return layer_by_layer(x.to(DType::f32), layers, f, activate_last).to(x.dtype());
   Shape shape = x.shape();
   shape[x.rank() - 1] = sizes[3];
-  return in_one_launch(x.to(DType::f32).reshape({rows, columns}), layers, f, activate_last).reshape(shape).to(x.dtype());
+  return in_one_launch(x.to(DType::f32).reshape({rows, columns}), layers, f, activate_last)
+      .reshape(shape)
+      .to(x.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("layer_chain");
 }

@@ -12,8 +12,7 @@ namespace ashlar {
 struct LossKernels {
   const KernelInfo &operation, &terms, &sum, &slope;
 };
-extern const LossKernels kMse, kL1, kSmoothL1, kHuber, kBce, kBceWithLogits, kKlDiv, kKlDivOfLogs,
-    kHingeEmbedding;
+extern const LossKernels kMse, kL1, kSmoothL1, kHuber, kBce, kBceWithLogits, kKlDiv, kKlDivOfLogs, kHingeEmbedding;
 
 /// The terms (reduction 0), in the shape where both meet; their mean (1) or their sum (2), of rank 0. In the input's
 /// dtype. Throws ShapeError, DTypeError, DeviceError.

@@ -21,7 +21,7 @@ struct Binary {
   Var (*record)(const Var&, const Var&);
   double (*exact)(double, double);
   double ulps;
-  Values a, b;  // where its gradients are smooth enough for differences
+  Values a, b;                                    // where its gradients are smooth enough for differences
   double (*magnitude)(double, double) = nullptr;  // what an error of `ulps` is relative to; null: the result
 };
 

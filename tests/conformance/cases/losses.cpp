@@ -247,7 +247,9 @@ void add_loss_cases() {
            {"hinge_slope",
             kHingeEmbedding,
             {0.5},
-            [](double x, double t) { return t == 1 ? 1.0 : t == -1 && x < 0.5 ? -1.0 : 0.0; },
+            [](double x, double t) { return t == 1               ? 1.0
+                                            : t == -1 && x < 0.5 ? -1.0
+                                                                 : 0.0; },
             -2,
             2,
             Pattern::integers},

@@ -23,8 +23,8 @@ constexpr int64_t kIgnored = 2;
 std::vector<Tensor> run(const KernelInfo& kernel, Tensors x, size_t count, std::vector<Scalar> scalars) {
   std::vector<Tensor> inputs(x.begin(), x.end());
   inputs.resize(count);  // without weights: none
-  return forms::Rows::call(
-      kernel, {.inputs = inputs, .scalars = scalars, .options = std::array<OptionValue, 1>{int64_t{-1}}});
+  return forms::Rows::call(kernel,
+                           {.inputs = inputs, .scalars = scalars, .options = std::array<OptionValue, 1>{int64_t{-1}}});
 }
 
 /// One kernel's results, as they are worked out: value and magnitude of output `o`.
@@ -146,7 +146,8 @@ std::vector<Expected> exact_cosine(HostTensors in) {
       const double a = rows.at(0, r, c), b = rows.at(1, r, c);
       dot += a * b, terms += std::abs(a * b), aa += a * a, bb += b * b;
     }
-    const double of_a = std::max(std::sqrt(aa), kEps), of_b = std::max(std::sqrt(bb), kEps), angle = dot / (of_a * of_b);
+    const double of_a = std::max(std::sqrt(aa), kEps), of_b = std::max(std::sqrt(bb), kEps),
+                 angle = dot / (of_a * of_b);
     const double t = rows.of(2, r), loss = t == 1 ? 1 - angle : t == -1 ? std::max(angle - kMargin, 0.0) : 0;
     const double size = terms / (of_a * of_b) + 1;
     results.add(0, loss, size);
@@ -166,9 +167,12 @@ std::vector<Expected> exact_cosine_grad(HostTensors in) {
     const double slope = rows.of(3, r) * (t == 1 ? -1 : t == -1 && angle > kMargin ? 1 : 0);
     for (int64_t c = 0; c < rows.columns(); ++c) {
       const double a = rows.at(0, r, c), b = rows.at(1, r, c);
-      const double a_own = of_a > kEps ? angle * a / (of_a * of_a) : 0, b_own = of_b > kEps ? angle * b / (of_b * of_b) : 0;
-      results.add(0, slope * (b / (of_a * of_b) - a_own), std::abs(slope) * (std::abs(b) / (of_a * of_b) + std::abs(a_own)));
-      results.add(1, slope * (a / (of_a * of_b) - b_own), std::abs(slope) * (std::abs(a) / (of_a * of_b) + std::abs(b_own)));
+      const double a_own = of_a > kEps ? angle * a / (of_a * of_a) : 0,
+                   b_own = of_b > kEps ? angle * b / (of_b * of_b) : 0;
+      results.add(0, slope * (b / (of_a * of_b) - a_own),
+                  std::abs(slope) * (std::abs(b) / (of_a * of_b) + std::abs(a_own)));
+      results.add(1, slope * (a / (of_a * of_b) - b_own),
+                  std::abs(slope) * (std::abs(a) / (of_a * of_b) + std::abs(b_own)));
     }
   }
   return results.take();
@@ -279,7 +283,8 @@ void add_all(const std::string& name, const Shape& shape) {
 // ---- weighted BCE: x, t, weight, pos_weight, and dy before them
 
 /// f of the elements that meet, all broadcast: value and magnitude.
-Expected broadcasted_terms(HostTensors in, const std::function<std::pair<double, double>(const std::vector<double>&)>& f) {
+Expected broadcasted_terms(HostTensors in,
+                           const std::function<std::pair<double, double>(const std::vector<double>&)>& f) {
   Shape shape = in[0].shape;
   for (const HostTensor& x : in) shape = broadcast("reference", shape, x.shape);
   std::vector<std::vector<double>> meeting(static_cast<size_t>(shape.numel()));
@@ -315,8 +320,10 @@ void add_weighted_bce(const std::string& name, const std::array<Shape, 4>& shape
             .reference =
                 [](HostTensors in) {
                   return std::vector{broadcasted_terms(in, [](const std::vector<double>& v) {
-                    const double positive = 1 + (v[3] - 1) * v[1], value = (1 - v[1]) * v[0] + positive * softplus_of(-v[0]);
-                    return std::pair{v[2] * value, v[2] * (std::abs((1 - v[1]) * v[0]) + positive * (softplus_of(-v[0]) + 1))};
+                    const double positive = 1 + (v[3] - 1) * v[1],
+                                 value = (1 - v[1]) * v[0] + positive * softplus_of(-v[0]);
+                    return std::pair{v[2] * value,
+                                     v[2] * (std::abs((1 - v[1]) * v[0]) + positive * (softplus_of(-v[0]) + 1))};
                   })};
                 },
             .tolerance = terms(3e-6)});

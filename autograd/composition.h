@@ -22,4 +22,8 @@ using Composition = std::function<std::vector<Var>(const std::vector<Var>& input
 std::vector<Var> gradients_of_composition(const Composition& forward, const std::vector<Var>& inputs,
                                           const std::vector<Var>& grad_outputs, Needs needs);
 
+/// What the Tensor half returns where it has no kernel either: the same, of which nothing is recorded.
+std::vector<Tensor> first_gradients_of_composition(const Composition& forward, const std::vector<Tensor>& inputs,
+                                                   const std::vector<Tensor>& grad_outputs, Needs needs);
+
 }  // namespace ashlar

@@ -200,4 +200,30 @@ std::vector<Var> gradients_of_composition(const Composition& forward, const std:
   detail::throw_out_of_host_memory("gradients_of_composition");
 }
 
+std::vector<Tensor> first_gradients_of_composition(const Composition& forward, const std::vector<Tensor>& inputs,
+                                                   const std::vector<Tensor>& grad_outputs, Needs needs) try {
+  std::vector<Var> leaves, wanted, outputs, seeds;
+  for (size_t i = 0; i < inputs.size(); i++) {
+    const bool is_wanted = inputs[i].defined() && needs(static_cast<int>(i));
+    leaves.push_back(inputs[i].defined() ? Var(inputs[i], is_wanted) : Var());
+    if (is_wanted) wanted.push_back(leaves.back());
+  }
+  {
+    const EnableGrad recorded;
+    outputs = forward(leaves);
+  }
+  for (const Tensor& dy : grad_outputs) seeds.emplace_back(dy);
+  std::vector<Tensor> gradients(inputs.size());
+  if (wanted.empty()) return gradients;
+  const std::vector<Var> found = grad(outputs, wanted, seeds, {.allow_unused = true});
+  for (size_t i = 0, next = 0; i < inputs.size(); i++) {
+    if (!leaves[i].defined() || !leaves[i].requires_grad()) continue;
+    const Var& gradient = found[next++];
+    if (gradient.defined()) gradients[i] = gradient.value();
+  }
+  return gradients;
+} catch (const std::bad_alloc&) {
+  detail::throw_out_of_host_memory("gradients_of_composition");
+}
+
 }  // namespace ashlar

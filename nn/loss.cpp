@@ -11,8 +11,6 @@
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
 #include "autograd/composition.h"
-#include "autograd/grad.h"
-#include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/rows.h"
@@ -20,6 +18,8 @@
 
 namespace ashlar::nn {
 namespace {
+
+const Needs kOfTarget(0b10);  // the second input
 
 Var reduced(const Var& each, Reduction reduction) {
   return reduction == Reduction::none ? each : reduction == Reduction::mean ? ad::mean(each) : ad::sum(each);
@@ -116,15 +116,6 @@ Var recorded(const char* operation, const std::vector<Var>& inputs, const Tensor
   return record(operation, std::span(inputs), loss, back);
 }
 
-/// The gradient by the input number `of`, of a loss that is `composed` of operators.
-Tensor gradient_of_composed(const Composition& composed, const std::vector<Tensor>& inputs, size_t of,
-                            const Tensor& dy) {
-  std::vector<Var> leaves(inputs.begin(), inputs.end());
-  leaves[of] = Var(inputs[of], true);
-  const EnableGrad recording;
-  return grad(composed(leaves), {leaves[of]}, {Var(dy)})[0].value();
-}
-
 /// The rows' losses by their labels, of operators that can be differentiated again.
 Var composed_of_labels(const Var& logits, const Tensor& target, int axis, const CrossEntropyOptions& options) {
   const Labelled rows("cross_entropy", logits, axis, target, options);
@@ -144,27 +135,18 @@ Var composed_of_labels(const Var& logits, const Tensor& target, int axis, const 
 std::pair<Var, Tensor> of_labels(const Var& logits, const Var& target, int axis, const CrossEntropyOptions& options) {
   check_labels("cross_entropy", logits, axis, target.value());
   const Tensor weight = options.weight.defined() ? options.weight.to(DType::f32) : Tensor();
-  const auto run = [axis, weight, options](const KernelInfo& kernel, std::vector<Tensor> inputs) {
-    inputs.push_back(weight);
-    return forms::Rows::call(kernel, {.inputs = inputs,
-                                      .scalars = std::array<Scalar, 2>{options.ignore_index, options.label_smoothing},
-                                      .options = std::array<OptionValue, 1>{int64_t{axis}}});
+  const std::vector<Scalar> scalars{options.ignore_index, options.label_smoothing};
+  const Composition composed = [=](const std::vector<Var>& in) {
+    return std::vector<Var>{composed_of_labels(in[0], in[1].value(), axis, options)};
   };
-  const std::vector<Tensor> results = run(kernels::cross_entropy_of_weighted, {logits.value(), target.value()});
-  Var each = record("cross_entropy", {logits, target}, results[0],
-                    [=, x_ = save_input(0, logits), t_ = save_input(1, target), sums = results[2],
-                     all = results[3]](const auto& pass) {
-                      const auto x = pass.get(x_), t = pass.get(t_);
-                      if constexpr (std::is_same_v<decltype(x), const Tensor>) {
-                        const Tensor dx = run(kernels::cross_entropy_of_weighted_grad, {x, t, pass.dy(), sums, all})[0];
-                        return pass.gradients(dx, Tensor());
-                      } else {
-                        const auto forward = [&](const std::vector<Var>& in) {
-                          return std::vector<Var>{composed_of_labels(in[0], t.value(), axis, options)};
-                        };
-                        return gradients_of_composition(forward, {x, t}, {pass.dy()}, pass.needs());
-                      }
-                    });
+  const std::vector<Tensor> results =
+      run_rows(kernels::cross_entropy_of_weighted, {logits.value(), target.value(), weight}, axis, scalars);
+  const auto gradients = [=, sums = results[2], all = results[3]](const std::vector<Tensor>& x, const Tensor& dy,
+                                                                  Needs) {
+    const std::vector<Tensor> inputs{x[0], x[1], dy, sums, all, weight};
+    return std::vector<Tensor>{run_rows(kernels::cross_entropy_of_weighted_grad, inputs, axis, scalars)[0], Tensor()};
+  };
+  const Var each = recorded("cross_entropy", {logits, target}, results[0], gradients, composed);
   return {each, results[1]};
 }
 
@@ -200,7 +182,7 @@ Var of_probabilities(const Var& logits, const Var& target, int axis, const Cross
       list[0] = run_rows(kernels::cross_entropy_of_probabilities_grad, {x[0], x[1], dy, logsumexp, shares, weight},
                          axis, scalars)[0];
     }
-    if (needs(1)) list[1] = gradient_of_composed(composed, x, 1, dy);
+    if (needs(1)) list[1] = first_gradients_of_composition(composed, x, {dy}, kOfTarget)[1];
     return list;
   };
   const Var each = recorded("cross_entropy", inputs, results[0], gradients, composed);
@@ -246,7 +228,7 @@ Var weighted_bce(const Var& input, const Var& target, const BinaryCrossEntropyOp
       const std::array factors{dy, x[0], x[1], weight, positive};
       list[0] = forms::Broadcast::call(kernels::bce_with_logits_weighted_slope, {.inputs = factors})[0];
     }
-    if (needs(1)) list[1] = gradient_of_composed(composed, x, 1, dy);
+    if (needs(1)) list[1] = first_gradients_of_composition(composed, x, {dy}, kOfTarget)[1];
     return list;
   };
   return recorded(kName, inputs, each, gradients, composed);

@@ -51,15 +51,7 @@ std::vector<T> layer_chain_grad(const T& dy, const T& x, const T& weight1, const
   if constexpr (std::same_as<T, Var>) {
     return gradients_of_composition(forward, inputs, {dy}, needs);
   } else {
-    std::vector<Var> leaves;
-    for (size_t i = 0; i < inputs.size(); i++) {
-      leaves.push_back(inputs[i].defined() ? Var(inputs[i], needs(static_cast<int>(i))) : Var());
-    }
-    std::vector<Tensor> gradients;
-    for (const Var& gradient : gradients_of_composition(forward, leaves, {Var(dy)}, needs)) {
-      gradients.push_back(gradient.defined() ? gradient.value() : Tensor());
-    }
-    return gradients;
+    return first_gradients_of_composition(forward, inputs, {dy}, needs);
   }
 }
 

@@ -96,9 +96,10 @@ T composed_grad(const T& dy, const T& slope, int reduction, const Shape& shape, 
 }
 
 Tensor fused_grad(LossKind loss, const Tensor& dy, const Tensor& x, const Tensor& t, double option, int reduction) {
-  const bool has_option = loss == LossKind::smooth_l1 || loss == LossKind::huber || loss == LossKind::hinge;
+  const LossKernels& kernels = kernels_of(loss);
+  const bool has_option = kernels.terms.count(Argument::Role::scalar) > 0;
   const std::span<const double> options(&option, has_option ? 1 : 0);
-  return loss_slope(kernels_of(loss), dy, x, t, options, reduction);
+  return loss_slope(kernels, dy, x, t, options, reduction);
 }
 
 }  // namespace

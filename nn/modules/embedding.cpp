@@ -24,17 +24,6 @@ void clear_padding(const char* name, int64_t padding_idx, const Var& weight) {
   if (padding_idx >= 0) weight.value().select(0, padding_idx).fill_(0);
 }
 
-EmbeddingBagMode as_mode(BagMode mode) {
-  switch (mode) {
-    case BagMode::sum:
-      return EmbeddingBagMode::sum;
-    case BagMode::mean:
-      return EmbeddingBagMode::mean;
-    default:
-      return EmbeddingBagMode::max;
-  }
-}
-
 std::string described(const Var& weight) {
   return std::to_string(weight.size(0)) + " rows of " + std::to_string(weight.size(1));
 }
@@ -60,9 +49,7 @@ EmbeddingBag::EmbeddingBag(int64_t num_embeddings, int64_t embedding_dim, const 
 }
 
 Var EmbeddingBag::forward(const Tensor& index, const Tensor& offsets, const Var& per_sample_weights) const {
-  return ad::embedding_bag(index, weight_, offsets, per_sample_weights, as_mode(mode_), padding_idx_,
-                           include_last_offset_)
-      .y;
+  return ad::embedding_bag(index, weight_, offsets, per_sample_weights, mode_, padding_idx_, include_last_offset_).y;
 }
 
 std::string EmbeddingBag::details() const { return described(weight_); }

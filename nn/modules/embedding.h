@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ashlar/ops/embedding_bag.h"
 #include "nn/init.h"
 #include "nn/module.h"
 
@@ -35,7 +36,7 @@ class Embedding : public ModuleOf<Embedding> {
   Var weight_;
 };
 
-enum class BagMode : uint8_t { sum, mean, max };
+using BagMode = EmbeddingBagMode;
 
 struct EmbeddingBagOptions {
   BagMode mode = BagMode::mean;

@@ -86,8 +86,9 @@ class Kernel : public DescribedKernel, public Halide::Generator<Derived> {
   /// The gradient of one input, a C++ expression over tensors named as the arguments and outputs, over `dy` (dL/dy; for
   /// an output called z it is `dz`) and over every operator of the library, or a call of a function that `header`
   /// declares. Whatever tensors it names are saved; `x.shape()` saves only the shape. Outputs whose d<output> no
-  /// gradient names require none, where there are several. kZeroGradient: 0 wherever there is a derivative. To be
-  /// differentiated twice, a function has to be there for Vars as for Tensors: a template, or two overloads.
+  /// gradient names require none, where there are several; where nothing came back to z, `dz` is zeros and `dz_or_none`
+  /// undefined. kZeroGradient: 0 wherever there is a derivative. To be differentiated twice, a function has to be there
+  /// for Vars as for Tensors: a template, or two overloads.
   Kernel& gradient(std::string input, std::string expression, std::string header = {}) {
     descriptor_.gradients.push_back({std::move(input), std::move(expression), std::move(header)});
     return *this;

@@ -19,7 +19,7 @@ struct AddRmsNorm : Kernel<AddRmsNorm<T>> {
   AddRmsNorm() {
     this->formula("h = x + residual, y = rms_norm(h, weight)");
     this->form(Form::rows).of_none(OfNone::zero).flops("6.0 * shapes[0].numel()");
-    this->gradient(kAllInputs, "add_rms_norm_gradients(dy, dh, h, rstd, weight, eps, axis, needs)");
+    this->gradient(kAllInputs, "add_rms_norm_gradients(dy, dh_or_none, h, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {
     const Axis k = columns.reduce();
@@ -48,7 +48,7 @@ struct AddLayerNorm : Kernel<AddLayerNorm<T>> {
   AddLayerNorm() {
     this->formula("h = x + residual, y = layer_norm(h, weight, bias)");
     this->form(Form::rows).of_none(OfNone::zero).flops("9.0 * shapes[0].numel()");
-    this->gradient(kAllInputs, "add_layer_norm_gradients(dy, dh, h, mean, rstd, weight, eps, axis, needs)");
+    this->gradient(kAllInputs, "add_layer_norm_gradients(dy, dh_or_none, h, mean, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {
     const Axis k = columns.reduce();

@@ -171,9 +171,29 @@ std::vector<T> rms_norm_gradients(const T& dy, const T& x, const T& rstd, const 
   return gradients;
 }
 
+namespace {
+
+/// What `needs` asks a norm for whose input is the sum of two.
+Needs needs_of_sum(Needs needs) {
+  const bool of_sum = needs(0) || needs(1);
+  return Needs(uint64_t{of_sum} | uint64_t{needs(2)} << 1 | uint64_t{needs(3)} << 2);
+}
+
+/// {dx, …} with dx for both terms of x.
+template <class T>
+std::vector<T> for_both_terms(std::vector<T> gradients) {
+  gradients.insert(gradients.begin(), gradients[0]);
+  return gradients;
+}
+
+}  // namespace
+
 template <class T>
 std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, const T& mean, const T& rstd,
                                         const T& weight, double eps, int64_t axis, Needs needs) {
+  if (!dh.defined()) {
+    return for_both_terms(layer_norm_gradients(dy, h, mean, rstd, weight, eps, axis, needs_of_sum(needs)));
+  }
   std::vector<T> gradients(4);
   if (needs(0) || needs(1)) {
     if constexpr (std::is_same_v<T, Tensor>) {
@@ -191,6 +211,9 @@ std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, co
 template <class T>
 std::vector<T> add_rms_norm_gradients(const T& dy, const T& dh, const T& h, const T& rstd, const T& weight, double eps,
                                       int64_t axis, Needs needs) {
+  if (!dh.defined()) {
+    return for_both_terms(rms_norm_gradients(dy, h, rstd, weight, eps, axis, needs_of_sum(needs)));
+  }
   std::vector<T> gradients(3);
   if (needs(0) || needs(1)) {
     if constexpr (std::is_same_v<T, Tensor>) {

@@ -103,7 +103,7 @@ class Recording {
     }
     uint64_t differentiable = 0;
     for (size_t i = 0; i < names.size(); i++) {
-      if (!has_rules || named_.count(upstream_of(names[i])) != 0) differentiable |= uint64_t{1} << i;
+      if (!has_rules || takes_upstream_of(names[i])) differentiable |= uint64_t{1} << i;
     }
     std::vector<std::string> results;
     for (size_t i = 0; i < names.size(); i++) results.push_back("results[" + std::to_string(i) + "]");
@@ -185,7 +185,7 @@ class Recording {
     if (kernel_.descriptor.gradients.empty()) return "; it states no gradient: asking for one is an AutogradError";
     std::vector<std::string> constants;
     for (const ArgumentDescription& result : results_) {
-      if (results_.size() > 1 && named_.count(upstream_of(result.name)) == 0) constants.push_back(result.name);
+      if (results_.size() > 1 && !takes_upstream_of(result.name)) constants.push_back(result.name);
     }
     return constants.empty() ? "" : "; " + join(constants) + " as constants";
   }
@@ -194,6 +194,10 @@ class Recording {
   std::string value_of(const std::string& variable) const {
     return is_optional(kernel_, variable) ? variable + ".defined() ? " + variable + ".value() : Tensor()"
                                           : variable + ".value()";
+  }
+
+  bool takes_upstream_of(const std::string& result) const {
+    return named_.count(upstream_of(result)) + named_.count(upstream_or_none_of(result)) != 0;
   }
 
   const GradientRule* rule_of(const std::string& input) const {
@@ -263,9 +267,14 @@ class Recording {
       fields.push_back(type + " " + p.name);
     }
     for (size_t i = 0; i < results_.size(); i++) {
-      const std::string upstream = upstream_of(results_[i].name);
-      if (named_.count(upstream) == 0) continue;
-      locals += "    [[maybe_unused]] const T& " + upstream + " = pass_.dy(" + std::to_string(i) + ");\n";
+      const std::string& result = results_[i].name;
+      const std::string upstream = "pass_.dy(" + std::to_string(i) + ");\n";
+      if (named_.count(upstream_or_none_of(result)) != 0) {
+        locals += "    const T " + upstream_or_none_of(result) + " = !pass_.has(" + std::to_string(i) + ") ? T() : " + upstream;
+      }
+      if (named_.count(upstream_of(result)) != 0) {
+        locals += "    [[maybe_unused]] const T& " + upstream_of(result) + " = " + upstream;
+      }
     }
 
     out << "namespace {\nstruct " << struct_name() << " {\n";

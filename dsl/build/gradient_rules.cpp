@@ -39,6 +39,7 @@ void scan(const std::string& expression, Name name, Between between) {
 }  // namespace
 
 std::string upstream_of(const std::string& output) { return "d" + output; }
+std::string upstream_or_none_of(const std::string& output) { return upstream_of(output) + "_or_none"; }
 
 std::set<std::string> names_in(const std::string& expression) {
   std::set<std::string> names;

@@ -10,6 +10,8 @@ namespace ashlar::dsl {
 
 /// "dy" for the output y: what dL/d(output) is called in gradients.
 std::string upstream_of(const std::string& output);
+/// "dy_or_none": the same, undefined where nothing came back to that output.
+std::string upstream_or_none_of(const std::string& output);
 
 /// The identifiers of a C++ expression that aren't members: "x" and "f" of "f(x.shape())".
 std::set<std::string> names_in(const std::string& expression);

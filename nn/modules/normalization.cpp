@@ -58,10 +58,10 @@ Var LayerNorm::forward(const Var& x) const {
   return shape_.rank() == 1 ? y : y.reshape(x.shape());
 }
 
-NormalizedStream LayerNorm::of_sum(const Var& x, const Var& residual) const {
+ResultOfSum LayerNorm::of_sum(const Var& x, const Var& residual) const {
   const auto [y, h, mean, rstd] = ad::add_layer_norm(
       rows_of("LayerNorm", x, shape_), rows_of("LayerNorm", residual, shape_), flat(weight_), flat(bias_), eps_);
-  return shape_.rank() == 1 ? NormalizedStream{y, h} : NormalizedStream{y.reshape(x.shape()), h.reshape(x.shape())};
+  return shape_.rank() == 1 ? ResultOfSum{y, h} : ResultOfSum{y.reshape(x.shape()), h.reshape(x.shape())};
 }
 
 std::string LayerNorm::details() const { return shape_.str(); }
@@ -78,11 +78,11 @@ Var RMSNorm::forward(const Var& x) const {
   return shape_.rank() == 1 ? y : y.reshape(x.shape());
 }
 
-NormalizedStream RMSNorm::of_sum(const Var& x, const Var& residual) const {
+ResultOfSum RMSNorm::of_sum(const Var& x, const Var& residual) const {
   const double eps = eps_.value_or(epsilon_of(x.dtype()));
   const auto [y, h, rstd] =
       ad::add_rms_norm(rows_of("RMSNorm", x, shape_), rows_of("RMSNorm", residual, shape_), flat(weight_), eps);
-  return shape_.rank() == 1 ? NormalizedStream{y, h} : NormalizedStream{y.reshape(x.shape()), h.reshape(x.shape())};
+  return shape_.rank() == 1 ? ResultOfSum{y, h} : ResultOfSum{y.reshape(x.shape()), h.reshape(x.shape())};
 }
 
 std::string RMSNorm::details() const { return shape_.str(); }

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "nn/modules/residual_stream.h"
 #include "nn/modules/weight_and_bias.h"
 
 namespace ashlar::nn {
@@ -16,12 +17,6 @@ struct LayerNormOptions {
   Random* random = nullptr;  ///< not drawn from
 };
 
-/// A residual stream x + residual, and what its normalisation makes of it: worked out in one pass.
-struct NormalizedStream {
-  Var y;  ///< the normalised stream
-  Var h;  ///< x + residual
-};
-
 /// (x - mean) / sqrt(variance + eps) · weight + bias over the last dimensions, which are `normalized_shape` (Ba, Kiros
 /// and Hinton 2016, and torch.nn.LayerNorm). Parameters "weight" (ones at first) and "bias" (zeros) of that shape.
 class LayerNorm : public WeightAndBias<LayerNorm> {
@@ -31,8 +26,8 @@ class LayerNorm : public WeightAndBias<LayerNorm> {
 
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
-  /// {forward(x + residual), x + residual}
-  NormalizedStream of_sum(const Var& x, const Var& residual) const;
+  /// {forward(x + residual), x + residual}, in one pass. Both are of one shape and dtype.
+  ResultOfSum of_sum(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:
@@ -57,8 +52,8 @@ class RMSNorm : public WeightAndBias<RMSNorm> {
 
   /// Throws ShapeError when x doesn't end in the normalised shape.
   Var forward(const Var& x) const;
-  /// {forward(x + residual), x + residual}
-  NormalizedStream of_sum(const Var& x, const Var& residual) const;
+  /// {forward(x + residual), x + residual}, in one pass. Both are of one shape and dtype.
+  ResultOfSum of_sum(const Var& x, const Var& residual) const;
   std::string details() const override;
 
  private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "nn/module.h"
+#include "nn/modules/residual_stream.h"
 #include "runtime/forms/forms.h"
 
 namespace ashlar::nn {
@@ -21,12 +22,17 @@ struct LayerDescriptor {
   Var (*forward_with)(Module& module, const Var& x, Activation activation);
   /// Which activation it is, by the class's `kEpilogue`; none where it says nothing.
   Activation epilogue;
+  /// Of a class whose result is a sum (Residual), the terms; and those for an x that is itself a sum. Else null.
+  Terms (*terms)(Module& module, const Var& x);
+  Terms (*terms_of_sum)(Module& module, const Var& x, const Var& residual);
+  /// Of a class that adds in its own pass (LayerNorm, RMSNorm): its result for x + residual. Else null.
+  ResultOfSum (*of_sum)(Module& module, const Var& x, const Var& residual);
 };
 
 template <LayerModule M>
 constexpr LayerDescriptor layer_descriptor() {
   LayerDescriptor result{[](Module& module, const Var& x) -> Var { return static_cast<M&>(module).forward(x); },
-                         nullptr, Activation::none};
+                         nullptr, Activation::none, nullptr, nullptr, nullptr};
   if constexpr (requires { requires M::kTakesEpilogue; }) {
     result.forward_with = [](Module& module, const Var& x, Activation activation) -> Var {
       return static_cast<M&>(module).forward(x, activation);
@@ -36,11 +42,32 @@ constexpr LayerDescriptor layer_descriptor() {
                   { M::kEpilogue } -> std::convertible_to<Activation>;
                 })
     result.epilogue = M::kEpilogue;
+  if constexpr (requires(M& m, const Var& x) {
+                  { m.terms(x) } -> std::convertible_to<Terms>;
+                }) {
+    result.terms = [](Module& module, const Var& x) -> Terms { return static_cast<M&>(module).terms(x); };
+  }
+  if constexpr (requires(M& m, const Var& x) {
+                  { m.terms_of_sum(x, x) } -> std::convertible_to<Terms>;
+                }) {
+    result.terms_of_sum = [](Module& module, const Var& x, const Var& residual) -> Terms {
+      return static_cast<M&>(module).terms_of_sum(x, residual);
+    };
+  }
+  if constexpr (requires(M& m, const Var& x) {
+                  { m.of_sum(x, x) } -> std::convertible_to<ResultOfSum>;
+                }) {
+    result.of_sum = [](Module& module, const Var& x, const Var& residual) -> ResultOfSum {
+      return static_cast<M&>(module).of_sum(x, residual);
+    };
+  }
   return result;
 }
 
 /// Children are named "0", "1", …, as torch.nn.Sequential names them. A module that takes an activation with it
-/// (Linear), directly before one that is such (ReLU, GELU), runs as one kernel; names and results are the same.
+/// (Linear), directly before one that is such (ReLU, GELU), runs as one kernel, and so do the addition at the end of a
+/// Residual and the normalisation that comes next, first in another Residual or Sequential, too. Names and results are
+/// the same.
 class Sequential : public ModuleOf<Sequential> {
  public:
   Sequential() = default;
@@ -64,6 +91,9 @@ class Sequential : public ModuleOf<Sequential> {
   }
 
   Var forward(const Var& x) const;
+  /// {forward(x + residual), x + residual}: in one pass where a normalisation comes first. Both are of one shape and
+  /// dtype.
+  ResultOfSum of_sum(const Var& x, const Var& residual) const;
   int size() const { return static_cast<int>(steps_.size()); }
   /// Throws IndexError.
   Module& operator[](int index) const;
@@ -78,6 +108,7 @@ class Sequential : public ModuleOf<Sequential> {
     std::shared_ptr<Module> module;
     LayerDescriptor layer;
   };
+  Var forward_from(size_t first, Terms x) const;
   void append(std::shared_ptr<Module> module, const LayerDescriptor& layer);
   std::vector<Step> steps_;
 };

@@ -22,8 +22,8 @@ LayerNorm norm(int64_t d_model, const Options& o) {
 
 Dropout dropout(const Options& o) { return Dropout(o.dropout, {.device = o.device, .random = o.random}); }
 
-/// A layer's parts around a residual stream, each normalised before or behind. A norm before a part is worked out with
-/// the addition behind the part before, since both results are wanted.
+/// A layer's parts around a residual stream, each normalised before or behind, in one pass with the addition that comes
+/// before the norm.
 class ResidualStream {
  public:
   ResidualStream(const Var& x, bool norm_first) : stream_(x), norm_first_(norm_first) {}
@@ -32,7 +32,7 @@ class ResidualStream {
   template <class Part>
   void through(const LayerNorm& norm, const Part& part) {
     if (!norm_first_) {
-      stream_ = norm(ad::add(stream_, part(stream_)));
+      stream_ = norm.of_sum(part(stream_), stream_).y;
     } else if (!pending_.defined()) {
       pending_ = part(norm(stream_));
     } else {

@@ -123,6 +123,8 @@ struct Case {
   std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};  ///< of `dtypes`, those to check them in
   /// Each gradient is one sum, rounded to its 16 bits only at the end: checked to that, however its terms cancel.
   bool gradient_is_rounded_once = false;
+  /// Before gradients are worked out, a number of up to this size is rounded to 16 bits: the slope there will do.
+  double gradient_rounds_up_to = 0;
   /// Gradients are differences of sums over the last axis of that input, which leave the more the longer it is.
   std::optional<int> gradient_sums_over = {};
 

@@ -59,9 +59,10 @@ std::vector<int64_t> sampled_positions(const Shape& shape, int64_t samples, uint
   return positions;
 }
 
-// L's slopes along one element, from both sides and through it, and the sum of the sizes of its terms.
+// L's slopes along one element, from both sides and through it, how much they change, and the sum of the sizes of L's
+// terms.
 struct Slopes {
-  double left = 0, middle = 0, right = 0, terms = 0;
+  double left = 0, middle = 0, right = 0, change = 0, terms = 0;
 };
 
 // Differences of single results, each weighted, so that all those that don't depend on the element add exactly 0.
@@ -79,6 +80,7 @@ Slopes slopes(const Case& item, std::vector<HostTensor>& hosts, double& x, const
     sums.left += weights[i] * (here[i] - below[i]) / h;
     sums.right += weights[i] * (above[i] - here[i]) / h;
     sums.middle += weights[i] * (above[i] - below[i]) / (2 * h);
+    sums.change += std::abs(weights[i] * (above[i] - 2 * here[i] + below[i]) / (h * h));
     sums.terms += std::abs(weights[i] * (above[i] - below[i]) / (2 * h));
   }
   return sums;
@@ -192,10 +194,13 @@ class FirstGradients {
       const double g = got.values[expected.positions[i]];
       // Where sums were taken in f32, one rounding to 16 bits and what f32 loses is all.
       const double of_terms = how_.of_terms * slope.terms;
-      const double allowed =
+      double allowed =
           drawn_.item().gradient_is_rounded_once && size_of(dtype) == 2
               ? ulp(slope.middle, dtype) + kFloorOfSums + relative_tolerance(DType::f32) * of_terms
               : relative_tolerance(dtype) * (std::abs(slope.middle) + 0.05 * expected.largest + of_terms) + floor;
+      if (const double size = drawn_.item().gradient_rounds_up_to; size > 0 && size_of(dtype) == 2) {
+        allowed += slope.change * ulp(size, dtype) / 2;
+      }
       const auto [low, high] = std::minmax({slope.left, slope.middle, slope.right});
       // Rounded as the gradient is: one that doesn't fit is infinite.
       const bool agrees = g >= rounded(low - allowed, got.dtype) && g <= rounded(high + allowed, got.dtype);

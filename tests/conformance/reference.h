@@ -65,6 +65,20 @@ Expected contracted_sample(const HostTensor& a, const HostTensor& b, int64_t cou
 /// half a last digit of f32, of equal numbers all to the same side.
 inline double one_sided_rounding(double steps, double bound) { return std::max(1.0, steps * 0x1p-24 / bound); }
 
+/// A sum whose terms an f32 kernel may add one after the other, in this order. Each addition rounds by half a last digit
+/// of what it gives: little where signs alternate, much where all terms are equal (Higham, SIAM J. Sci. Comput. 14,
+/// 1993).
+struct SequentialSum {
+  double total = 0, terms = 0, partial_sums = 0;
+  void add(double term) {
+    total += term;
+    terms += std::abs(term);
+    partial_sums += std::abs(total);
+  }
+  /// For Expected::magnitudes, where the tolerance is `bound` of Σ|terms|.
+  double magnitude(double bound) const { return std::max(terms, partial_sums * 0x1p-24 / bound); }
+};
+
 /// max and min that keep NaN.
 inline double max_of(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 inline double min_of(double a, double b) { return std::isnan(a) || a < b ? a : b; }

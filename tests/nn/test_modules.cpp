@@ -16,6 +16,7 @@
 #include "nn/modules/flatten.h"
 #include "nn/modules/linear.h"
 #include "nn/modules/module_list.h"
+#include "nn/modules/normalization.h"
 #include "nn/modules/residual.h"
 #include "nn/modules/sequential.h"
 #include "nn/modules/upsample.h"
@@ -363,6 +364,58 @@ TEST_P(ModulesOnDevice, DescriptorsSayWhatIsFused) {
   EXPECT_LT(launches(ReLU()), alone);
   EXPECT_LT(launches(GELU()), alone);
   EXPECT_LT(launches(MyReLU()), alone);
+}
+
+class RowMean : public ModuleOf<RowMean> {
+ public:
+  Var forward(const Var& x) const { return ad::mean(x, {-1}, true); }
+};
+
+// A residual's addition is a normalisation's, behind it or first in the next one; values, gradients and names are those
+// of each by itself.
+TEST_P(ModulesOnDevice, NormalisationsAddWhatResidualsLeave) {
+  Random random(1);
+  const LinearOptions linear{.device = device(), .random = &random};
+  const LayerNormOptions norm{.device = device()};
+  const Linear first(6, 6, linear), second(6, 6, linear), third(6, 6, linear);
+  const LayerNorm one(6, norm), last(6, norm);
+  const RMSNorm two(6, {.device = device()});
+  const Sequential model(Residual(Sequential(first, Tanh())), one, Residual(Sequential(two, second, ReLU())),
+                         Residual(Sequential(last, third)), Residual(Tanh()));
+  const auto separate = [&](const Var& x) {
+    const Var a = one(ad::add(x, ad::tanh(first(x))));
+    const Var b = ad::add(a, second.forward(two(a), Activation::relu));
+    const Var c = ad::add(b, third(last(b)));
+    return ad::add(c, ad::tanh(c));
+  };
+  const Tensor x = Tensor::randn({5, 6}, random).to(device()), seed = Tensor::randn({5, 6}, random).to(device());
+  struct Run {
+    std::vector<Tensor> values;
+    int64_t launches;
+  };
+  const auto run = [&](const auto& function) {
+    model.zero_grad();
+    const Var input(x.clone(), true);
+    const Counters before = counters(device().kind);
+    const Var y = function(input);
+    const int64_t launches = (counters(device().kind) - before).launches;
+    backward(y, {.seed = seed});
+    std::vector<Tensor> values{y.value(), input.grad()};
+    for (const Var& parameter : model.parameters()) values.push_back(parameter.grad().clone());
+    return Run{values, launches};
+  };
+  run(separate);  // warm
+  const Run wanted = run(separate), got = run(model);
+  EXPECT_EQ(got.launches, wanted.launches - 2);
+  ASSERT_EQ(got.values.size(), 2U + 11U);
+  for (size_t i = 0; i < got.values.size(); i++) {
+    const auto a = got.values[i].to_doubles(), b = wanted.values[i].to_doubles();
+    for (size_t j = 0; j < a.size(); j++) EXPECT_NEAR(a[j], b[j], 1e-5 * (1 + std::abs(b[j]))) << i << " " << j;
+  }
+  // A branch of another shape is add()'s.
+  const auto broadcast = Sequential(Residual(RowMean()), one)(x).value().to_doubles();
+  const auto added = one(ad::add(x, RowMean().forward(x))).value().to_doubles();
+  EXPECT_EQ(broadcast, added);
 }
 
 TEST_P(ModulesOnDevice, OptionsPlaceParameters) {

@@ -14,6 +14,7 @@ namespace {
 
 const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
 const Values kPositive{.low = 0.5, .high = 3}, kSigned{.low = -3, .high = 3};
+constexpr double kSum = 6;  // of two of them
 
 struct Binary {
   const char* kernel;
@@ -23,6 +24,7 @@ struct Binary {
   double ulps;
   Values a, b;                                    // where its gradients are smooth enough for differences
   double (*magnitude)(double, double) = nullptr;  // what an error of `ulps` is relative to; null: the result
+  double rounded = 0;                             // Case::gradient_rounds_up_to
 };
 
 struct Bits {
@@ -59,11 +61,11 @@ const Binary kBinary[] = {
     {"remainder", remainder, ad::remainder, floor_mod, 1, {.low = -2.9, .high = -2.7}, {.low = 1.1, .high = 1.3}},
     {"atan2", atan2, ad::atan2, [](double a, double b) { return std::atan2(a, b); }, 5, kPositive, kPositive},
     {"hypot", hypot, ad::hypot, [](double a, double b) { return std::hypot(a, b); }, 4, kPositive, kSigned},
-    {"add_relu", add_relu, ad::add_relu, [](double a, double b) { return max_of(a + b, 0); }, 1, kPositive, {.low = 0.1, .high = 3}},
-    {"add_gelu", add_gelu, ad::add_gelu, [](double a, double b) { return sum_of(a, b) / 2 * std::erfc(-sum_of(a, b) / std::sqrt(2.0)); }, 4, kPositive, kSigned, size_of_sum},
-    {"add_silu", add_silu, ad::add_silu, [](double a, double b) { return sum_of(a, b) / (1 + std::exp(-sum_of(a, b))); }, 6, kPositive, kSigned},
-    {"add_tanh", add_tanh, ad::add_tanh, [](double a, double b) { return std::tanh(a + b); }, 5, kPositive, kSigned},
-    {"add_sigmoid", add_sigmoid, ad::add_sigmoid, [](double a, double b) { return 1 / (1 + std::exp(-a - b)); }, 6, kPositive, kSigned},
+    {"add_relu", add_relu, ad::add_relu, [](double a, double b) { return max_of(a + b, 0); }, 1, kPositive, {.low = 0.1, .high = 3}, nullptr, kSum},
+    {"add_gelu", add_gelu, ad::add_gelu, [](double a, double b) { return sum_of(a, b) / 2 * std::erfc(-sum_of(a, b) / std::sqrt(2.0)); }, 4, kPositive, kSigned, size_of_sum, kSum},
+    {"add_silu", add_silu, ad::add_silu, [](double a, double b) { return sum_of(a, b) / (1 + std::exp(-sum_of(a, b))); }, 6, kPositive, kSigned, nullptr, kSum},
+    {"add_tanh", add_tanh, ad::add_tanh, [](double a, double b) { return std::tanh(a + b); }, 5, kPositive, kSigned, nullptr, kSum},
+    {"add_sigmoid", add_sigmoid, ad::add_sigmoid, [](double a, double b) { return 1 / (1 + std::exp(-a - b)); }, 6, kPositive, kSigned, nullptr, kSum},
 };
 
 const Bits kBits[] = {
@@ -113,6 +115,7 @@ void add_binary(const Binary& f) {
     if (is_differentiated) {
       item.differentiable = [&f](Vars x) { return f.record(x[0], x[1]); };
       item.differentiated = {0, 1};
+      item.gradient_rounds_up_to = f.rounded;
     }
     add_case(std::move(item));
   };

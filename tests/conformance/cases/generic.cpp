@@ -25,15 +25,14 @@ Expected sum_over(const HostTensor& x, int axis) {
   y.dtype = DType::f32;
   y.shape = axis == 2 ? Shape{sizes[0], sizes[1]} : Shape{sizes[0], sizes[2]};
   refuse_empty(x, y.shape.numel());
-  y.values.assign(static_cast<size_t>(y.shape.numel()), 0);
-  y.magnitudes = y.values;
+  std::vector<SequentialSum> sums(static_cast<size_t>(y.shape.numel()));
   for (size_t i = 0; i < x.values.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     const int64_t inner = at % sizes[2], middle = at / sizes[2] % sizes[1], outer = at / sizes[2] / sizes[1];
-    const auto place = static_cast<size_t>(axis == 2 ? outer * sizes[1] + middle : outer * sizes[2] + inner);
-    y.values[place] += x.values[i];
-    y.magnitudes[place] += std::abs(x.values[i]);
+    sums[static_cast<size_t>(axis == 2 ? outer * sizes[1] + middle : outer * sizes[2] + inner)].add(x.values[i]);
   }
+  for (const SequentialSum& sum : sums)
+    y.values.push_back(sum.total), y.magnitudes.push_back(sum.magnitude(terms().bound));
   return y;
 }
 
@@ -43,8 +42,10 @@ struct Moments {
 };
 Moments moments(const double* row, size_t columns) {
   Moments m;
-  for (size_t k = 0; k < columns; ++k) m.mean += row[k], m.magnitude += std::abs(row[k]);
-  m.mean /= static_cast<double>(columns), m.magnitude /= static_cast<double>(columns);
+  SequentialSum sum;
+  for (size_t k = 0; k < columns; ++k) sum.add(row[k]);
+  m.mean = sum.total / static_cast<double>(columns);
+  m.magnitude = sum.magnitude(terms().bound) / static_cast<double>(columns);
   for (size_t k = 0; k < columns; ++k) {
     m.squares += (row[k] - m.mean) * (row[k] - m.mean);
     m.farthest = std::max(m.farthest, std::abs(row[k] - m.mean));
@@ -143,9 +144,13 @@ Expected softmax_of(const HostTensor& x) {
   return row_wise(x, 1, [](const std::vector<double>& row, double* y, double* magnitude) {
     if (row.empty()) return;
     const double largest = *std::max_element(row.begin(), row.end());
-    double total = 0;
-    for (const double v : row) total += std::exp(v - largest);
-    for (size_t c = 0; c < row.size(); ++c) y[c] = magnitude[c] = std::exp(row[c] - largest) / total;
+    SequentialSum sum;
+    for (const double v : row) sum.add(std::exp(v - largest));
+    const double rounding = sum.magnitude(terms().bound) / sum.terms;
+    for (size_t c = 0; c < row.size(); ++c) {
+      y[c] = std::exp(row[c] - largest) / sum.total;
+      magnitude[c] = y[c] * rounding;
+    }
   });
 }
 

@@ -1,5 +1,7 @@
 #include "dsl/build/signature.h"
 
+#include <set>
+
 namespace ashlar::dsl {
 namespace {
 
@@ -125,6 +127,25 @@ std::string from_call(const KernelSummary& kernel, const FormOption& option, siz
       return "static_cast<" + type_of(kernel, option) + ">(" + integer + ")";
   }
   return "";
+}
+
+std::string composed_includes(const std::vector<KernelSummary>& kernels, const std::string& arithmetic) {
+  std::set<std::string> headers;
+  for (const KernelSummary& kernel : kernels) {
+    if (!kernel.descriptor.composed.empty()) headers.insert(kernel.descriptor.composed);
+  }
+  if (headers.empty()) return {};
+  std::string text = "#include \"" + arithmetic + "\"\n#include \"runtime/memory/host_memory.h\"\n";
+  for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
+  return text;
+}
+
+std::string composed_body(const KernelSummary& kernel, const std::vector<Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  const std::string& name = kernel.entry->name;
+  return "try {\n  return composed::" + name + "(" + join(names) +
+         ");\n} catch (const std::bad_alloc&) {\n  detail::throw_out_of_host_memory(\"" + name + "\");\n}\n\n";
 }
 
 std::vector<Parameter> parameters_of(const KernelSummary& kernel) {

@@ -30,8 +30,9 @@ struct Without {
 const std::vector<Without>& without_second_derivatives() {
   static const std::vector<Without> lists{
       {"truth values, whole numbers and counts have no derivatives",
-       {"isnan", "isinf", "isfinite", "logical_not", "eq", "ne", "lt", "le", "logical_and", "logical_or", "logical_xor",
-        "any", "all", "argmax", "argmin", "count_nonzero", "nonzero", "argsort", "histc"}},
+       {"isnan", "isinf",  "isfinite", "logical_not",   "eq",         "ne",          "lt",
+        "le",    "gt",     "ge",       "logical_and",   "logical_or", "logical_xor", "any",
+        "all",   "argmax", "argmin",   "count_nonzero", "nonzero",    "argsort",     "histc"}},
       {"whole numbers, what they stand for, and what is drawn",
        {"quantize_rows", "quantize_int8", "dequantize_rows", "dequantize_int8", "sample_top_k", "draw_by_forecast",
         "update_forecasts"}},

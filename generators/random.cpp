@@ -319,6 +319,16 @@ const bool registered =
     add_dropout("alpha_dropout",
                 "x[i], with probability p SELU's least value, then scaled and shifted so that a mean of 0 and a "
                 "variance of 1 stay; with p = 1 0") &&
-    add_dropout("feature_alpha_dropout", "alpha_dropout of whole channels of x [n, c, …]");
+    add_dropout("feature_alpha_dropout", "alpha_dropout of whole channels of x [n, c, …]") &&
+    register_operator({.name = "rrelu",
+                       .formula = "rrelu(x, state, lower, upper)[i] = x[i], where it is at most 0 a x[i], a drawn for "
+                                  "each element in [lower, upper) by the numbers that come next in the stream of "
+                                  "state, which goes on (Xu et al. 2015)",
+                       .dtypes = {DType::f32, DType::f16, DType::bf16},
+                       .inputs = {{"x"}, {"state", DType::i64}},
+                       .scalars = {{"lower", DType::f64, "1.0 / 8"}, {"upper", DType::f64, "1.0 / 3"}},
+                       .outputs = {{"y"}},
+                       .calls = {"philox_uniform", "philox_advance", "mul", "where", "le", "fill"},
+                       .composed = "operators/composed/dropout.h"});
 
 }  // namespace ashlar::dsl

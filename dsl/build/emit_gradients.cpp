@@ -187,7 +187,8 @@ class Recording {
 
   std::string gradients_doc() const {
     if (is_locally_constant(kernel_)) return " as a constant";
-    if (!kernel_.descriptor.composed.empty()) return " by its parts";
+    const bool is_composed = !kernel_.descriptor.composed.empty();
+    if (is_composed && is_recorded(kernel_, results_[0].name)) return " by its parts";
     if (kernel_.descriptor.gradients.empty()) return "; it states no gradient: asking for one is an AutogradError";
     std::vector<std::string> constants;
     for (const ArgumentDescription& result : results_) {

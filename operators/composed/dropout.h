@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ashlar/ops/binary.h"
+#include "ashlar/ops/compare.h"
 #include "ashlar/ops/random.h"
 #include "ashlar/ops/ternary.h"
 #include "ashlar/ops/unary.h"
@@ -53,6 +54,16 @@ T alpha_dropout(const T& x, const Tensor& state, double p) {
 template <class T>
 T feature_alpha_dropout(const T& x, const Tensor& state, double p) {
   return alpha_dropped(x, dropped("feature_alpha_dropout", x, state, p, true), p);
+}
+
+template <class T>
+T rrelu(const T& x, const Tensor& state, double lower, double upper) {
+  if (!(lower <= upper)) {
+    throw ValueError("rrelu", "lower = " + std::to_string(lower) + ", upper = " + std::to_string(upper),
+                     "lower of upper at most", "The defaults are 1/8 and 1/3");
+  }
+  const Tensor slopes = uniform(state, lower, upper, x.shape());
+  return where(value_of(x) <= 0, T(mul(x, T(slopes.to(x.dtype())))), x);
 }
 
 }  // namespace ashlar::composed

@@ -44,7 +44,6 @@ const std::vector<Without>& without_second_derivatives() {
         "norm_weight_sums", "swiglu_grad", "geglu_grad"}},
       {"a pass of an operator that has them",
        {"var_parts", "var_last", "logsumexp_parts", "logsumexp_last", "compensated_sum_parts", "compensated_sum_last"}},
-      {"states no gradient: which directions it draws decides about the digits it leaves out", {"svd_lowrank"}},
   };
   return lists;
 }

@@ -139,6 +139,45 @@ void add_elements() {
                 }});
 }
 
+/// Of tensors that differ along the axis, two or three.
+void add_concat(const std::vector<int64_t>& sizes, int64_t axis, std::vector<DType> dtypes) {
+  std::vector<Input> inputs;
+  std::vector<int> all;
+  Shape whole{3, 2, 4};
+  whole[static_cast<int>(axis)] = 0;
+  for (const int64_t size : sizes) {
+    Shape shape{3, 2, 4};
+    shape[static_cast<int>(axis)] = size;
+    whole[static_cast<int>(axis)] += size;
+    all.push_back(static_cast<int>(inputs.size()));
+    inputs.push_back({shape});
+  }
+  const bool has_three = sizes.size() == 3;
+  const auto run = [=](const auto& in) {
+    using namespace ad;
+    using T = std::decay_t<decltype(in[0])>;
+    return concat(in[0], in[1], T(), has_three ? in[2] : T(), T(), T(), T(), T(), axis);
+  };
+  const bool is_float = is_floating(dtypes[0]);
+  add_composed({"concat", std::to_string(sizes.size()) + " along " + std::to_string(axis) + (is_float ? "" : ", whole"),
+                inputs, [=](Tensors in) { return run(in); },
+                is_float ? std::function<Var(Vars)>([=](Vars in) { return run(in); }) : nullptr,
+                [=](HostTensors in) {
+                  Expected y{whole, {}, {}};
+                  for_each_index(whole, dense_strides(whole), [&](const Shape& place, int64_t) {
+                    Shape at = place;
+                    size_t from = 0;
+                    while (at[static_cast<int>(axis)] >= sizes[from]) at[static_cast<int>(axis)] -= sizes[from++];
+                    const Shape strides = dense_strides(in[from].shape);
+                    int64_t offset = 0;
+                    for (int i = 0; i < 3; i++) offset += at[i] * strides[i];
+                    y.values.push_back(in[from].values[static_cast<size_t>(offset)]);
+                  });
+                  return y;
+                },
+                all, dtypes});
+}
+
 // ---- rows
 
 void add_softmin(const Shape& shape, int64_t axis) {
@@ -436,6 +475,11 @@ void add_composed_cases() {
   add_bilinear({4}, 3, 5, 2);
   add_bilinear({2, 3}, 4, 2, 3);
   add_elements();
+  for (const int64_t axis : {0, 1, 2}) {
+    add_concat({2, 3}, axis, {DType::f32, DType::f16, DType::bf16});
+    add_concat({1, 4, 2}, axis, {DType::f32, DType::f16, DType::bf16});
+  }
+  add_concat({2, 1}, 0, {DType::i64});
   add_softmin({5, 9}, -1);
   add_softmin({3, 4, 5}, 1);
   add_norms(2);

@@ -260,6 +260,33 @@ Case dropping_case(const Dropping& how, const Shape& shape, double p) {
           .is_drawn = false};
 }
 
+Case rrelu_case(const Shape& shape, double lower, double upper) {
+  const Distribution slopes = uniform_between(lower, upper);
+  return {.kernel = "rrelu",
+          .name = shape.str() + " from " + std::to_string(lower) + " to " + std::to_string(upper),
+          .inputs = {{shape}, kState},
+          .call =
+              [=](Tensors in) {
+                return std::vector{rrelu(in[0], in[1], lower, upper), in[1]};
+              },
+          .reference =
+              [=](HostTensors in) {
+                const Words words(in[1]);
+                Expected y{shape, {}, {}};
+                for (int64_t i = 0; i < shape.numel(); i++) {
+                  const double x = in[0].values[static_cast<size_t>(i)];
+                  const double slope = rounded(slopes.number(words, i).value, in[0].dtype);
+                  y.values.push_back(x > 0 ? x : slope * x);
+                }
+                return std::vector{y, advanced(in[1], (shape.numel() + 3) / 4)};
+              },
+          .tolerance = ulps(1),
+          .in_place = true,
+          .differentiable = [=](Vars in) { return ad::rrelu(in[0], in[1].value().clone(), lower, upper); },
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
 // A row's class, of the k likeliest in order, by a place u in their distribution function.
 int64_t class_of(std::span<const double> logits, int64_t k, double temperature, double top_p, double u) {
   std::vector<int64_t> order(logits.size());
@@ -345,6 +372,8 @@ void add_random_number_cases() {
     for (const double p : {0.0, 0.25, 0.5}) add_case(dropping_case(how, {3, 5, 7}, p));
     add_case(dropping_case(how, {2, 9}, 0.5));
   }
+  add_case(rrelu_case({3, 5, 7}, 0.125, 0.25));
+  add_case(rrelu_case({33}, -0.5, 1));
   Case nothing = dropout_case("special", {{400}, {Pattern::special}}, 0.5);
   nothing.differentiable = nullptr;
   add_case(nothing);

@@ -371,6 +371,7 @@ void add_lowrank_gradient(const Shape& shape, int64_t rank) {
        .tolerance = terms(),
        .differentiable =
            [=](Vars in) { return Function::of(first_factors(in[1].value().clone(), spread(in[0]), rank)); },
+       .gradient_dtypes = {DType::f32},  // of factors in 16 bits, what they leave of x is off as far
        .fixed_shapes = true,
        .is_drawn = false});
 }

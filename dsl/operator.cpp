@@ -54,6 +54,7 @@ bool register_operator(const OperatorDescription& description) {
   descriptor->calls = description.calls;
   descriptor->vendor = description.vendor;
   descriptor->composed = description.composed;
+  descriptor->recorded_parts = description.recorded_parts;
   const DType first = description.dtypes.empty() ? DType::f32 : description.dtypes[0];
   descriptor->elements = {first};
   constexpr int kAnyRank = -1;

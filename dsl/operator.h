@@ -67,6 +67,9 @@ struct OperatorDescription {
   /// template with the function's parameters, `const T&` in place of each tensor that may be floating. It states no
   /// gradients: on Vars it is recorded, and differentiated, by its parts.
   std::string composed = {};
+  /// What declares the parts of it that are no operators, as functions of Vars; their functions of Tensors the text's
+  /// own header includes.
+  std::string recorded_parts = {};
 };
 
 /// Adds one. Returns true, so that a namespace-scope constant can call it.

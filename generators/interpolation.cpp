@@ -240,6 +240,7 @@ const bool registered =
          .scalars_last = true,
          .outputs = {{"y"}},
          .calls = {"resample_planes", "double_planes", "resize_planes", "resize_planes_grad", "index_select", "lerp"},
-         .composed = "operators/composed/interpolation.h"});
+         .composed = "operators/composed/interpolation.h",
+         .recorded_parts = "autograd/recipes/interpolation.h"});
 
 }  // namespace ashlar::dsl

@@ -306,7 +306,8 @@ OperatorDescription row_loss(const std::string& name, const std::string& formula
           .options = {kReduction},
           .outputs = {{"loss"}},
           .calls = std::move(calls),
-          .composed = "operators/composed/row_losses.h"};
+          .composed = "operators/composed/row_losses.h",
+          .recorded_parts = "autograd/recipes/row_losses.h"};
 }
 
 bool add_losses_of_classes() {

@@ -332,7 +332,7 @@ void emit_gradients(const std::string& name, const std::filesystem::path& folder
          << ".h\"\n\n#include \"ashlar/ad.h\"\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n"
          << "#include \"autograd/recipes/recipes.h\"\n";
   for (const std::string& included : headers) source << "#include \"" << included << "\"\n";
-  source << composed_includes(summaries, "ashlar/var_arithmetic.h");
+  source << composed_includes(summaries, ComposedOf::vars);
   source << "\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
   std::string recorded;
   for (const KernelSummary& kernel : summaries) {

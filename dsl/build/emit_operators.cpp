@@ -352,7 +352,7 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
   source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
          << ".h\"\n\n#include <array>\n\n#include \"runtime/forms/check.h\"\n#include "
             "\"runtime/vendor/vendor.h\"\n"
-         << composed_includes(summaries, "ashlar/arithmetic.h") << "\nnamespace ashlar {\nnamespace kernels {\n\n";
+         << composed_includes(summaries, ComposedOf::tensors) << "\nnamespace ashlar {\nnamespace kernels {\n\n";
   for (const KernelSummary& kernel : summaries) {
     if (has_typed_function(kernel)) write_declaration(header, kernel);
   }

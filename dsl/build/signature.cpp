@@ -129,15 +129,19 @@ std::string from_call(const KernelSummary& kernel, const FormOption& option, siz
   return "";
 }
 
-std::string composed_includes(const std::vector<KernelSummary>& kernels, const std::string& arithmetic) {
-  std::set<std::string> headers;
+std::string composed_includes(const std::vector<KernelSummary>& kernels, ComposedOf what) {
+  std::set<std::string> texts, parts;
   for (const KernelSummary& kernel : kernels) {
-    if (!kernel.descriptor.composed.empty()) headers.insert(kernel.descriptor.composed);
+    if (!kernel.descriptor.composed.empty()) texts.insert(kernel.descriptor.composed);
+    if (!kernel.descriptor.recorded_parts.empty()) parts.insert(kernel.descriptor.recorded_parts);
   }
-  if (headers.empty()) return {};
-  std::string text = "#include \"" + arithmetic + "\"\n#include \"runtime/memory/host_memory.h\"\n";
-  for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
-  return text;
+  if (texts.empty()) return {};
+  const bool is_of_vars = what == ComposedOf::vars;
+  std::vector<std::string> headers{is_of_vars ? "ashlar/var_arithmetic.h" : "ashlar/arithmetic.h"};
+  if (is_of_vars) headers.insert(headers.end(), parts.begin(), parts.end());  // for the texts to find
+  headers.emplace_back("runtime/memory/host_memory.h");
+  headers.insert(headers.end(), texts.begin(), texts.end());
+  return "#include \"" + join(headers, "\"\n#include \"") + "\"\n";
 }
 
 std::string composed_body(const KernelSummary& kernel, const std::vector<Parameter>& parameters) {

@@ -42,7 +42,8 @@ std::string enum_name(const KernelSummary& kernel, const ParameterDescription& c
 
 /// Of operators composed of others (OperatorDescription::composed): what a file of theirs includes, none where there
 /// are none, and the body of such a function, of Tensors or of Vars.
-std::string composed_includes(const std::vector<KernelSummary>& kernels, const std::string& arithmetic);
+enum class ComposedOf : uint8_t { tensors, vars };
+std::string composed_includes(const std::vector<KernelSummary>& kernels, ComposedOf what);
 std::string composed_body(const KernelSummary& kernel, const std::vector<Parameter>& parameters);
 
 std::string join(const std::vector<std::string>& parts, const std::string& separator = ", ");

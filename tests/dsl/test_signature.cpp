@@ -94,7 +94,8 @@ OperatorDescription composed_of_others() {
           .optional_last = true,
           .outputs = {{"y"}},
           .calls = {"sum"},
-          .composed = "operators/composed/rows.h"};
+          .composed = "operators/composed/rows.h",
+          .recorded_parts = "autograd/recipes/parts.h"};
 }
 
 TEST(Operator, MayHaveOptionalInputsBehindItsOptions) {
@@ -108,8 +109,9 @@ TEST(Operator, MayHaveOptionalInputsBehindItsOptions) {
   EXPECT_EQ(kernel.descriptor.form->needed_inputs, 2);
   const std::string body = composed_body(kernel, parameters_of(kernel));
   EXPECT_NE(body.find("return composed::composed(x, target, mode, weight, smoothing);"), std::string::npos) << body;
-  const std::string includes = composed_includes({kernel}, "ashlar/arithmetic.h");
-  EXPECT_NE(includes.find("#include \"operators/composed/rows.h\""), std::string::npos) << includes;
+  EXPECT_EQ(composed_includes({kernel}, ComposedOf::vars),
+            "#include \"ashlar/var_arithmetic.h\"\n#include \"autograd/recipes/parts.h\"\n"
+            "#include \"runtime/memory/host_memory.h\"\n#include \"operators/composed/rows.h\"\n");
   kernels().pop_back();
 }
 

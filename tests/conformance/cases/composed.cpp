@@ -14,7 +14,11 @@ namespace {
 struct LastAxis {
   const HostTensor& x;
   int64_t columns() const { return x.shape.back(); }
-  int64_t rows() const { return columns() == 0 ? 0 : x.shape.numel() / columns(); }
+  int64_t rows() const {
+    Shape shape = x.shape;
+    shape.erase(shape.rank() - 1);
+    return shape.numel();
+  }
   double operator()(int64_t r, int64_t c) const { return x.values[static_cast<size_t>(r * columns() + c)]; }
 };
 
@@ -33,22 +37,23 @@ void add_linear(const std::string& name, const Shape& x, int64_t out, bool has_b
     using T = std::decay_t<decltype(in[0])>;
     return T(linear(in[0], in[1], has_bias ? in[2] : T()));
   };
-  add_composed({"linear", name, inputs, [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
-                [=](HostTensors in) {
-                  const LastAxis a{in[0]}, w{in[1]};
-                  Expected y{without_last(in[0].shape), {}, {}};
-                  y.shape.push_back(out);
-                  for (int64_t r = 0; r < a.rows(); r++)
-                    for (int64_t o = 0; o < out; o++) {
-                      double sum = has_bias ? in[2].values[static_cast<size_t>(o)] : 0, size = std::abs(sum);
-                      for (int64_t i = 0; i < a.columns(); i++)
-                        sum += a(r, i) * w(o, i), size += std::abs(a(r, i) * w(o, i));
-                      y.values.push_back(sum);
-                      y.magnitudes.push_back(size);
-                    }
-                  return y;
-                },
-                has_bias ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}});
+  add_composed(drawn({"linear", name, inputs, [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
+                      [=](HostTensors in) {
+                        const LastAxis a{in[0]}, w{in[1]};
+                        const int64_t outputs = w.rows();
+                        Expected y{without_last(in[0].shape), {}, {}};
+                        y.shape.push_back(outputs);
+                        for (int64_t r = 0; r < a.rows(); r++)
+                          for (int64_t o = 0; o < outputs; o++) {
+                            double sum = has_bias ? in[2].values[static_cast<size_t>(o)] : 0, size = std::abs(sum);
+                            for (int64_t i = 0; i < a.columns(); i++)
+                              sum += a(r, i) * w(o, i), size += std::abs(a(r, i) * w(o, i));
+                            y.values.push_back(sum);
+                            y.magnitudes.push_back(size);
+                          }
+                        return y;
+                      },
+                      has_bias ? std::vector<int>{0, 1, 2} : std::vector<int>{0, 1}}));
 }
 
 void add_bilinear(const Shape& rows, int64_t in1, int64_t in2, int64_t out) {
@@ -61,31 +66,31 @@ void add_bilinear(const Shape& rows, int64_t in1, int64_t in2, int64_t out) {
     using namespace ad;
     return bilinear(in[0], in[1], in[2], in[3]);
   };
-  add_composed({"bilinear",
-                rows.str(),
-                {{with(in1)}, {with(in2)}, {{out, in1, in2}}, {{out}}},
-                [=](Tensors in) { return run(in); },
-                [=](Vars in) { return run(in); },
-                [=](HostTensors in) {
-                  const LastAxis a{in[0]}, b{in[1]};
-                  Expected y{without_last(in[0].shape), {}, {}};
-                  y.shape.push_back(out);
-                  for (int64_t r = 0; r < a.rows(); r++)
-                    for (int64_t o = 0; o < out; o++) {
-                      double sum = in[3].values[static_cast<size_t>(o)], size = std::abs(sum);
-                      for (int64_t i = 0; i < in1; i++)
-                        for (int64_t j = 0; j < in2; j++) {
-                          const double term =
-                              a(r, i) * b(r, j) * in[2].values[static_cast<size_t>((o * in1 + i) * in2 + j)];
-                          sum += term;
-                          size += std::abs(term);
-                        }
-                      y.values.push_back(sum);
-                      y.magnitudes.push_back(size);
-                    }
-                  return y;
-                },
-                {0, 1, 2, 3}});
+  add_composed(cancelling({"bilinear",
+                           rows.str(),
+                           {{with(in1)}, {with(in2)}, {{out, in1, in2}}, {{out}}},
+                           [=](Tensors in) { return run(in); },
+                           [=](Vars in) { return run(in); },
+                           [=](HostTensors in) {
+                             const LastAxis a{in[0]}, b{in[1]};
+                             Expected y{without_last(in[0].shape), {}, {}};
+                             y.shape.push_back(out);
+                             for (int64_t r = 0; r < a.rows(); r++)
+                               for (int64_t o = 0; o < out; o++) {
+                                 double sum = in[3].values[static_cast<size_t>(o)], size = std::abs(sum);
+                                 for (int64_t i = 0; i < in1; i++)
+                                   for (int64_t j = 0; j < in2; j++) {
+                                     const double term =
+                                         a(r, i) * b(r, j) * in[2].values[static_cast<size_t>((o * in1 + i) * in2 + j)];
+                                     sum += term;
+                                     size += std::abs(term);
+                                   }
+                                 y.values.push_back(sum);
+                                 y.magnitudes.push_back(size);
+                               }
+                             return y;
+                           },
+                           {0, 1, 2, 3}}));
 }
 
 // ---- elements
@@ -94,32 +99,32 @@ void add_elements() {
   for (const bool is_strict : {true, false}) {
     const auto run = [=](const Tensor& a, const Tensor& b) { return is_strict ? gt(a, b) : ge(a, b); };
     for (const DType dtype : {DType::f32, DType::f64, DType::i64}) {
-      add_composed({is_strict ? "gt" : "ge",
-                    std::string(ashlar::name_of(dtype)),
-                    {{{7, 1, 5}, {Pattern::integers}}, {{6, 5}, {Pattern::integers}}},
-                    [=](Tensors in) { return run(in[0], in[1]); },
-                    nullptr,
-                    [=](HostTensors in) {
-                      Expected y = broadcasted(
-                          in[0], in[1], [=](double a, double b) -> double { return is_strict ? a > b : a >= b; });
-                      y.dtype = DType::boolean;
-                      return y;
-                    },
-                    {0},
-                    {dtype},
-                    kExact});
+      add_composed(drawn({is_strict ? "gt" : "ge",
+                          std::string(ashlar::name_of(dtype)),
+                          {{{7, 1, 5}, {Pattern::integers}}, {{6, 5}, {Pattern::integers}}},
+                          [=](Tensors in) { return run(in[0], in[1]); },
+                          nullptr,
+                          [=](HostTensors in) {
+                            Expected y = broadcasted(
+                                in[0], in[1], [=](double a, double b) -> double { return is_strict ? a > b : a >= b; });
+                            y.dtype = DType::boolean;
+                            return y;
+                          },
+                          {0},
+                          {dtype},
+                          kExact}));
     }
   }
   const auto cut = [](const auto& x) {
     using namespace ad;
     return threshold(x, 0.25, -1.5);
   };
-  add_composed({"threshold",
-                "37x11",
-                {{{37, 11}}},
-                [=](Tensors in) { return cut(in[0]); },
-                [=](Vars in) { return cut(in[0]); },
-                [](HostTensors in) { return pointwise(in[0], [](double x) { return x <= 0.25 ? -1.5 : x; }); }});
+  add_composed(drawn({"threshold",
+                      "37x11",
+                      {{{37, 11}}},
+                      [=](Tensors in) { return cut(in[0]); },
+                      [=](Vars in) { return cut(in[0]); },
+                      [](HostTensors in) { return pointwise(in[0], [](double x) { return x <= 0.25 ? -1.5 : x; }); }}));
   const auto shuffled = [](const auto& x) {
     using namespace ad;
     return channel_shuffle(x, 3);
@@ -185,18 +190,20 @@ void add_softmin(const Shape& shape, int64_t axis) {
     using namespace ad;
     return softmin(x, axis);
   };
-  add_composed({"softmin",
-                shape.str() + " along " + std::to_string(axis),
-                {{shape}},
-                [=](Tensors in) { return run(in[0]); },
-                [=](Vars in) { return run(in[0]); },
-                [=](HostTensors in) {
-                  return row_wise(in[0], axis, [](const std::vector<double>& row, double* y, double* size) {
-                    double sum = 0;
-                    for (const double x : row) sum += std::exp(-x);
-                    for (size_t i = 0; i < row.size(); i++) y[i] = std::exp(-row[i]) / sum, size[i] = 4 * y[i];
-                  });
-                }});
+  add_composed(cancelling(drawn({"softmin",
+                                 shape.str() + " along " + std::to_string(axis),
+                                 {{shape}},
+                                 [=](Tensors in) { return run(in[0]); },
+                                 [=](Vars in) { return run(in[0]); },
+                                 [=](HostTensors in) {
+                                   return row_wise(in[0], axis,
+                                                   [](const std::vector<double>& row, double* y, double* size) {
+                                                     double sum = 0;
+                                                     for (const double x : row) sum += std::exp(-x);
+                                                     for (size_t i = 0; i < row.size(); i++)
+                                                       y[i] = std::exp(-row[i]) / sum, size[i] = 4 * y[i];
+                                                   });
+                                 }})));
 }
 
 double norm_of(const std::vector<double>& row, double p) {
@@ -211,38 +218,38 @@ void add_norms(double p) {
     using namespace ad;
     return normalize(x, 1, p);
   };
-  add_composed({"normalize",
-                name,
-                {{{3, 5, 4}}},
-                [=](Tensors in) { return normal(in[0]); },
-                [=](Vars in) { return normal(in[0]); },
-                [=](HostTensors in) {
-                  return row_wise(in[0], 1, [=](const std::vector<double>& row, double* y, double* size) {
-                    const double norm = norm_of(row, p);
-                    for (size_t i = 0; i < row.size(); i++) y[i] = row[i] / norm, size[i] = 1;
-                  });
-                }});
+  add_composed(cancelling({"normalize",
+                           name,
+                           {{{3, 5, 4}}},
+                           [=](Tensors in) { return normal(in[0]); },
+                           [=](Vars in) { return normal(in[0]); },
+                           [=](HostTensors in) {
+                             return row_wise(in[0], 1, [=](const std::vector<double>& row, double* y, double* size) {
+                               const double norm = norm_of(row, p);
+                               for (size_t i = 0; i < row.size(); i++) y[i] = row[i] / norm, size[i] = 1;
+                             });
+                           }}));
   const auto apart = [=](const auto& a, const auto& b) {
     using namespace ad;
     return pairwise_distance(a, b, p, 1e-6, true);
   };
-  add_composed({"pairwise_distance",
-                name,
-                {{{4, 6}}, {{4, 6}}},
-                [=](Tensors in) { return apart(in[0], in[1]); },
-                [=](Vars in) { return apart(in[0], in[1]); },
-                [=](HostTensors in) {
-                  const LastAxis a{in[0]}, b{in[1]};
-                  Expected y{{4, 1}, {}, {}};
-                  for (int64_t r = 0; r < 4; r++) {
-                    std::vector<double> row;
-                    for (int64_t c = 0; c < 6; c++) row.push_back(a(r, c) - b(r, c) + 1e-6);
-                    y.values.push_back(norm_of(row, p));
-                    y.magnitudes.push_back(4 * y.values.back() + 8);
-                  }
-                  return y;
-                },
-                {0, 1}});
+  add_composed(cancelling({"pairwise_distance",
+                           name,
+                           {{{4, 6}}, {{4, 6}}},
+                           [=](Tensors in) { return apart(in[0], in[1]); },
+                           [=](Vars in) { return apart(in[0], in[1]); },
+                           [=](HostTensors in) {
+                             const LastAxis a{in[0]}, b{in[1]};
+                             Expected y{{4, 1}, {}, {}};
+                             for (int64_t r = 0; r < 4; r++) {
+                               std::vector<double> row;
+                               for (int64_t c = 0; c < 6; c++) row.push_back(a(r, c) - b(r, c) + 1e-6);
+                               y.values.push_back(norm_of(row, p));
+                               y.magnitudes.push_back(4 * y.values.back() + 8);
+                             }
+                             return y;
+                           },
+                           {0, 1}}));
 }
 
 double cosine_of(const LastAxis& a, const LastAxis& b, int64_t r) {
@@ -321,6 +328,12 @@ std::vector<double> log_softmax_of(const std::vector<double>& row) {
   return y;
 }
 
+/// A mean of labels that are all ignored, as they may be drawn, is NaN.
+ComposedCase unless_none_count(ComposedCase of, int reduction) {
+  of.is_drawn = reduction != 1;
+  return of;
+}
+
 void add_cross_entropy(const Classes& of, bool of_probabilities) {
   const auto run = [=](const auto& in) {
     using namespace ad;
@@ -328,29 +341,31 @@ void add_cross_entropy(const Classes& of, bool of_probabilities) {
     return T(cross_entropy_loss(in[0], in[1], CrossEntropyLossReduction(of.reduction), of.ignored,
                                 of.has_weight ? in[2] : T(), of.smoothing));
   };
-  add_composed({"cross_entropy_loss",
-                of.name + (of_probabilities ? ", probabilities, " : ", labels, ") + kReductions[of.reduction],
-                of.inputs(of_probabilities, {}), [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
-                [=](HostTensors in) {
-                  std::vector<double> losses, counted;
-                  std::vector<std::vector<double>> targets;
-                  if (of_probabilities) for_each_row(in[1], [&](size_t, const auto& row) { targets.push_back(row); });
-                  for_each_row(in[0], [&](size_t r, const auto& logits) {
-                    const std::vector<double> y = log_softmax_of(logits);
-                    const double each = of.smoothing / static_cast<double>(y.size());
-                    double loss = 0, count = 1;
-                    const bool is_ignored = !of_probabilities && in[1].values[r] == static_cast<double>(of.ignored);
-                    for (size_t c = 0; c < y.size(); c++) {
-                      const double own = of_probabilities ? targets[r][c] : in[1].values[r] == static_cast<double>(c);
-                      loss -= of.weight(in, c) * ((1 - of.smoothing) * own + each) * y[c];
-                      if (!of_probabilities && own != 0) count = of.weight(in, c);
-                    }
-                    losses.push_back(is_ignored ? 0 : loss);
-                    counted.push_back(is_ignored ? 0 : count);
-                  });
-                  return reduced_rows(of.rows(), losses, of.reduction, counted, 20, DType::f32);
-                },
-                of_probabilities ? std::vector<int>{0, 1} : std::vector<int>{0}});
+  add_composed(unless_none_count(
+      {"cross_entropy_loss",
+       of.name + (of_probabilities ? ", probabilities, " : ", labels, ") + kReductions[of.reduction],
+       of.inputs(of_probabilities, {}), [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
+       [=](HostTensors in) {
+         std::vector<double> losses, counted;
+         std::vector<std::vector<double>> targets;
+         if (of_probabilities) for_each_row(in[1], [&](size_t, const auto& row) { targets.push_back(row); });
+         for_each_row(in[0], [&](size_t r, const auto& logits) {
+           const std::vector<double> y = log_softmax_of(logits);
+           const double each = of.smoothing / static_cast<double>(y.size());
+           double loss = 0, count = 1;
+           const bool is_ignored = !of_probabilities && in[1].values[r] == static_cast<double>(of.ignored);
+           for (size_t c = 0; c < y.size(); c++) {
+             const double own = of_probabilities ? targets[r][c] : in[1].values[r] == static_cast<double>(c);
+             loss -= of.weight(in, c) * ((1 - of.smoothing) * own + each) * y[c];
+             if (!of_probabilities && own != 0) count = of.weight(in, c);
+           }
+           losses.push_back(is_ignored ? 0 : loss);
+           counted.push_back(is_ignored ? 0 : count);
+         });
+         return reduced_rows(of.rows(), losses, of.reduction, counted, 20, DType::f32);
+       },
+       of_probabilities ? std::vector<int>{0, 1} : std::vector<int>{0}},
+      of.reduction));
 }
 
 void add_nll(const Classes& of) {
@@ -363,18 +378,20 @@ void add_nll(const Classes& of) {
       return nll_loss(in[0], in[1].value(), NllLossReduction(of.reduction), of.ignored, of.has_weight ? in[2] : T());
     }
   };
-  add_composed({"nll_loss", of.name + ", " + kReductions[of.reduction], of.inputs(false, {.low = -4, .high = 0}),
-                [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
-                [=](HostTensors in) {
-                  std::vector<double> losses, counted;
-                  for_each_row(in[0], [&](size_t r, const auto& row) {
-                    const auto label = static_cast<size_t>(in[1].values[r]);
-                    const bool is_ignored = static_cast<int64_t>(label) == of.ignored;
-                    losses.push_back(is_ignored ? 0 : -of.weight(in, label) * row[label]);
-                    counted.push_back(is_ignored ? 0 : of.weight(in, label));
-                  });
-                  return reduced_rows(of.rows(), losses, of.reduction, counted, 8, DType::f32);
-                }});
+  add_composed(unless_none_count(
+      {"nll_loss", of.name + ", " + kReductions[of.reduction], of.inputs(false, {.low = -4, .high = 0}),
+       [=](Tensors in) { return run(in); }, [=](Vars in) { return run(in); },
+       [=](HostTensors in) {
+         std::vector<double> losses, counted;
+         for_each_row(in[0], [&](size_t r, const auto& row) {
+           const auto label = static_cast<size_t>(in[1].values[r]);
+           const bool is_ignored = static_cast<int64_t>(label) == of.ignored;
+           losses.push_back(is_ignored ? 0 : -of.weight(in, label) * row[label]);
+           counted.push_back(is_ignored ? 0 : of.weight(in, label));
+         });
+         return reduced_rows(of.rows(), losses, of.reduction, counted, 8, DType::f32);
+       }},
+      of.reduction));
 }
 
 void add_pairs(int reduction) {
@@ -395,20 +412,20 @@ void add_pairs(int reduction) {
   };
   const std::string& name = kReductions[reduction];
   if (reduction == 0) {
-    add_composed({"cosine_similarity",
-                  "last axis",
-                  {{shape}, {shape}},
-                  [=](Tensors in) { return similar(in[0], in[1], -1); },
-                  [=](Vars in) { return similar(in[0], in[1], -1); },
-                  [=](HostTensors in) {
-                    Expected y{{6}, {}, {}};
-                    for (int64_t r = 0; r < 6; r++) {
-                      y.values.push_back(cosine_of({in[0]}, {in[1]}, r));
-                      y.magnitudes.push_back(4);
-                    }
-                    return y;
-                  },
-                  {0, 1}});
+    add_composed(cancelling({"cosine_similarity",
+                             "last axis",
+                             {{shape}, {shape}},
+                             [=](Tensors in) { return similar(in[0], in[1], -1); },
+                             [=](Vars in) { return similar(in[0], in[1], -1); },
+                             [=](HostTensors in) {
+                               Expected y{{6}, {}, {}};
+                               for (int64_t r = 0; r < 6; r++) {
+                                 y.values.push_back(cosine_of({in[0]}, {in[1]}, r));
+                                 y.magnitudes.push_back(4);
+                               }
+                               return y;
+                             },
+                             {0, 1}}));
   }
   add_composed({"cosine_embedding_loss",
                 name,

@@ -20,7 +20,22 @@ struct ComposedCase {
   std::vector<int> differentiated{0};
   std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
   Tolerance tolerance = terms();
+  bool fixed_shapes = true;  ///< as Case::fixed_shapes
+  std::vector<DType> gradient_dtypes{DType::f32, DType::f16, DType::bf16};
+  bool is_drawn = true;  ///< as Case::is_drawn
 };
+
+/// The same with sizes drawn anew, too, where its functions hold none.
+inline ComposedCase drawn(ComposedCase of) {
+  of.fixed_shapes = false;
+  return of;
+}
+
+/// The same with gradients in f32 alone, where parts that are rounded to 16 bits cancel.
+inline ComposedCase cancelling(ComposedCase of) {
+  of.gradient_dtypes = {DType::f32};
+  return of;
+}
 
 /// How far 16-bit results may be off, in 1e-5: eight roundings of theirs.
 inline double roundings_of(DType dtype) { return dtype == DType::f16 ? 400 : dtype == DType::bf16 ? 3200 : 1; }
@@ -44,7 +59,9 @@ inline void add_composed(const ComposedCase& of) {
                 },
             .tolerance = of.tolerance,
             .differentiated = of.differentiated,
-            .fixed_shapes = true};
+            .gradient_dtypes = of.gradient_dtypes,
+            .fixed_shapes = of.fixed_shapes,
+            .is_drawn = of.is_drawn};
   if (of.record) item.differentiable = of.record;
   add_case(std::move(item));
 }

@@ -135,12 +135,12 @@ void add_pools(const Pool& of) {
   };
   for (const double p : {2.0, 3.0}) {
     const Pool inside{of.x, of.taps, of.stride, none};
-    add_composed({"lp_pool" + d,
-                  name + ", p = " + std::to_string(p),
-                  {{of.x, kPositive}},
-                  [=](Tensors in) { return lp_pool(in[0], p); },
-                  [=](Vars in) { return lp_pool(in[0], p); },
-                  [=](HostTensors in) { return sums(in[0], inside.axes(), false, p); }});
+    add_composed(cancelling({"lp_pool" + d,
+                             name + ", p = " + std::to_string(p),
+                             {{of.x, kPositive}},
+                             [=](Tensors in) { return lp_pool(in[0], p); },
+                             [=](Vars in) { return lp_pool(in[0], p); },
+                             [=](HostTensors in) { return sums(in[0], inside.axes(), false, p); }}));
   }
   if (axes == 2) return;  // avg_pool2d is a kernel's
   const auto avg_pool = [=](const auto& x) {
@@ -325,28 +325,28 @@ void add_local_response_norm(const Shape& shape, int64_t size, double alpha, dou
     using namespace ad;
     return local_response_norm(x, size, alpha, beta, k);
   };
-  add_composed({"local_response_norm",
-                shape.str() + " by " + std::to_string(size),
-                {{shape}},
-                [=](Tensors in) { return run(in[0]); },
-                [=](Vars in) { return run(in[0]); },
-                [=](HostTensors in) {
-                  const HostTensor& x = in[0];
-                  Expected y{x.shape, {}, {}};
-                  const int64_t channels = x.shape[1], apart = dense_strides(x.shape)[1];
-                  for_each_index(x.shape, dense_strides(x.shape), [&](const Shape& at, int64_t offset) {
-                    double squares = 0;
-                    for (int64_t c = at[1] - size / 2; c <= at[1] + (size - 1) / 2; c++) {
-                      if (c < 0 || c >= channels) continue;
-                      const double value = x.values[static_cast<size_t>(offset + (c - at[1]) * apart)];
-                      squares += value * value;
-                    }
-                    const double divisor = std::pow(k + alpha / static_cast<double>(size) * squares, beta);
-                    y.values.push_back(x.values[static_cast<size_t>(offset)] / divisor);
-                    y.magnitudes.push_back(3 * std::abs(y.values.back()));
-                  });
-                  return y;
-                }});
+  add_composed(cancelling({"local_response_norm",
+                           shape.str() + " by " + std::to_string(size),
+                           {{shape}},
+                           [=](Tensors in) { return run(in[0]); },
+                           [=](Vars in) { return run(in[0]); },
+                           [=](HostTensors in) {
+                             const HostTensor& x = in[0];
+                             Expected y{x.shape, {}, {}};
+                             const int64_t channels = x.shape[1], apart = dense_strides(x.shape)[1];
+                             for_each_index(x.shape, dense_strides(x.shape), [&](const Shape& at, int64_t offset) {
+                               double squares = 0;
+                               for (int64_t c = at[1] - size / 2; c <= at[1] + (size - 1) / 2; c++) {
+                                 if (c < 0 || c >= channels) continue;
+                                 const double value = x.values[static_cast<size_t>(offset + (c - at[1]) * apart)];
+                                 squares += value * value;
+                               }
+                               const double divisor = std::pow(k + alpha / static_cast<double>(size) * squares, beta);
+                               y.values.push_back(x.values[static_cast<size_t>(offset)] / divisor);
+                               y.magnitudes.push_back(3 * std::abs(y.values.back()));
+                             });
+                             return y;
+                           }}));
 }
 
 }  // namespace

@@ -73,9 +73,7 @@ Tensor eq(const Tensor& a, Number b) { return eq(a, tensor_of(b, a)); }
 Tensor ne(const Tensor& a, Number b) { return ne(a, tensor_of(b, a)); }
 Tensor lt(const Tensor& a, Number b) { return lt(a, tensor_of(b, a)); }
 Tensor le(const Tensor& a, Number b) { return le(a, tensor_of(b, a)); }
-Tensor gt(const Tensor& a, const Tensor& b) { return lt(b, a); }
 Tensor gt(const Tensor& a, Number b) { return lt(tensor_of(b, a), a); }
-Tensor ge(const Tensor& a, const Tensor& b) { return le(b, a); }
 Tensor ge(const Tensor& a, Number b) { return le(tensor_of(b, a), a); }
 
 Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }

@@ -149,10 +149,9 @@ typedef struct AshlarOption {
 /* How many operators there are, and the name of each; NULL from ashlar_operator_count() on. */
 ASHLAR_API size_t ashlar_operator_count(void);
 ASHLAR_API const char* ashlar_operator_name(size_t index);
-/* An operator as JSON: "name", "formula", "inputs" (with "dtype" where it is fixed, "optional" where it may be left
- * out), "scalars" (with "kind", and "default" where it may be left out), "options" (with "kind", "default" and
- * "choices"), "outputs". The text lives for ever.
- */
+/* An operator as JSON: "name", "formula", "inputs" (with "dtype" where it is fixed, or "any" where it may be another
+ * than the others', and "optional" where it may be left out), "scalars" (with "kind", and "default" where it may be
+ * left out), "options" (with "kind", "default" and "choices"), "outputs". The text lives for ever. */
 ASHLAR_API AshlarStatus ashlar_operator_describe(const char* name, const char** json);
 
 /* Calls an operator on the current stream of its inputs' device. `inputs` stand in the order of its description; those

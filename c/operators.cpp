@@ -23,7 +23,8 @@ using Role = Argument::Role;
 ordered_json describe(const KernelInfo& kernel) {
   const auto tensor = [](const Argument& argument) {
     ordered_json one{{"name", argument.name}};
-    if (argument.element < 0) one["dtype"] = ashlar::name_of(argument.dtype);
+    if (argument.element == -1) one["dtype"] = ashlar::name_of(argument.dtype);
+    if (argument.element == kAnyElement) one["dtype"] = "any";
     return one;
   };
   ordered_json inputs = ordered_json::array(), scalars = ordered_json::array(), options = ordered_json::array(),

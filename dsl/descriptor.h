@@ -62,7 +62,7 @@ struct ArgumentDescription {
   std::string name;
   Argument::Role role;
   DType dtype;
-  int element;  ///< index into the kernel's element types, -1 for a fixed dtype
+  int element;  ///< index into the kernel's element types, -1 for a fixed dtype; kAnyElement
   int rank;
   Sizes sizes = {};      ///< empty: unconstrained
   int in_place_of = -1;  ///< index among the inputs
@@ -140,6 +140,7 @@ struct Descriptor {
   OfOne of_one = OfOne::computed;                                ///< KernelInfo::of_one
   std::string parts_kernel, last_kernel, last_with_rest_kernel;  ///< KernelInfo::parts, ::last and ::last_with_rest
   std::vector<std::string> calls;                                ///< KernelInfo::calls
+  std::string composed, recorded_parts;                          ///< OperatorDescription::composed and ::recorded_parts
   CodeTarget widest_on_cpu = CodeTarget::cpu_avx512;
   bool on_cpu_alone = false;                       ///< GPUs have no instances of it
   bool on_gpus_alone = false;                      ///< the CPU has none

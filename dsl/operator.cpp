@@ -1,5 +1,7 @@
 #include "dsl/operator.h"
 
+#include <algorithm>
+
 namespace ashlar::dsl {
 namespace {
 
@@ -23,10 +25,15 @@ std::shared_ptr<const OwnedSignature> signature_of(const OperatorDescription& de
   }
   for (const std::string& plan : owned->description.plans) owned->plans.push_back(plan.c_str());
   for (const std::string& size : owned->description.plan_sizes) owned->plan_sizes.push_back(size.c_str());
+  int needed = -1;
+  if (description.optional_last) {
+    needed = static_cast<int>(std::ranges::count(description.inputs, false, &OperatorTensor::is_optional));
+  }
   owned->signature = {.name = owned->description.name.c_str(),
                       .type = "",
                       .header = "",
                       .options = owned->options,
+                      .needed_inputs = needed,
                       .scalars_last = description.scalars_last,
                       .plans = owned->plans,
                       .plan_sizes = owned->plan_sizes};
@@ -46,11 +53,14 @@ bool register_operator(const OperatorDescription& description) {
   descriptor->flops = description.flops;
   descriptor->calls = description.calls;
   descriptor->vendor = description.vendor;
+  descriptor->composed = description.composed;
+  descriptor->recorded_parts = description.recorded_parts;
   const DType first = description.dtypes.empty() ? DType::f32 : description.dtypes[0];
   descriptor->elements = {first};
   constexpr int kAnyRank = -1;
   const auto add = [&](const OperatorTensor& tensor, Argument::Role role) {
-    descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), tensor.dtype ? -1 : 0, kAnyRank});
+    const int element = tensor.is_of_any_dtype ? kAnyElement : tensor.dtype ? -1 : 0;
+    descriptor->arguments.push_back({tensor.name, role, tensor.dtype.value_or(first), element, kAnyRank});
     descriptor->arguments.back().is_optional = tensor.is_optional;
   };
   for (const OperatorTensor& input : description.inputs) add(input, Argument::Role::input);

@@ -10,6 +10,9 @@
 //                                              .inputs = {{"x"}},
 //                                              .outputs = {{"indices", DType::i64}},
 //                                              .calls = {"nonzero_count", "nonzero_locate"}});
+//
+// One that calls nothing but other operators is composed: its text is a template that Tensors and Vars share, in a
+// header that `composed` names, and the build writes both functions (docs/how-to/add-a-form.md).
 #pragma once
 
 #include <optional>
@@ -25,6 +28,7 @@ struct OperatorTensor {
   std::string name;
   std::optional<DType> dtype = {};  ///< where it isn't the call's element type
   bool is_optional = false;         ///< an input that callers may leave out, as all behind it: it is undefined then
+  bool is_of_any_dtype = false;     ///< an input of whatever dtype: the function says what it makes of it
 };
 
 struct OperatorScalar {
@@ -48,7 +52,8 @@ struct OperatorDescription {
   std::vector<OperatorTensor> inputs;
   std::vector<OperatorScalar> scalars = {};
   std::vector<OperatorOption> options = {};
-  bool scalars_last = false;  ///< as FormSignature::scalars_last
+  bool scalars_last = false;   ///< as FormSignature::scalars_last
+  bool optional_last = false;  ///< inputs that may be left out come behind the options
   std::vector<OperatorTensor> outputs;
   std::vector<std::string> calls{};  ///< kernels of whatever file; the operator is there where all of them are
   /// As Kernel::gradient() and saved_when().
@@ -58,6 +63,13 @@ struct OperatorDescription {
   std::string vendor = {};  ///< as Kernel::vendor(): for the function to ask
   /// Among which the function chooses by choose_plan(), and the sizes of a call by which tables know it.
   std::vector<std::string> plans = {}, plan_sizes = {};
+  /// Of an operator with one output that is composed of others: the header that defines ashlar::composed::NAME, a
+  /// template with the function's parameters, `const T&` in place of each tensor that may be floating. It states no
+  /// gradients: on Vars it is recorded, and differentiated, by its parts.
+  std::string composed = {};
+  /// What declares the parts of it that are no operators, as functions of Vars; their functions of Tensors the text's
+  /// own header includes.
+  std::string recorded_parts = {};
 };
 
 /// Adds one. Returns true, so that a namespace-scope constant can call it.

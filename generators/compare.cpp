@@ -1,6 +1,7 @@
 // Comparisons of two tensors with broadcasting, and logic of what isn't 0: a line each. Instances for the element types
 // that hold all others: calls on 16-bit floats and on other integers are converted, which keeps their order.
 #include "dsl/nonzero.h"
+#include "dsl/operator.h"
 #include "schedules/broadcast.h"
 
 namespace ashlar::dsl {
@@ -48,6 +49,17 @@ const bool registered = add_comparison("eq", "a = b", [](auto a, auto b) { retur
                         add_comparison("ne", "a ≠ b", [](auto a, auto b) { return a != b || !are_numbers(a, b); }) &&
                         add_comparison("lt", "a < b", [](auto a, auto b) { return a < b && are_numbers(a, b); }) &&
                         add_comparison("le", "a ≤ b", [](auto a, auto b) { return a <= b && are_numbers(a, b); });
+
+bool add_reversed(const std::string& name, const std::string& formula, const std::string& of) {
+  return register_operator({.name = name,
+                            .formula = name + "(a, b) = " + formula + ", as bool, broadcasting",
+                            .dtypes = {DType::f32, DType::f64, DType::i64},
+                            .inputs = {{"a"}, {"b"}},
+                            .outputs = {{"y", DType::boolean}},
+                            .calls = {of},
+                            .composed = "operators/composed/comparisons.h"});
+}
+const bool reversed_registered = add_reversed("gt", "a > b", "lt") && add_reversed("ge", "a ≥ b", "le");
 
 const bool logic_registered = add_comparison<boolean>("logical_and", "a ≠ 0 and b ≠ 0",
                                                       [](auto a, auto b) { return is_nonzero(a) && is_nonzero(b); }) &&

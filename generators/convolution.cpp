@@ -388,6 +388,27 @@ std::vector<OperatorOption> window_options(std::vector<OperatorOption> more = {}
   return options;
 }
 
+const std::vector<OperatorOption> kTransposeOptions{{"stride", Kind::integers},
+                                                    {"padding", Kind::integers},
+                                                    {"output_padding", Kind::integers},
+                                                    {"groups", Kind::integer, 1},
+                                                    {"dilation", Kind::integers}};
+
+/// Convolutions over other axes than an image's, composed of those over images.
+bool add_composed_convolution(const std::string& name, const std::string& formula,
+                              const std::vector<OperatorOption>& options, std::vector<std::string> calls,
+                              const std::string& more = {}) {
+  if (!more.empty()) calls.push_back(more);
+  return register_operator({.name = name,
+                            .formula = name + "(x, weight, bias)" + formula,
+                            .dtypes = kConvolved,
+                            .inputs = {{"x"}, {"weight"}, {.name = "bias", .is_optional = true}},
+                            .options = options,
+                            .outputs = {{"y"}},
+                            .calls = std::move(calls),
+                            .composed = "operators/composed/convolution.h"});
+}
+
 const bool registered =
     register_kernel<Convolution, f32>("convolution") && register_kernel<ConvolutionWeight, f32>("convolution_weight") &&
     register_kernel<ConvolutionBias, f32>("convolution_bias") &&
@@ -469,16 +490,25 @@ const bool registered =
              "padding + i dilation, w likewise: as large as conv2d's input would be, and output_padding larger",
          .dtypes = kConvolved,
          .inputs = {{"x"}, {"weight"}, {.name = "bias", .is_optional = true}},
-         .options = {{"stride", Kind::integers},
-                     {"padding", Kind::integers},
-                     {"output_padding", Kind::integers},
-                     {"groups", Kind::integer, 1},
-                     {"dilation", Kind::integers}},
+         .options = kTransposeOptions,
          .outputs = {{"y"}},
          .calls = kInput,
-         .gradients = {
-             {"x", "conv2d_without_bias(dy, weight, stride, padding, dilation, groups)"},
-             {"weight", "conv2d_weight(x, dy, image_size(weight.shape()), stride, padding, dilation, groups)"},
-             {"bias", "channel_sums(dy, bias.shape())"}}});
+         .gradients = {{"x", "conv2d_without_bias(dy, weight, stride, padding, dilation, groups)"},
+                       {"weight",
+                        "conv2d_weight(x, dy, image_size(weight.shape()), stride, padding, dilation, groups)"},
+                       {"bias", "channel_sums(dy, bias.shape())"}}}) &&
+    add_composed_convolution("conv_transpose1d",
+                             "[n,c,h] = bias[c] + Σ weight[o,c,j] x[n,o,q], h = q stride - padding + j dilation: as "
+                             "long as conv1d's input would be, and output_padding longer",
+                             kTransposeOptions, kInput) &&
+    add_composed_convolution("conv3d",
+                             "[n,o,…,q] = activation(bias[o] + Σ weight[o,c,…,j] x[n, c, …, q stride - padding + j "
+                             "dilation]), three axes alike, x 0 outside, c in o's group",
+                             window_options({{"activation", Kind::choice, 0, {"none", "relu"}}}), kForward,
+                             "unfold_planes") &&
+    add_composed_convolution("conv_transpose3d",
+                             "[n,c,…,h] = bias[c] + Σ weight[o,c,…,j] x[n,o,…,q], h = q stride - padding + j dilation, "
+                             "three axes alike: as large as conv3d's input would be, and output_padding larger",
+                             kTransposeOptions, kInput, "add");
 
 }  // namespace ashlar::dsl

@@ -45,6 +45,15 @@ const bool registered =
                        .scalars = {{"downscale_factor", DType::i64}},
                        .outputs = {{"y"}},
                        .calls = {"copy"},
-                       .gradients = {{"x", "pixel_shuffle(dy, downscale_factor)"}}});
+                       .gradients = {{"x", "pixel_shuffle(dy, downscale_factor)"}}}) &&
+    register_operator({.name = "channel_shuffle",
+                       .formula = "channel_shuffle(x, groups) = x [n, c, …] with its channels (i, j) of groups · c / "
+                                  "groups in the order (j, i)",
+                       .dtypes = kMovedAbout,
+                       .inputs = {{"x"}},
+                       .scalars = {{"groups", DType::i64}},
+                       .outputs = {{"y"}},
+                       .calls = {"copy"},
+                       .composed = "operators/composed/rows.h"});
 
 }  // namespace ashlar::dsl

@@ -222,6 +222,25 @@ class ResizePlanesGrad : public Kernel<ResizePlanesGrad<T>> {
 
 const bool registered =
     register_kernel<ResamplePlanes, f32>("resample_planes") && register_kernel<DoublePlanes, i64>("double_planes") &&
-    register_kernel<ResizePlanes, f32>("resize_planes") && register_kernel<ResizePlanesGrad, f32>("resize_planes_grad");
+    register_kernel<ResizePlanes, f32>("resize_planes") &&
+    register_kernel<ResizePlanesGrad, f32>("resize_planes_grad") &&
+    register_operator(
+        {.name = "interpolate",
+         .formula =
+             "interpolate(x) = x [n, c, sizes…] in other sizes, of size or by scale_factor, one for all axes: "
+             "nearest, y[q] = x[floor(q scale)], or linear along each axis between the elements around "
+             "(q + 1/2) scale - 1/2, with align_corners q (L - 1) / (Q - 1); bilinear, trilinear: of two axes, of "
+             "three",
+         .dtypes = {DType::f32, DType::f16, DType::bf16},
+         .inputs = {{"x"}},
+         .scalars = {{"scale_factor", DType::f64, "0.0"}},
+         .options = {{"size", FormOption::Kind::integers},
+                     {"mode", FormOption::Kind::choice, 0, {"nearest", "linear", "bilinear", "trilinear"}},
+                     {"align_corners", FormOption::Kind::boolean}},
+         .scalars_last = true,
+         .outputs = {{"y"}},
+         .calls = {"resample_planes", "double_planes", "resize_planes", "resize_planes_grad", "index_select", "lerp"},
+         .composed = "operators/composed/interpolation.h",
+         .recorded_parts = "autograd/recipes/interpolation.h"});
 
 }  // namespace ashlar::dsl

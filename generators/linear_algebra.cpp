@@ -508,6 +508,7 @@ const bool registered =
                        .scalars = {{"rank", DType::i64}},
                        .options = {{.name = "oversampling", .default_value = 8}, {.name = "niter", .default_value = 2}},
                        .outputs = {{"u"}, {"s"}, {"v"}},
-                       .calls = kSingular});
+                       .calls = kSingular,
+                       .gradients = {{"x", "svd_lowrank_grad(du, ds, dv, x, u, s, v)", kRecipes}}});
 
 }  // namespace ashlar::dsl

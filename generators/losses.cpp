@@ -240,17 +240,18 @@ bool add_kernels(const std::string& name) {
 const OperatorOption kReduction{"reduction", FormOption::Kind::choice, 1, {"none", "mean", "sum"}};
 
 enum class Target : uint8_t { number, label };
+const std::string kRecipes = "autograd/recipes/losses.h";
 
-/// `kernel` is also the loss' LossKind; `option` the scalar that it has, or 0.0. Labels have no gradient.
+/// `kernel` is also the loss' LossKind; `option` the scalar that it has, by default 1, or 0.0. Labels have no gradient.
 bool add_loss(const std::string& name, const std::string& formula, const std::string& kernel,
               const std::string& option = {}, Target target = Target::number) {
-  const std::string header = "autograd/recipes/losses.h";
+  const std::string& header = kRecipes;
   const std::string call = "(LossKind::" + kernel + ", dy, input, target, " + (option.empty() ? "0.0" : option) +
                            ", static_cast<int>(reduction))";
   const GradientRule of_target = target == Target::label ? GradientRule{"target", kZeroGradient, {}}
                                                          : GradientRule{"target", "loss_target_grad" + call, header};
   std::vector<OperatorScalar> scalars;
-  if (!option.empty()) scalars.push_back({option, DType::f64});
+  if (!option.empty()) scalars.push_back({option, DType::f64, "1.0"});
   return register_operator(
       {.name = name,
        .formula = name + "(input, target) = " + formula + ", x of input and t of target: each, their mean or their sum",
@@ -263,6 +264,51 @@ bool add_loss(const std::string& name, const std::string& formula, const std::st
        .gradients = {{"input", "loss_input_grad" + call, header}, of_target}});
 }
 
+/// Of probabilities, or of what their sigmoid is, with weights where they are given.
+bool add_weighted_loss(const std::string& name, const std::string& formula, std::vector<std::string> weights,
+                       std::vector<std::string> calls, const std::string& kernel) {
+  std::vector<OperatorTensor> inputs{{"input"}, {"target"}};
+  std::string given;
+  for (const std::string& weight : weights) {
+    inputs.push_back({.name = weight, .is_optional = true, .is_of_any_dtype = true});
+    given += weight + ", ";
+  }
+  const std::string call = "(dy, input, target, " + given + "static_cast<int>(reduction))";
+  for (const char* part : {"_terms", "_sum", "_slope"}) calls.push_back(kernel + part);
+  return register_operator(
+      {.name = name,
+       .formula = name + "(input, target) = " + formula + ", x of input and t of target: each, their mean or their sum",
+       .dtypes = {DType::f32, DType::f16, DType::bf16},
+       .inputs = std::move(inputs),
+       .options = {kReduction},
+       .optional_last = true,
+       .outputs = {{"y"}},
+       .calls = std::move(calls),
+       .gradients = {{"input", kernel + "_input_grad" + call, kRecipes},
+                     {"target", kernel + "_target_grad" + call, kRecipes}}});
+}
+
+/// The divergence of targets, or of their logarithms.
+bool add_kl_div() {
+  OperatorOption reduction = kReduction;
+  reduction.choices.emplace_back("batchmean");
+  const std::string kind = "(log_target ? LossKind::kl_div_of_logs : LossKind::kl_div_of_target, ";
+  const std::string call = kind + "dy, input, target, 0.0, static_cast<int>(reduction))";
+  return register_operator(
+      {.name = "kl_div",
+       .formula =
+           std::string("kl_div(input, target) = ") + KlDiv::formula + ", with log_target " + KlDivOfLogs::formula +
+           ", x of input and t of target: each, their mean, their sum, or with batchmean that divided by the size "
+           "of axis 0",
+       .dtypes = {DType::f32, DType::f16, DType::bf16},
+       .inputs = {{"input"}, {"target"}},
+       .options = {reduction, {"log_target", FormOption::Kind::boolean}},
+       .outputs = {{"y"}},
+       .calls = {"kl_div_of_target_terms", "kl_div_of_target_sum", "kl_div_of_target_slope", "kl_div_of_logs_terms",
+                 "kl_div_of_logs_sum", "kl_div_of_logs_slope"},
+       .gradients = {{"input", "loss_input_grad" + call, kRecipes}, {"target", "loss_target_grad" + call, kRecipes}}});
+}
+
 const bool registered =
     add_kernels<Mse>("mse") && add_kernels<L1>("l1") && add_kernels<SmoothL1>("smooth_l1") &&
     add_kernels<Huber>("huber") && add_kernels<Bce>("bce") && add_kernels<BceWithLogits>("bce_with_logits") &&
@@ -271,10 +317,16 @@ const bool registered =
     register_kernel<WeightedBceSlope, f32>("bce_with_logits_weighted_slope") &&
     add_loss("mse_loss", Mse::formula, "mse") && add_loss("l1_loss", L1::formula, "l1") &&
     add_loss("smooth_l1_loss", SmoothL1::formula, "smooth_l1", "beta") &&
-    add_loss("huber_loss", Huber::formula, "huber", "delta") && add_loss("binary_cross_entropy", Bce::formula, "bce") &&
-    add_loss("binary_cross_entropy_with_logits", BceWithLogits::formula, "bce_with_logits") &&
-    add_loss("kl_div", KlDiv::formula, "kl_div_of_target") &&
-    add_loss("kl_div_of_log_target", KlDivOfLogs::formula, "kl_div_of_logs") &&
+    add_loss("huber_loss", Huber::formula, "huber", "delta") &&
+    add_weighted_loss("binary_cross_entropy", std::string("weight (") + Bce::formula + ")", {"weight"},
+                      {"mul", "mean", "sum", "affine"}, "bce") &&
+    add_weighted_loss("binary_cross_entropy_with_logits",
+                      std::string("weight (") + BceWithLogits::formula +
+                          "), with a pos_weight p weight ((1 - t) x + (1 + (p - 1) t) ln(1 + e^-x))",
+                      {"weight", "pos_weight"},
+                      {"bce_with_logits_weighted", "bce_with_logits_weighted_slope", "mean", "sum", "affine"},
+                      "bce_with_logits") &&
+    add_kl_div() && add_loss("kl_div_of_log_target", KlDivOfLogs::formula, "kl_div_of_logs") &&
     add_loss("hinge_embedding_loss", HingeEmbedding::formula, "hinge", "margin", Target::label);
 
 }  // namespace ashlar::dsl

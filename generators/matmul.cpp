@@ -1,4 +1,5 @@
 // Batched matrix product with a fused bias and activation.
+#include "dsl/operator.h"
 #include "schedules/contraction_parts.h"
 #include "schedules/contraction_plans.h"
 
@@ -121,8 +122,27 @@ class MatMulPartsAndRest : public Kernel<MatMulPartsAndRest<T>> {
   Var m{"m"}, n{"n"};
 };
 
+bool add_product(const std::string& name, const std::string& formula, std::vector<OperatorTensor> inputs,
+                 std::vector<std::string> calls) {
+  inputs.push_back({"weight"});
+  inputs.push_back({.name = "bias", .is_optional = true});
+  return register_operator({.name = name,
+                            .formula = name + formula,
+                            .dtypes = {DType::f32, DType::f16, DType::bf16},
+                            .inputs = std::move(inputs),
+                            .outputs = {{"y"}},
+                            .calls = std::move(calls),
+                            .composed = "operators/composed/products.h"});
+}
+
 const bool registered = register_kernel<MatMul, f32, f16, bf16>("matmul") &&
                         register_kernel<MatMulPartsAndRest, f32>("matmul_parts_and_rest") &&
-                        register_kernel<MatMulPartsSum, f32, f16, bf16>("matmul_parts_sum");
+                        register_kernel<MatMulPartsSum, f32, f16, bf16>("matmul_parts_sum") &&
+                        add_product("linear", "(input, weight, bias)[…,o] = Σ_i input[…,i] weight[o,i] + bias[o]",
+                                    {{"input"}}, {"matmul"}) &&
+                        add_product("bilinear",
+                                    "(input1, input2, weight, bias)[…,o] = Σ_{i,j} input1[…,i] weight[o,i,j] "
+                                    "input2[…,j] + bias[o]",
+                                    {{"input1"}, {"input2"}}, {"mul", "matmul"});
 
 }  // namespace ashlar::dsl

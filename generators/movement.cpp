@@ -69,6 +69,24 @@ bool add_view(const std::string& name, const std::string& formula, std::vector<O
                             .gradients = {{"x", gradient, kRecipes}}});
 }
 
+/// cat() of a list, for those who call by name with a fixed number of inputs.
+bool add_concat() {
+  std::vector<OperatorTensor> inputs{{"x0"}};
+  for (int i = 1; i < 8; i++) {
+    inputs.push_back({.name = "x" + std::to_string(i), .is_optional = true, .is_of_any_dtype = true});
+  }
+  return register_operator({.name = "concat",
+                            .formula =
+                                "concat(x0, x1, …, axis) = the tensors one after the other along an axis, in the "
+                                "dtype where they meet: cat() of eight at most",
+                            .dtypes = kMovable,
+                            .inputs = std::move(inputs),
+                            .options = {{.name = "axis"}},
+                            .outputs = {{"y"}},
+                            .calls = {"copy", "cast"},
+                            .composed = "operators/composed/joining.h"});
+}
+
 bool add_triangle(const std::string& name, const std::string& kept) {
   return register_operator(
       {.name = name,
@@ -110,6 +128,7 @@ const bool registered =
                        .inputs = {{"index", DType::i64}},
                        .options = {{.name = "num_classes", .default_value = -1}},
                        .outputs = {{"y"}},
-                       .calls = {"scatter_lines", "segment_last"}});
+                       .calls = {"scatter_lines", "segment_last"}}) &&
+    add_concat();
 
 }  // namespace ashlar::dsl

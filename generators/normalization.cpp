@@ -375,6 +375,19 @@ const bool operators_registered =
          .scalars_last = true,
          .outputs = kSaved,
          .calls = kCalls,
-         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats, eps)", {}}}});
+         .gradients = {{kAllInputs, "instance_norm_grad(dy, x, mean, rstd, weight, use_input_stats, eps)", {}}}}) &&
+    register_operator({.name = "local_response_norm",
+                       .formula =
+                           "local_response_norm(x, size)[n,c,s] = x[n,c,s] / (k + alpha / size Σ x[n,c',s]²)^beta "
+                           "over the size channels c' around c (Krizhevsky et al. 2012)",
+                       .dtypes = kFloats,
+                       .inputs = {{"x"}},
+                       .scalars = {{"size", DType::i64},
+                                   {"alpha", DType::f64, "1e-4"},
+                                   {"beta", DType::f64, "0.75"},
+                                   {"k", DType::f64, "1.0"}},
+                       .outputs = {{"y"}},
+                       .calls = {"square", "copy", "fill", "avg_pool_planes", "affine", "pow", "div"},
+                       .composed = "operators/composed/norms.h"});
 
 }  // namespace ashlar::dsl

@@ -328,6 +328,56 @@ std::vector<OperatorOption> with_input_size(std::vector<OperatorOption> options)
   return options;
 }
 
+/// One that is composed of these: pools over one and three axes, maxima without their places.
+bool add_composed_pool(const std::string& name, const std::string& formula, std::vector<OperatorOption> options,
+                       std::vector<std::string> calls, std::vector<OperatorScalar> scalars = {}) {
+  return register_operator({.name = name,
+                            .formula = name + formula,
+                            .dtypes = kPooled,
+                            .inputs = {{"x"}},
+                            .scalars = std::move(scalars),
+                            .options = std::move(options),
+                            .outputs = {{"y"}},
+                            .calls = std::move(calls),
+                            .composed = "operators/composed/pooling.h"});
+}
+
+bool add_composed_pools() {
+  const std::vector<std::string> maxima{"max_pool_planes"}, averages{"avg_pool_planes"};
+  const std::vector<std::string> adaptive_averages{"avg_pool_planes", "mean"};
+  const std::vector<std::string> powers{"avg_pool_planes", "pow", "mul", "affine", "where", "eq", "fill"};
+  const std::vector<OperatorOption> adaptive{{"output_size", Kind::integers}};
+  const std::vector<OperatorOption> power{
+      {"kernel_size", Kind::integers}, {"stride", Kind::integers}, {"ceil_mode", Kind::boolean}};
+  const std::vector<OperatorScalar> norm{{"norm_type", DType::f64}};
+  const std::string row = "(x)[n,c,q] = ", volume = "(x)[n,c,o,p,q] = ",
+                    parts = " over floor(q L / Q) ≤ l < ceil((q + 1) L / Q)", likewise = ", the other axes likewise";
+  bool all =
+      add_composed_pool("max_pool2d",
+                        "(x)[n,c,p,q] = max x[n,c,h,w] over h = p stride - padding + i dilation, w likewise",
+                        kMaxOptions, maxima) &&
+      add_composed_pool("adaptive_max_pool2d",
+                        "(x)[n,c,p,q] = max x[n,c,h,w] over floor(p H / P) ≤ h < ceil((p + 1) H / P), w likewise",
+                        adaptive, maxima);
+  for (const bool is_row : {true, false}) {
+    const std::string axes = is_row ? "1d" : "3d", y = is_row ? row : volume, more = is_row ? "" : likewise;
+    const std::string x = is_row ? "x[n,c,l]" : "x[n,c,…,l]", sliding = " over l = q stride - padding + j dilation";
+    all =
+        all && add_composed_pool("max_pool" + axes, y + "max " + x + sliding + more, kMaxOptions, maxima) &&
+        add_composed_pool("avg_pool" + axes, y + "mean " + x + " over q stride - padding ≤ l < … + kernel_size" + more,
+                          kAvgOptions, averages) &&
+        add_composed_pool("adaptive_max_pool" + axes, y + "max " + x + parts + more, adaptive, maxima) &&
+        add_composed_pool("adaptive_avg_pool" + axes, y + "mean " + x + parts + more, adaptive, adaptive_averages);
+  }
+  for (const std::string axes : {"1d", "2d", "3d"}) {
+    all = all && add_composed_pool("lp_pool" + axes,
+                                   "(x) = (Σ x^p)^(1/p) of each window, p = norm_type; where the sum is 0 the gradient "
+                                   "is, too",
+                                   power, powers, norm);
+  }
+  return all;
+}
+
 const bool registered =
     register_kernel<MaxPool, f32>("max_pool_planes") && register_kernel<MaxPoolGrad, f32>("max_pool_planes_grad") &&
     register_kernel<AvgPool, f32>("avg_pool_planes") && register_kernel<AvgPoolGrad, f32>("avg_pool_planes_grad") &&
@@ -413,6 +463,7 @@ const bool registered =
          .options = {{"input_size", Kind::integers}},
          .outputs = {{"dx"}},
          .calls = {"avg_pool_planes_grad", "affine", "copy"},
-         .gradients = {{"dy", "adaptive_avg_pool2d(ddx, image_size(dy.shape()))"}}});
+         .gradients = {{"dy", "adaptive_avg_pool2d(ddx, image_size(dy.shape()))"}}}) &&
+    add_composed_pools();
 
 }  // namespace ashlar::dsl

@@ -244,6 +244,19 @@ const bool registered_kernels = register_kernel<Philox<UniformNumbers>::Draw, f3
 const std::vector<OperatorTensor> kState{{"state", DType::i64}};
 const std::vector<OperatorOption> kShape{{"shape", FormOption::Kind::integers}};
 
+/// By the numbers that come next in the stream, of dropout_at and what advances it.
+bool add_dropout(const std::string& name, const std::string& formula) {
+  return register_operator({.name = name,
+                            .formula = name + "(x, state, p) = " + formula +
+                                       ", by the numbers that come next in the stream of state, which goes on",
+                            .dtypes = {DType::f32, DType::f16, DType::bf16},
+                            .inputs = {{"x"}, {"state", DType::i64}},
+                            .scalars = {{"p", DType::f64, "0.5"}},
+                            .outputs = {{"y"}},
+                            .calls = {"philox_dropout", "philox_advance", "mul", "where", "lt", "affine", "fill"},
+                            .composed = "operators/composed/dropout.h"});
+}
+
 const bool registered =
     register_operator({.name = "uniform",
                        .formula = "uniform(state, low, high, shape) = numbers in [low, high), of 24 random bits each",
@@ -300,6 +313,22 @@ const bool registered =
                        .scalars = {{"p", DType::f64}},
                        .outputs = {{"y"}},
                        .calls = {"philox_dropout"},
-                       .gradients = {{"x", "dropout_at(dy, state, p)", {}}}});
+                       .gradients = {{"x", "dropout_at(dy, state, p)", {}}}}) &&
+    add_dropout("dropout", "x[i] with probability p 0, else x[i] / (1 - p)") &&
+    add_dropout("feature_dropout", "dropout of whole channels of x [n, c, …]") &&
+    add_dropout("alpha_dropout",
+                "x[i], with probability p SELU's least value, then scaled and shifted so that a mean of 0 and a "
+                "variance of 1 stay; with p = 1 0") &&
+    add_dropout("feature_alpha_dropout", "alpha_dropout of whole channels of x [n, c, …]") &&
+    register_operator({.name = "rrelu",
+                       .formula = "rrelu(x, state, lower, upper)[i] = x[i], where it is at most 0 a x[i], a drawn for "
+                                  "each element in [lower, upper) by the numbers that come next in the stream of "
+                                  "state, which goes on (Xu et al. 2015)",
+                       .dtypes = {DType::f32, DType::f16, DType::bf16},
+                       .inputs = {{"x"}, {"state", DType::i64}},
+                       .scalars = {{"lower", DType::f64, "1.0 / 8"}, {"upper", DType::f64, "1.0 / 3"}},
+                       .outputs = {{"y"}},
+                       .calls = {"philox_uniform", "philox_advance", "mul", "where", "le", "fill"},
+                       .composed = "operators/composed/dropout.h"});
 
 }  // namespace ashlar::dsl

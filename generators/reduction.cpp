@@ -334,6 +334,11 @@ const bool registered =
     add_sum_of({"sum_of_squares", "x[o,k,i]²", [](Value x, Value) -> Value { return x * x; }}) &&
     add_sum_of({"sum_of_powers", "|x[o,k,i]|^p", [](Value x, Value p) -> Value { return pow(abs(x), p); }});
 
+const std::vector<std::string> kOfNorm{
+    "sum_of_abs", "sum_of_squares", "sum_of_powers", "nonzero_sum", "max", "min", "abs", "pow"};
+const std::vector<std::string> kOfNorms{"sum_of_squares", "sum_of_abs", "sum_of_powers", "max", "pow",
+                                        "maximum",        "div"};
+
 const bool operators_registered =
     add_axes_operator(
         {"amax", "amax(x, axes) = max(x, axes)", kOrdered, {"max"}, "max_grad(dy, x, y, axes, keepdim)"}) &&
@@ -364,8 +369,27 @@ const bool operators_registered =
                        "norm(x, p, axes) = (Σ_k |x[k]|^p)^(1/p); max |x[k]| for p = ∞, min |x[k]| for -∞, "
                        "|{k : x[k] ≠ 0}| for 0",
                        kFloats,
-                       {"sum_of_abs", "sum_of_squares", "sum_of_powers", "nonzero_sum", "max", "min", "abs", "pow"},
+                       kOfNorm,
                        "norm_grad(dy, x, y, p, axes, keepdim)",
-                       {{.name = "p", .default_value = "2"}}});
+                       {{.name = "p", .default_value = "2"}}}) &&
+    register_operator({.name = "normalize",
+                       .formula = "normalize(x, axis, p, eps) = x / max(norm(x, p, axis), eps)",
+                       .dtypes = kFloats,
+                       .inputs = {{"x"}},
+                       .scalars = {{"p", DType::f64, "2.0"}, {"eps", DType::f64, "1e-12"}},
+                       .options = {{"axis", FormOption::Kind::integer, 1}},
+                       .scalars_last = true,
+                       .outputs = {{"y"}},
+                       .calls = kOfNorms,
+                       .composed = "operators/composed/norms.h"}) &&
+    register_operator({.name = "pairwise_distance",
+                       .formula = "pairwise_distance(x1, x2, p, eps) = (Σ |x1 - x2 + eps|^p)^(1/p) along the last axis",
+                       .dtypes = kFloats,
+                       .inputs = {{"x1"}, {"x2"}},
+                       .scalars = {{"p", DType::f64, "2.0"}, {"eps", DType::f64, "1e-6"}},
+                       .options = {{"keepdim", FormOption::Kind::boolean}},
+                       .outputs = {{"y"}},
+                       .calls = kOfNorms,
+                       .composed = "operators/composed/norms.h"});
 
 }  // namespace ashlar::dsl

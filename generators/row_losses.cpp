@@ -1,6 +1,8 @@
 // Losses of rows, a kernel each way: of logits and the probabilities of their classes, of logarithms of probabilities
-// and labels, of pairs of rows and of three. f32 alone, through which calls of 16-bit floats go. nn/loss.cpp calls and
-// adds them up. Row kernels keep for their gradients what they have reduced.
+// and labels, of pairs of rows and of three. f32 alone, through which calls of 16-bit floats go. Row kernels keep for
+// their gradients what they have reduced. The operators that call them and add them up are composed:
+// operators/composed/row_losses.h.
+#include "dsl/operator.h"
 #include "generators/labels.h"
 #include "schedules/generic.h"
 #include "schedules/row_reduction.h"
@@ -288,6 +290,85 @@ class TripletMarginGradient : public Kernel<TripletMarginGradient<T>> {
   Var r{"r"}, c{"c"};
 };
 
+// ---- the operators
+
+const OperatorOption kReduction{"reduction", FormOption::Kind::choice, 1, {"none", "mean", "sum"}};
+const OperatorTensor kClassWeight{.name = "weight", .is_optional = true, .is_of_any_dtype = true};
+
+/// What all have in common.
+OperatorDescription row_loss(const std::string& name, const std::string& formula, std::vector<OperatorTensor> inputs,
+                             std::vector<std::string> calls) {
+  for (const char* adding : {"sum", "mean", "div", "affine"}) calls.emplace_back(adding);
+  return {.name = name,
+          .formula = name + formula,
+          .dtypes = {DType::f32, DType::f16, DType::bf16},
+          .inputs = std::move(inputs),
+          .options = {kReduction},
+          .outputs = {{"loss"}},
+          .calls = std::move(calls),
+          .composed = "operators/composed/row_losses.h",
+          .recorded_parts = "autograd/recipes/row_losses.h"};
+}
+
+bool add_losses_of_classes() {
+  OperatorDescription cross_entropy =
+      row_loss("cross_entropy_loss",
+               "(input, target)[r] = -weight[l] ln softmax(input)[r,l] of labels l = target[r], 0 where l is "
+               "ignore_index; of probabilities, floating and of input's shape, -Σ_c weight[c] target[r,c] ln "
+               "softmax(input)[r,c]; classes along axis 1 (of rank 1 axis 0), label_smoothing / classes of each label "
+               "to all of them: each, in f32, their mean, by the labels' weights, or their sum",
+               {{"input"}, {.name = "target", .is_of_any_dtype = true}, kClassWeight},
+               {"cross_entropy_of_weighted", "cross_entropy_of_weighted_grad", "cross_entropy_of_probabilities",
+                "cross_entropy_of_probabilities_grad"});
+  cross_entropy.scalars = {{"label_smoothing", DType::f64, "0.0"}};
+  OperatorDescription nll =
+      row_loss("nll_loss",
+               "(input, target)[r] = -weight[l] input[r,l], l = target[r], 0 where l is "
+               "ignore_index; classes along axis 1 (of rank 1 axis 0): each, in f32, their mean, "
+               "by the labels' weights, or their sum",
+               {{"input"}, {"target", DType::i64}, kClassWeight}, {"nll_of_labels", "nll_of_labels_grad"});
+  for (OperatorDescription* of_classes : {&cross_entropy, &nll}) {
+    of_classes->options.push_back({"ignore_index", FormOption::Kind::integer, -100});
+    of_classes->outputs = {{"loss", DType::f32}};
+    of_classes->scalars_last = of_classes->optional_last = true;
+  }
+  return register_operator(cross_entropy) && register_operator(nll);
+}
+
+bool add_losses_of_pairs() {
+  const OperatorTensor signs{.name = "target", .is_of_any_dtype = true};
+  OperatorDescription embedding = row_loss(
+      "cosine_embedding_loss",
+      "(input1, input2, target)[r] = 1 - cos(input1[r], input2[r]) where target[r] is 1, max(cos - margin, 0) where it "
+      "is -1, rows along the last axis: each, their mean or their sum",
+      {{"input1"}, {"input2"}, signs}, {"cosine_embedding", "cosine_embedding_grad"});
+  embedding.scalars = {{"margin", DType::f64, "0.0"}};
+  OperatorDescription ranking = row_loss("margin_ranking_loss",
+                                         "(input1, input2, target) = max(margin - target (input1 - input2), 0), "
+                                         "broadcasting: each, their mean or their sum",
+                                         {{"input1"}, {"input2"}, signs}, {"sub", "mul", "relu", "cast"});
+  ranking.scalars = {{"margin", DType::f64, "0.0"}};
+  OperatorDescription triplet = row_loss(
+      "triplet_margin_loss",
+      "(anchor, positive, negative)[r] = max(|a - p + eps| - |a - n + eps| + margin, 0), distances along the last "
+      "axis; "
+      "with swap min(|a - n + eps|, |p - n + eps|) in place of the second (Balntas et al. 2016): each, their mean or "
+      "their sum",
+      {{"anchor"}, {"positive"}, {"negative"}}, {"triplet_margin", "triplet_margin_grad"});
+  triplet.scalars = {{"margin", DType::f64, "1.0"}, {"eps", DType::f64, "1e-6"}};
+  triplet.options.insert(triplet.options.begin(), {"swap", FormOption::Kind::boolean});
+  OperatorDescription cosine = row_loss(
+      "cosine_similarity", "(x1, x2) = Σ x1 x2 / (max(|x1|, eps) max(|x2|, eps)) along an axis, broadcasting",
+      {{"x1"}, {"x2"}},
+      {"sum_of_abs", "sum_of_squares", "sum_of_powers", "nonzero_sum", "max", "min", "abs", "pow", "maximum", "mul"});
+  cosine.scalars = {{"eps", DType::f64, "1e-8"}};
+  cosine.options = {{"axis", FormOption::Kind::integer, 1}};
+  cosine.scalars_last = true;
+  cosine.outputs = {{"y"}};
+  return register_operator(cosine) && register_operator(embedding) && register_operator(ranking) &&
+         register_operator(triplet);
+}
+
 const bool registered =
     register_kernel<CrossEntropyOfProbabilities, f32>("cross_entropy_of_probabilities") &&
     register_kernel<CrossEntropyOfProbabilitiesGradient, f32>("cross_entropy_of_probabilities_grad") &&
@@ -296,6 +377,7 @@ const bool registered =
     register_kernel<CosineEmbedding, f32>("cosine_embedding") &&
     register_kernel<CosineEmbeddingGradient, f32>("cosine_embedding_grad") &&
     register_kernel<TripletMargin, f32>("triplet_margin") &&
-    register_kernel<TripletMarginGradient, f32>("triplet_margin_grad");
+    register_kernel<TripletMarginGradient, f32>("triplet_margin_grad") && add_losses_of_classes() &&
+    add_losses_of_pairs();
 
 }  // namespace ashlar::dsl

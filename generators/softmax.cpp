@@ -1,4 +1,5 @@
 // softmax and log_softmax over a row, with their gradients.
+#include "dsl/operator.h"
 #include "schedules/row_reduction.h"
 
 namespace ashlar::dsl {
@@ -114,6 +115,14 @@ class LogSoftmaxGradient : public Kernel<LogSoftmaxGradient<T>> {
 const bool registered = register_kernel<Softmax, f32, f16, bf16>("softmax") &&
                         register_kernel<SoftmaxGradient, f32, f16, bf16>("softmax_grad") &&
                         register_kernel<LogSoftmax, f32, f16, bf16>("log_softmax") &&
-                        register_kernel<LogSoftmaxGradient, f32, f16, bf16>("log_softmax_grad");
+                        register_kernel<LogSoftmaxGradient, f32, f16, bf16>("log_softmax_grad") &&
+                        register_operator({.name = "softmin",
+                                           .formula = "softmin(x)[r,c] = e^-x[r,c] / Σ_k e^-x[r,k]",
+                                           .dtypes = {DType::f32, DType::f16, DType::bf16},
+                                           .inputs = {{"x"}},
+                                           .options = {{"axis", FormOption::Kind::integer, -1}},
+                                           .outputs = {{"y"}},
+                                           .calls = {"neg", "softmax"},
+                                           .composed = "operators/composed/rows.h"});
 
 }  // namespace ashlar::dsl

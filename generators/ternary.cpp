@@ -1,5 +1,6 @@
 // Element-wise functions of three tensors with broadcasting. f32 instances alone, through which calls of 16-bit floats
 // go with the same bits; where, which computes nothing, takes integers and f64, too.
+#include "dsl/operator.h"
 #include "schedules/broadcast.h"
 
 namespace ashlar::dsl {
@@ -96,6 +97,15 @@ const AddedOperator kAddcdiv{
     {{"a", "scaled_dividend_grad(dy, b, value, a.shape())", {}}, {"b", "scaled_divisor_grad(dy, a, b, value)", {}}}};
 
 const bool registered = register_kernel<Where, f32, f64, i64>("where") && register_kernel<Lerp, f32>("lerp") &&
-                        add_added(kAddcmul) && add_added(kAddcdiv);
+                        add_added(kAddcmul) && add_added(kAddcdiv) &&
+                        register_operator({.name = "threshold",
+                                           .formula = "threshold(x, threshold, value)[i] = x where it is more than the "
+                                                      "threshold or NaN, else the value",
+                                           .dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64},
+                                           .inputs = {{"x"}},
+                                           .scalars = {{"threshold", DType::f64}, {"value", DType::f64}},
+                                           .outputs = {{"y"}},
+                                           .calls = {"le", "where", "fill", "cast"},
+                                           .composed = "operators/composed/comparisons.h"});
 
 }  // namespace ashlar::dsl

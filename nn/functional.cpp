@@ -48,16 +48,6 @@ Padded padded(const char* operation, const Var& x, const Var& weight, const Shap
   return is_even ? Padded{x, none} : Padded{ad::pad(x, sides, PadMode::constant), Shape::filled(axes, 0)};
 }
 
-/// One size of a window over one axis as that over images of one row.
-Shape in_row(const char* operation, const Shape& size, int64_t of_rows) {
-  return {of_rows, for_each_axis(operation, size, 1)[0]};
-}
-
-Var as_image(const char* operation, const Var& x) {
-  if (x.rank() == 2 || x.rank() == 3) return x.unsqueeze(-2);
-  throw ShapeError(operation, x.value().str(), "[n, channels, length] or [channels, length]", "Reshape it");
-}
-
 }  // namespace
 
 Var conv1d(const Var& x, const Var& weight, const Var& bias, const Shape& stride, Padding padding,
@@ -72,46 +62,6 @@ Var conv2d(const Var& x, const Var& weight, const Var& bias, const Shape& stride
   const Shape steps = for_each_axis("conv2d", stride, 2), apart = for_each_axis("conv2d", dilation, 2);
   const Padded input = padded("conv2d", x, weight, steps, padding, apart);
   return ad::conv2d(input.x, weight, bias, steps, input.padding, apart, groups);
-}
-
-Var conv_transpose1d(const Var& x, const Var& weight, const Var& bias, const Shape& stride, const Shape& padding,
-                     const Shape& output_padding, int64_t groups, const Shape& dilation) {
-  constexpr const char* kName = "conv_transpose1d";
-  if (weight.rank() != 3) {
-    throw ShapeError(kName, "weight: " + weight.value().str(), "[in, out / groups, window]", "Reshape it");
-  }
-  return ad::conv_transpose2d(as_image(kName, x), weight.unsqueeze(-2), bias, in_row(kName, stride, 1),
-                              in_row(kName, padding, 0), in_row(kName, output_padding, 0), groups,
-                              in_row(kName, dilation, 1))
-      .squeeze(-2);
-}
-
-Var max_pool1d(const Var& x, const Shape& kernel_size, const Shape& stride, const Shape& padding, const Shape& dilation,
-               bool ceil_mode) {
-  constexpr const char* kName = "max_pool1d";
-  return ad::max_pool2d_with_indices(as_image(kName, x), in_row(kName, kernel_size, 1),
-                                     in_row(kName, stride.empty() ? kernel_size : stride, 1), in_row(kName, padding, 0),
-                                     in_row(kName, dilation, 1), ceil_mode)
-      .y.squeeze(-2);
-}
-
-Var avg_pool1d(const Var& x, const Shape& kernel_size, const Shape& stride, const Shape& padding, bool ceil_mode,
-               bool count_include_pad) {
-  constexpr const char* kName = "avg_pool1d";
-  return ad::avg_pool2d(as_image(kName, x), in_row(kName, kernel_size, 1),
-                        in_row(kName, stride.empty() ? kernel_size : stride, 1), in_row(kName, padding, 0), ceil_mode,
-                        count_include_pad)
-      .squeeze(-2);
-}
-
-Var adaptive_avg_pool1d(const Var& x, const Shape& output_size) {
-  constexpr const char* kName = "adaptive_avg_pool1d";
-  return ad::adaptive_avg_pool2d(as_image(kName, x), in_row(kName, output_size, 1)).squeeze(-2);
-}
-
-Var adaptive_max_pool1d(const Var& x, const Shape& output_size) {
-  constexpr const char* kName = "adaptive_max_pool1d";
-  return ad::adaptive_max_pool2d_with_indices(as_image(kName, x), in_row(kName, output_size, 1)).y.squeeze(-2);
 }
 
 }  // namespace ashlar::nn

@@ -1,9 +1,11 @@
-// Functions that torch.nn.functional has and that are put together from the library's operators, beside those of
-// ashlar/ad.h: windows over one axis, and paddings by name.
+// Functions that torch.nn.functional has beside those of ashlar/ad.h: paddings by name. Those that are operators
+// (ashlar/ad.h) of the same arguments stand here, too.
 #pragma once
 
 #include <cstdint>
 
+#include "ashlar/ad/convolution.h"
+#include "ashlar/ad/pooling.h"
 #include "autograd/var.h"
 #include "runtime/forms/forms.h"
 
@@ -23,21 +25,10 @@ Var conv1d(const Var& x, const Var& weight, const Var& bias, const Shape& stride
 Var conv2d(const Var& x, const Var& weight, const Var& bias, const Shape& stride, Padding padding,
            const Shape& dilation = {1}, int64_t groups = 1);
 
-/// The gradient of conv1d() by its input as a function: x [n, in, l] or [in, l], weight [in, out / groups, k], bias
-/// [out] or undefined. Sizes are one number each. Throws ShapeError, ValueError.
-Var conv_transpose1d(const Var& x, const Var& weight, const Var& bias = {}, const Shape& stride = {1},
-                     const Shape& padding = {0}, const Shape& output_padding = {0}, int64_t groups = 1,
-                     const Shape& dilation = {1});
-
-/// The maximum of each window of x [n, c, l] or [c, l]; no stride: windows beside each other. NaN where one is. Throws
-/// ShapeError, ValueError.
-Var max_pool1d(const Var& x, const Shape& kernel_size, const Shape& stride = {}, const Shape& padding = {0},
-               const Shape& dilation = {1}, bool ceil_mode = false);
-/// The mean of each window, likewise.
-Var avg_pool1d(const Var& x, const Shape& kernel_size, const Shape& stride = {}, const Shape& padding = {0},
-               bool ceil_mode = false, bool count_include_pad = true);
-/// Means and maxima of output_size windows that cover x together.
-Var adaptive_avg_pool1d(const Var& x, const Shape& output_size);
-Var adaptive_max_pool1d(const Var& x, const Shape& output_size);
+using ad::adaptive_avg_pool1d;
+using ad::adaptive_max_pool1d;
+using ad::avg_pool1d;
+using ad::conv_transpose1d;
+using ad::max_pool1d;
 
 }  // namespace ashlar::nn

@@ -1,7 +1,7 @@
 // Losses: from predictions and targets to one number, or one for each element or row. Names, arguments and defaults are
-// torch.nn.functional's. They are one kernel each way (generators/losses.cpp, cross_entropy.cpp, row_losses.cpp), but
-// for binary_cross_entropy() with weights, cosine_similarity() and margin_ranking_loss(), which are composed of
-// operators.
+// torch.nn.functional's. Each is an operator with these options (generators/losses.cpp, row_losses.cpp), one kernel
+// each way but for binary_cross_entropy() with weights, cosine_similarity() and margin_ranking_loss(), which are
+// composed.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "ashlar/ad/cross_entropy.h"
 #include "ashlar/ad/losses.h"
 #include "ashlar/ad/reduction.h"
+#include "ashlar/ad/row_losses.h"
 #include "autograd/var.h"
 
 namespace ashlar::nn {
@@ -91,8 +92,8 @@ Var nll_loss(const Var& input, const Tensor& labels, const CrossEntropyOptions& 
 
 // ---- of pairs and triples
 
-/// a·b / (|a| |b|) along an axis, each norm at least eps.
-Var cosine_similarity(const Var& a, const Var& b, int64_t axis = 1, double eps = 1e-8);
+/// cosine_similarity(a, b, axis = 1, eps = 1e-8): a·b / (|a| |b|) along an axis, each norm at least eps.
+using ad::cosine_similarity;
 
 /// 1 - cos(a, b) where the target is 1, max(cos(a, b) - margin, 0) where it is -1; rows along the last axis.
 Var cosine_embedding_loss(const Var& a, const Var& b, const Tensor& target, double margin = 0,

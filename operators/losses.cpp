@@ -6,8 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "ashlar/ops/binary.h"
 #include "ashlar/ops/reduction.h"
 #include "operators/losses.h"
+#include "runtime/forms/broadcast.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
@@ -45,13 +47,19 @@ Tensor summed(const LossKernels& loss, const Tensor& x, const Tensor& target, st
   return y.numel() == 1 ? y.reshape({}) : y.sum();
 }
 
+/// Without the weights that some losses have. Throws DTypeError, DeviceError.
+void check_operands(const LossKernels& loss, const Tensor& input, const Tensor& other) {
+  const int weights = loss.operation.count(Argument::Role::input) - 2;
+  forms::key_of(loss.operation, std::array{input, other}, 0, weights);
+}
+
 /// Both as rows of f32 in the shape where they meet.
 struct Operands {
   Shape shape;
   Tensor x, target;
 
   Operands(const LossKernels& loss, const Tensor& input, const Tensor& other) {
-    forms::key_of(loss.operation, {.inputs = std::array{input, other}});
+    check_operands(loss, input, other);
     shape = broadcast(loss.operation.name, input.shape(), other.shape());
     const auto row = [&](const Tensor& t) {
       return t.to(DType::f32).broadcast_to(shape).contiguous().reshape({shape.numel()});
@@ -63,6 +71,11 @@ struct Operands {
 
 }  // namespace
 
+double loss_scale(int reduction, const Shape& input, int64_t count) {
+  const int64_t parts = reduction == 1 ? count : reduction == 3 ? input[0] : 1;
+  return parts > 0 ? 1 / static_cast<double>(parts) : 1.0;
+}
+
 Tensor loss_of(const LossKernels& loss, const Tensor& input, const Tensor& other, std::span<const double> options,
                int reduction) try {
   const Operands both(loss, input, other);
@@ -73,10 +86,11 @@ Tensor loss_of(const LossKernels& loss, const Tensor& input, const Tensor& other
     return y.to(input.dtype());
   }
   if (count == 0) {
-    const double none = reduction == 1 ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+    const bool is_of_none = reduction == 1 || (reduction == 3 && input.size(0) == 0);
+    const double none = is_of_none ? std::numeric_limits<double>::quiet_NaN() : 0.0;
     return Tensor::full({}, none, input.dtype(), input.device());
   }
-  const double scale = reduction == 1 ? 1 / static_cast<double>(count) : 1.0;
+  const double scale = loss_scale(reduction, input.shape(), count);
   return summed(loss, both.x, both.target, options, scale).to(input.dtype());
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(loss.operation.name);
@@ -89,12 +103,16 @@ Tensor loss_slope(const LossKernels& loss, const Tensor& dy, const Tensor& input
   const Tensor dx = Tensor::empty(both.shape, DType::f32, input.device()), row = dx.reshape({count});
   const bool of_each = reduction == 0;
   const Tensor upstream = dy.to(DType::f32).contiguous().reshape({of_each ? count : 1});
-  const double scale = reduction == 1 && count > 0 ? 1 / static_cast<double>(count) : 1.0;
+  const double scale = loss_scale(reduction, input.shape(), count);
   const KernelKey key{.elements = kKey.elements, .variant = of_each};
   launch(loss.slope, key, std::array{upstream, both.x, both.target}, with({}, options, {scale}), std::span(&row, 1));
   return dx;
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory(loss.operation.name);
+}
+
+Tensor weight_or_one(const Tensor& weight, const Tensor& beside) {
+  return weight.defined() ? weight.to(DType::f32) : Tensor::ones({}, DType::f32, beside.device());
 }
 
 const LossKernels kMse{kernels::mse_loss, kernels::mse_terms, kernels::mse_sum, kernels::mse_slope};
@@ -120,6 +138,10 @@ void require_positive(const char* operation, const char* name, double value, boo
                    or_zero ? "0 or more" : "a positive number", "1 is usual");
 }
 
+Tensor reduced(const Tensor& each, int reduction, DType dtype) {
+  return (reduction == 0 ? each : reduction == 1 ? mean(each) : sum(each)).to(dtype);
+}
+
 }  // namespace
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, MseLossReduction reduction) {
@@ -140,17 +162,30 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, double delta, Huber
   return loss_of(kHuber, input, target, std::array{delta}, static_cast<int>(reduction));
 }
 
-Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, BinaryCrossEntropyReduction reduction) {
-  return loss_of(kBce, input, target, {}, static_cast<int>(reduction));
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, BinaryCrossEntropyReduction reduction,
+                            const Tensor& weight) {
+  if (!weight.defined()) return loss_of(kBce, input, target, {}, static_cast<int>(reduction));
+  check_operands(kBce, input, target);
+  const Tensor each = loss_of(kBce, input.to(DType::f32), target.to(DType::f32), {}, 0);
+  return reduced(mul(each, weight.to(DType::f32)), static_cast<int>(reduction), input.dtype());
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
-                                        BinaryCrossEntropyWithLogitsReduction reduction) {
-  return loss_of(kBceWithLogits, input, target, {}, static_cast<int>(reduction));
+                                        BinaryCrossEntropyWithLogitsReduction reduction, const Tensor& weight,
+                                        const Tensor& pos_weight) {
+  if (!weight.defined() && !pos_weight.defined()) {
+    return loss_of(kBceWithLogits, input, target, {}, static_cast<int>(reduction));
+  }
+  check_operands(kBceWithLogits, input, target);
+  const std::array operands{input.to(DType::f32), target.to(DType::f32), weight_or_one(weight, input),
+                            weight_or_one(pos_weight, input)};
+  const Tensor each = forms::Broadcast::call(kernels::bce_with_logits_weighted, {.inputs = operands})[0];
+  return reduced(each, static_cast<int>(reduction), input.dtype());
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, KlDivReduction reduction) {
-  return loss_of(kKlDiv, input, target, {}, static_cast<int>(reduction));
+Tensor kl_div(const Tensor& input, const Tensor& target, KlDivReduction reduction, bool log_target) {
+  if (reduction == KlDivReduction::batchmean) static_cast<void>(input.size(0));  // throws where there is none
+  return loss_of(log_target ? kKlDivOfLogs : kKlDiv, input, target, {}, static_cast<int>(reduction));
 }
 
 Tensor kl_div_of_log_target(const Tensor& input, const Tensor& target, KlDivOfLogTargetReduction reduction) {

@@ -34,4 +34,12 @@ T qr_grad(const T& dq, const T& dr, const T& q, const T& r);
 template <class T>
 T svd_grad(const T& du, const T& ds, const T& dvh, const T& u, const T& s, const T& vh);
 
+/// u diag(s) vᵀ, the first singular values of x and their vectors, r = x - u diag(s) vᵀ what they leave: of these as
+/// svd_grad() within both subspaces, and from outside of them the columns p[i], q[i] of
+///   s[i] p[i] - r q[i] = (1 - u uᵀ) du[i],  s[i] q[i] - rᵀ p[i] = (1 - v vᵀ) dv[i],  as p vᵀ + u qᵀ
+/// (Francuz, Schuch and Vanhecke 2023, "Stable and efficient differentiation of tensor network algorithms"), solved by
+/// conjugate gradients. There is none where a value of r is as large as one of s.
+template <class T>
+T svd_lowrank_grad(const T& du, const T& ds, const T& dv, const T& x, const T& u, const T& s, const T& v);
+
 }  // namespace ashlar::recipes

@@ -77,6 +77,11 @@ class Recording {
   }
 
   void write(std::ostream& out) const {
+    if (!kernel_.descriptor.composed.empty()) {
+      out << type() << " " << name_ << "(" << declare(parameters_, false) << ") "
+          << composed_body(kernel_, parameters_);
+      return;
+    }
     const bool is_constant = is_locally_constant(kernel_);
     const bool has_rules = !kernel_.descriptor.gradients.empty();
     std::vector<std::string> saved, fields;  // the backward function's members: how they are made, and declared
@@ -182,6 +187,8 @@ class Recording {
 
   std::string gradients_doc() const {
     if (is_locally_constant(kernel_)) return " as a constant";
+    const bool is_composed = !kernel_.descriptor.composed.empty();
+    if (is_composed && is_recorded(kernel_, results_[0].name)) return " by its parts";
     if (kernel_.descriptor.gradients.empty()) return "; it states no gradient: asking for one is an AutogradError";
     std::vector<std::string> constants;
     for (const ArgumentDescription& result : results_) {
@@ -334,6 +341,7 @@ void emit_gradients(const std::string& name, const std::filesystem::path& folder
          << ".h\"\n\n#include \"ashlar/ad.h\"\n#include \"ashlar/ops.h\"\n#include \"autograd/node.h\"\n"
          << "#include \"autograd/recipes/recipes.h\"\n";
   for (const std::string& included : headers) source << "#include \"" << included << "\"\n";
+  source << composed_includes(summaries, ComposedOf::vars);
   source << "\nnamespace ashlar::ad {\n\nusing namespace ashlar::recipes;\n\n";
   std::string recorded;
   for (const KernelSummary& kernel : summaries) {

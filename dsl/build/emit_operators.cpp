@@ -135,12 +135,15 @@ bool has_shape_rule(const KernelSummary& kernel) {
 void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   const std::string& name = kernel.entry->name;
   const FormSignature& form = *kernel.descriptor.form;
-  std::vector<std::string> arguments, scalars, options;
+  std::vector<std::string> arguments, behind_options, scalars, options;
   size_t input = 0, optional = 0;
   for (const ArgumentDescription& a : kernel.arguments) {
     if (a.role == Argument::Role::input) {
-      const std::string at = std::to_string(input++), given = "call.inputs[" + at + "]";
-      arguments.push_back(a.is_optional ? "call.inputs.size() > " + at + " ? " + given + " : Tensor()" : given);
+      const std::string at = std::to_string(input), given = "call.inputs[" + at + "]";
+      const bool is_first = form.needed_inputs < 0 || input < static_cast<size_t>(form.needed_inputs);
+      input++;
+      (is_first ? arguments : behind_options)
+          .push_back(a.is_optional ? "call.inputs.size() > " + at + " ? " + given + " : Tensor()" : given);
       optional += a.is_optional;
     }
     if (a.role != Argument::Role::scalar) continue;
@@ -159,6 +162,7 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
                       kKinds[static_cast<size_t>(option.kind)] + ", " + std::to_string(option.default_value) +
                       (option.choices.empty() ? "}" : ", \"\", " + name + "_" + option.name + "}"));
   }
+  arguments.insert(arguments.end(), behind_options.begin(), behind_options.end());
   if (form.scalars_last) arguments.insert(arguments.end(), scalars.begin(), scalars.end());
   if (input == 0) arguments.push_back("call.device");
   if (!options.empty()) out << "constexpr FormOption " << name << "_options[] = {" << join(options) << "};\n";
@@ -171,6 +175,7 @@ void write_by_hand_form(std::ostream& out, const KernelSummary& kernel) {
   const std::string plans = texts("plans", form.plans), plan_sizes = texts("plan_sizes", form.plan_sizes);
   out << "constexpr FormSignature " << name << "_signature{.name = \"" << name << "\", .type = \"\", .header = \"\""
       << (options.empty() ? "" : ", .options = " + name + "_options")
+      << (form.needed_inputs < 0 ? "" : ", .needed_inputs = " + std::to_string(form.needed_inputs))
       << (form.scalars_last ? ", .scalars_last = true" : "") << plans << plan_sizes << "};\nstd::vector<Tensor> "
       << name << "_call(const KernelInfo& kernel, const FormCall& call) {\n  forms::key_of(kernel, call"
       << (optional == 0 ? "" : ", " + std::to_string(optional)) << ");\n  ";
@@ -323,6 +328,12 @@ void write_function(std::ostream& out, const KernelSummary& kernel) {
   out << "}\n\n";
 }
 
+// An operator composed of others is a call of the text that its two functions share.
+void write_composed_function(std::ostream& out, const KernelSummary& kernel) {
+  out << "Tensor " << kernel.entry->name << "(" << declare(parameters_of(kernel), false) << ") "
+      << composed_body(kernel, parameters_of(kernel));
+}
+
 }  // namespace
 
 void emit_operators(const std::string& name, const std::filesystem::path& folder) {
@@ -340,8 +351,8 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
   header << "\nnamespace ashlar {\n\n";
   source << "// Made by the build from generators/" << name << ".cpp.\n#include \"ashlar/ops/" << name
          << ".h\"\n\n#include <array>\n\n#include \"runtime/forms/check.h\"\n#include "
-            "\"runtime/vendor/vendor.h\"\n\nnamespace ashlar {\nnamespace kernels "
-            "{\n\n";
+            "\"runtime/vendor/vendor.h\"\n"
+         << composed_includes(summaries, ComposedOf::tensors) << "\nnamespace ashlar {\nnamespace kernels {\n\n";
   for (const KernelSummary& kernel : summaries) {
     if (has_typed_function(kernel)) write_declaration(header, kernel);
   }
@@ -360,6 +371,7 @@ void emit_operators(const std::string& name, const std::filesystem::path& folder
          << "_list; }\n}  // namespace kernels\n\n";
   for (const KernelSummary& kernel : summaries) {
     if (has_typed_function(kernel) && !kernel.entry->is_by_hand()) write_function(source, kernel);
+    if (!kernel.descriptor.composed.empty()) write_composed_function(source, kernel);
   }
   source << "}  // namespace ashlar\n";
   if (!header || !source) throw std::runtime_error("can't write to " + folder.string());

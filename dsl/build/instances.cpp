@@ -60,6 +60,12 @@ void check_arguments(const Descriptor& descriptor) {
         "the reference page quote it");
   }
   check_gradient_rules(descriptor);
+  const auto is_output = [](const ArgumentDescription& a) { return a.role == Argument::Role::output; };
+  if (!descriptor.composed.empty() &&
+      (!descriptor.gradients.empty() || std::ranges::count_if(descriptor.arguments, is_output) != 1)) {
+    mistake(
+        "is composed of operators, so it has one output and its parts' gradients: state one output, and no gradient");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "dsl/build/signature.h"
 
+#include <set>
+
 namespace ashlar::dsl {
 namespace {
 
@@ -125,6 +127,29 @@ std::string from_call(const KernelSummary& kernel, const FormOption& option, siz
       return "static_cast<" + type_of(kernel, option) + ">(" + integer + ")";
   }
   return "";
+}
+
+std::string composed_includes(const std::vector<KernelSummary>& kernels, ComposedOf what) {
+  std::set<std::string> texts, parts;
+  for (const KernelSummary& kernel : kernels) {
+    if (!kernel.descriptor.composed.empty()) texts.insert(kernel.descriptor.composed);
+    if (!kernel.descriptor.recorded_parts.empty()) parts.insert(kernel.descriptor.recorded_parts);
+  }
+  if (texts.empty()) return {};
+  const bool is_of_vars = what == ComposedOf::vars;
+  std::vector<std::string> headers{is_of_vars ? "ashlar/var_arithmetic.h" : "ashlar/arithmetic.h"};
+  if (is_of_vars) headers.insert(headers.end(), parts.begin(), parts.end());  // for the texts to find
+  headers.emplace_back("runtime/memory/host_memory.h");
+  headers.insert(headers.end(), texts.begin(), texts.end());
+  return "#include \"" + join(headers, "\"\n#include \"") + "\"\n";
+}
+
+std::string composed_body(const KernelSummary& kernel, const std::vector<Parameter>& parameters) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+  const std::string& name = kernel.entry->name;
+  return "try {\n  return composed::" + name + "(" + join(names) +
+         ");\n} catch (const std::bad_alloc&) {\n  detail::throw_out_of_host_memory(\"" + name + "\");\n}\n\n";
 }
 
 std::vector<Parameter> parameters_of(const KernelSummary& kernel) {

@@ -40,6 +40,12 @@ std::vector<ParameterDescription> comptimes_of(const KernelSummary& kernel);
 /// "RmsNormActivation": the enum of a comptime parameter.
 std::string enum_name(const KernelSummary& kernel, const ParameterDescription& comptime);
 
+/// Of operators composed of others (OperatorDescription::composed): what a file of theirs includes, none where there
+/// are none, and the body of such a function, of Tensors or of Vars.
+enum class ComposedOf : uint8_t { tensors, vars };
+std::string composed_includes(const std::vector<KernelSummary>& kernels, ComposedOf what);
+std::string composed_body(const KernelSummary& kernel, const std::vector<Parameter>& parameters);
+
 std::string join(const std::vector<std::string>& parts, const std::string& separator = ", ");
 /// "const Tensor& x, int64_t axis = -1", with or without the default values.
 std::string declare(const std::vector<Parameter>& parameters, bool with_defaults);

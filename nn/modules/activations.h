@@ -102,7 +102,7 @@ class Softplus : public Pointwise<Softplus, ad::softplus, double, double> {
 class Threshold : public ModuleOf<Threshold> {
  public:
   Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
-  Var forward(const Var& x) const { return ad::where(x.value() <= threshold_, value_, x); }
+  Var forward(const Var& x) const { return ad::threshold(x, threshold_, value_); }
 
  private:
   double threshold_, value_;
@@ -136,7 +136,7 @@ class GLU : public AlongAxis<GLU, ad::glu> {
 class Softmin : public ModuleOf<Softmin> {
  public:
   explicit Softmin(int64_t axis = -1) : axis_(axis) {}
-  Var forward(const Var& x) const { return ad::softmax(ad::neg(x), axis_); }
+  Var forward(const Var& x) const { return ad::softmin(x, axis_); }
   std::string details() const override { return "axis " + std::to_string(axis_); }
 
  private:

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ashlar/ad.h"
+#include "operators/composed/products.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
@@ -18,20 +19,7 @@ Bilinear::Bilinear(int64_t in1, int64_t in2, int64_t out, const LinearOptions& o
 }
 
 Var Bilinear::forward(const Var& x1, const Var& x2, Activation activation) const {
-  const int64_t out = weight_.size(0), in1 = weight_.size(1), in2 = weight_.size(2);
-  Shape wanted = x1.shape();
-  if (x1.rank() > 0) wanted[x1.rank() - 1] = in2;
-  if (x1.rank() < 1 || x1.size(-1) != in1 || x2.shape() != wanted) {
-    throw ShapeError("Bilinear", x1.value().str() + " and " + x2.value().str(),
-                     "[..., " + std::to_string(in1) + "] and [..., " + std::to_string(in2) + "], otherwise alike",
-                     "Expand the one that is smaller with broadcast_to()");
-  }
-  const int64_t rows = x1.numel() / in1;
-  const Var products = ad::mul(x1.reshape({rows, in1, 1}), x2.reshape({rows, 1, in2})).reshape({rows, in1 * in2});
-  const Var y =
-      ad::matmul(products, weight_.reshape({out, in1 * in2}), {.transpose_b = true, .activation = activation}, bias_);
-  wanted[x1.rank() - 1] = out;
-  return y.reshape(wanted);
+  return composed::bilinear_product("Bilinear", x1, x2, weight_, bias_, activation);
 }
 
 }  // namespace ashlar::nn

@@ -21,14 +21,6 @@ void check_sizes(const std::string& name, int64_t in, int64_t out, const Shape& 
                    "Pass the size of x's channels as `in_channels`");
 }
 
-/// What conv1d and conv2d check themselves.
-void check_volumes(const std::type_info& type, const Var& x, int64_t channels) {
-  if ((x.rank() == 4 || x.rank() == 5) && x.size(-4) == channels) return;
-  throw ShapeError(class_name(type), x.value().str(),
-                   "[n, " + std::to_string(channels) + ", depth, height, width], or without n",
-                   "Give the module the channels of x, or reshape it");
-}
-
 PadMode pad_mode(PaddingMode mode) {
   switch (mode) {
     case PaddingMode::reflect:
@@ -57,45 +49,6 @@ Shape weight_shape(int64_t first, int64_t second, const Shape& kernel) {
   return shape;
 }
 
-struct Window {
-  Shape stride, padding, dilation;
-};
-
-/// y[n, o, d] = Σ_k conv2d(x[n, :, d stride + k dilation - padding], weight[o, :, k]): unfolded along the depth, the
-/// frames under a window are channels of one image.
-Var conv3d(const Var& x, const Var& weight, const Var& bias, const Window& window, int64_t groups,
-           Conv2dActivation activation) {
-  const int64_t n = x.size(0), c = x.size(1), d = x.size(2), h = x.size(3), w = x.size(4);
-  const auto& [stride, padding, dilation] = window;
-  const int64_t out = weight.size(0), k = weight.size(2);
-  const Var under = ad::unfold(x.reshape({n, c, d, h * w}), {k, 1}, {dilation[0], 1}, {padding[0], 0}, {stride[0], 1});
-  const int64_t depth = under.size(2) / std::max<int64_t>(h * w, 1);
-  const Var images = under.reshape({n, c * k, depth, h, w}).permute({0, 2, 1, 3, 4}).reshape({n * depth, c * k, h, w});
-  const Var y =
-      ad::conv2d(images, weight.reshape({out, weight.size(1) * k, weight.size(3), weight.size(4)}), bias,
-                 {stride[1], stride[2]}, {padding[1], padding[2]}, {dilation[1], dilation[2]}, groups, activation);
-  return y.reshape({n, depth, out, y.size(2), y.size(3)}).permute({0, 2, 1, 3, 4});
-}
-
-/// y[n, o, d stride + k dilation - padding] += conv_transpose2d(x[n, :, d], weight[:, o, k]): images with a channel for
-/// each k, folded along the depth.
-Var conv_transpose3d(const Var& x, const Var& weight, const Var& bias, const Window& window,
-                     const Shape& output_padding, int64_t groups) {
-  const int64_t n = x.size(0), c = x.size(1), d = x.size(2), h = x.size(3), w = x.size(4);
-  const auto& [stride, padding, dilation] = window;
-  const int64_t k = weight.size(2), out = weight.size(1) * groups;
-  const int64_t depth = (d - 1) * stride[0] - 2 * padding[0] + dilation[0] * (k - 1) + 1 + output_padding[0];
-  const Var images = x.permute({0, 2, 1, 3, 4}).reshape({n * d, c, h, w});
-  const Var spread = ad::conv_transpose2d(
-      images, weight.reshape({c, weight.size(1) * k, weight.size(3), weight.size(4)}), {}, {stride[1], stride[2]},
-      {padding[1], padding[2]}, {output_padding[1], output_padding[2]}, groups, {dilation[1], dilation[2]});
-  const int64_t plane = spread.size(2) * spread.size(3);
-  const Var columns = spread.reshape({n, d, out * k, plane}).permute({0, 2, 1, 3}).reshape({n, out * k, d * plane});
-  const Var y = ad::fold(columns, {depth, plane}, {k, 1}, {dilation[0], 1}, {padding[0], 0}, {stride[0], 1})
-                    .reshape({n, out, depth, spread.size(2), spread.size(3)});
-  return bias.defined() ? ad::add(y, bias.reshape({out, 1, 1, 1})) : y;
-}
-
 }  // namespace
 
 template <class Derived, int kAxes>
@@ -115,30 +68,24 @@ Convolution<Derived, kAxes>::Convolution(int64_t in_channels, int64_t out_channe
 template <class Derived, int kAxes>
 Var Convolution<Derived, kAxes>::forward(const Var& given, Activation activation) const {
   Var x = given;
-  Window window{options_.stride, options_.padding, options_.dilation};
+  Shape padding = options_.padding;
   if (options_.padding_mode != PaddingMode::zeros) {
     Shape sides;  // the last axis comes first
-    for (int i = kAxes - 1; i >= 0; i--) sides.push_back(window.padding[i]), sides.push_back(window.padding[i]);
+    for (int i = kAxes - 1; i >= 0; i--) sides.push_back(padding[i]), sides.push_back(padding[i]);
     x = ad::pad(x, sides, pad_mode(options_.padding_mode));
-    window.padding = Shape::filled(kAxes, 0);
+    padding = Shape::filled(kAxes, 0);
   }
-  const auto& [stride, padding, dilation] = window;
+  const Shape &stride = options_.stride, &dilation = options_.dilation;
   const Var &weight = this->weight_, &bias = this->bias_;
+  const int64_t groups = options_.groups;
   const bool is_relu = activation == Activation::relu;
   Var y;
   if constexpr (kAxes == 1) {
-    y = ad::conv1d(x, weight, bias, stride, padding, dilation, options_.groups,
-                   is_relu ? Conv1dActivation::relu : Conv1dActivation::none);
+    y = ad::conv1d(x, weight, bias, stride, padding, dilation, groups, Conv1dActivation{is_relu});
+  } else if constexpr (kAxes == 2) {
+    y = ad::conv2d(x, weight, bias, stride, padding, dilation, groups, Conv2dActivation{is_relu});
   } else {
-    const auto fused = is_relu ? Conv2dActivation::relu : Conv2dActivation::none;
-    if constexpr (kAxes == 2) {
-      y = ad::conv2d(x, weight, bias, stride, padding, dilation, options_.groups, fused);
-    } else {
-      check_volumes(typeid(Derived), x, weight.size(1) * options_.groups);
-      const bool is_single = x.rank() == 4;
-      y = conv3d(is_single ? x.unsqueeze(0) : x, weight, bias, window, options_.groups, fused);
-      if (is_single) y = y.squeeze(0);
-    }
+    y = ad::conv3d(x, weight, bias, stride, padding, dilation, groups, Conv3dActivation{is_relu});
   }
   return activation == Activation::gelu ? ad::gelu(y) : y;
 }
@@ -172,18 +119,11 @@ Var ConvTranspose<Derived, kAxes>::forward(const Var& x) const {
   const auto& [stride, padding, output_padding, groups, has_bias, dilation, device, dtype, random] = options_;
   const Var &weight = this->weight_, &bias = this->bias_;
   if constexpr (kAxes == 1) {
-    // Images of one row.
-    return ad::conv_transpose2d(x.unsqueeze(-2), weight.unsqueeze(-2), bias, {1, stride[0]}, {0, padding[0]},
-                                {0, output_padding[0]}, groups, {1, dilation[0]})
-        .squeeze(-2);
+    return ad::conv_transpose1d(x, weight, bias, stride, padding, output_padding, groups, dilation);
   } else if constexpr (kAxes == 2) {
     return ad::conv_transpose2d(x, weight, bias, stride, padding, output_padding, groups, dilation);
   } else {
-    check_volumes(typeid(Derived), x, weight.size(0));
-    const bool is_single = x.rank() == 4;
-    const Var y = conv_transpose3d(is_single ? x.unsqueeze(0) : x, weight, bias, {stride, padding, dilation},
-                                   output_padding, groups);
-    return is_single ? y.squeeze(0) : y;
+    return ad::conv_transpose3d(x, weight, bias, stride, padding, output_padding, groups, dilation);
   }
 }
 

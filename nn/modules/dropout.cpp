@@ -1,10 +1,8 @@
 #include "nn/modules/dropout.h"
 
-#include <cmath>
 #include <sstream>
 
 #include "ashlar/ad.h"
-#include "ashlar/var_arithmetic.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
 
@@ -20,11 +18,6 @@ Tensor taken(const Tensor& state, int64_t blocks) {
 }
 
 }  // namespace
-
-Var dropout(const Var& x, const Tensor& state, double p) {
-  check_philox_state("dropout", state);
-  return ad::dropout_at(x, taken(state, (x.numel() + 3) / 4), p);
-}
 
 template <class Derived, bool kOfChannels, bool kKeepsNormal>
 DropoutModule<Derived, kOfChannels, kKeepsNormal>::DropoutModule(double p, const DropoutOptions& options) : p_(p) {
@@ -42,21 +35,9 @@ Var DropoutModule<Derived, kOfChannels, kKeepsNormal>::forward(const Var& x) con
     throw DeviceError(class_name(typeid(Derived)), x.value().str(), "a tensor on " + random_.device().str(),
                       "Move the module with to()");
   }
-  if constexpr (!kOfChannels && !kKeepsNormal) return dropout(x, random_.value(), p_);
-  Shape shape = x.shape();
-  if constexpr (kOfChannels) {
-    if (x.rank() < 2) {
-      throw ShapeError(class_name(typeid(Derived)), x.value().str(), "[batch, channels, sizes…]",
-                       "Put a batch of one in front by unsqueeze(0)");
-    }
-    for (int axis = 2; axis < x.rank(); axis++) shape[axis] = 1;
-  }
-  const Var factor = dropout(Tensor::ones(shape, x.dtype(), x.device()), random_.value(), p_);
-  if constexpr (!kKeepsNormal) return ad::mul(x, factor);
-  if (p_ == 1) return ad::mul(x, 0);
-  constexpr double kLeast = -1.7580993408473766;  // of SELU: -scale · alpha
-  const double scale = 1 / std::sqrt((1 - p_) * (1 + p_ * kLeast * kLeast)), shift = -scale * kLeast * p_;
-  return ad::where(factor.value() > 0, ad::affine(x, scale, shift), scale * kLeast + shift);
+  constexpr auto kOperator = kKeepsNormal ? (kOfChannels ? ad::feature_alpha_dropout : ad::alpha_dropout)
+                                          : (kOfChannels ? ad::feature_dropout : ad::dropout);
+  return kOperator(x, random_.value(), p_);
 }
 
 template <class Derived, bool kOfChannels, bool kKeepsNormal>

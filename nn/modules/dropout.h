@@ -3,15 +3,15 @@
 
 #include <string>
 
+#include "ashlar/ad/random.h"
 #include "nn/init.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
 
-/// Each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al. 2014). The numbers are those
-/// that come next in the stream of `state` (philox_state()), which goes on. One kernel each way: the gradient makes the
-/// mask once more instead of keeping it. Throws ValueError unless 0 ≤ p ≤ 1, DTypeError, DeviceError.
-Var dropout(const Var& x, const Tensor& state, double p = 0.5);
+/// dropout(x, state, p = 0.5): each element is 0 with probability p, else multiplied by 1 / (1 - p) (Srivastava et al.
+/// 2014), by the numbers that come next in the stream of `state` (philox_state()), which goes on.
+using ad::dropout;
 
 struct DropoutOptions {
   Device device = {};

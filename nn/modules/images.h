@@ -39,17 +39,7 @@ class ChannelShuffle : public ModuleOf<ChannelShuffle> {
  public:
   explicit ChannelShuffle(int64_t groups) : groups_(groups) {}
   /// Throws ShapeError unless groups divide the channels.
-  Var forward(const Var& x) const {
-    if (x.rank() < 3 || groups_ <= 0 || x.size(1) % groups_ != 0) {
-      throw ShapeError("ChannelShuffle", x.value().str(),
-                       "[n, channels, sizes…], channels a multiple of " + std::to_string(groups_) + " groups",
-                       "Choose groups that divide the channels");
-    }
-    Shape parts = x.shape();
-    parts[1] = x.size(1) / groups_;
-    parts.insert(1, groups_);
-    return x.reshape(parts).transpose(1, 2).reshape(x.shape());
-  }
+  Var forward(const Var& x) const { return ad::channel_shuffle(x, groups_); }
   std::string details() const override { return std::to_string(groups_) + " groups"; }
 
  private:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "ashlar/ad.h"
-#include "ashlar/var_arithmetic.h"
 #include "nn/module.h"
 #include "runtime/support/error.h"
 
@@ -19,17 +18,7 @@ class LocalResponseNorm : public ModuleOf<LocalResponseNorm> {
   }
 
   /// x [n, c, sizes…], one size at least; ShapeError otherwise.
-  Var forward(const Var& x) const {
-    if (x.rank() < 3) {
-      throw ShapeError("LocalResponseNorm", x.value().str(), "[n, channels, sizes…]", "Reshape it");
-    }
-    if (x.numel() == 0) return x;
-    const int64_t n = x.size(0), channels = x.size(1), places = x.numel() / n / channels;
-    const Var squares = ad::square(x).reshape({n, 1, channels, places});
-    const Var padded = ad::pad(squares, Shape{0, 0, size_ / 2, (size_ - 1) / 2});
-    const Var means = ad::avg_pool2d(padded, Shape{size_, 1}, Shape{1, 1}, Shape{0, 0}).reshape(x.shape());
-    return ad::div(x, ad::pow(ad::affine(means, alpha_, k_), beta_));
-  }
+  Var forward(const Var& x) const { return ad::local_response_norm(x, size_, alpha_, beta_, k_); }
   std::string details() const override { return "of " + std::to_string(size_) + " channels"; }
 
  private:

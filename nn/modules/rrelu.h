@@ -2,8 +2,6 @@
 #pragma once
 
 #include "ashlar/ad.h"
-#include "ashlar/ops.h"
-#include "ashlar/var_arithmetic.h"
 #include "nn/modules/dropout.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
@@ -28,8 +26,7 @@ class RReLU : public ModuleOf<RReLU> {
     if (x.device() != random_.device()) {
       throw DeviceError("RReLU", x.value().str(), "a tensor on " + random_.device().str(), "Move the module with to()");
     }
-    const Tensor slopes = uniform(random_.value(), lower_, upper_, x.shape());
-    return ad::where(x.value() <= 0, ad::mul(x, Var(slopes.to(x.dtype()))), x);
+    return ad::rrelu(x, random_.value(), lower_, upper_);
   }
 
  protected:

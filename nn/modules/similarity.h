@@ -2,8 +2,6 @@
 #pragma once
 
 #include "ashlar/ad.h"
-#include "ashlar/var_arithmetic.h"
-#include "nn/loss.h"
 #include "nn/module.h"
 
 namespace ashlar::nn {
@@ -12,7 +10,7 @@ namespace ashlar::nn {
 class CosineSimilarity : public ModuleOf<CosineSimilarity> {
  public:
   explicit CosineSimilarity(int64_t axis = 1, double eps = 1e-8) : axis_(axis), eps_(eps) {}
-  Var forward(const Var& a, const Var& b) const { return cosine_similarity(a, b, axis_, eps_); }
+  Var forward(const Var& a, const Var& b) const { return ad::cosine_similarity(a, b, axis_, eps_); }
 
  private:
   int64_t axis_;
@@ -24,7 +22,7 @@ class PairwiseDistance : public ModuleOf<PairwiseDistance> {
  public:
   explicit PairwiseDistance(double p = 2, double eps = 1e-6, bool keepdim = false)
       : p_(p), eps_(eps), keepdim_(keepdim) {}
-  Var forward(const Var& a, const Var& b) const { return ad::norm(ad::add(a - b, eps_), p_, {-1}, keepdim_); }
+  Var forward(const Var& a, const Var& b) const { return ad::pairwise_distance(a, b, p_, eps_, keepdim_); }
 
  private:
   double p_, eps_;

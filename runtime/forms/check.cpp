@@ -90,6 +90,7 @@ KernelKey key_of(const KernelInfo& kernel, const FormCall& call, int optional) {
       throw DeviceError(kernel.name, describe(kernel, inputs), "all tensors on one device",
                         "Copy with to(Device), here to(Device::parse(\"" + device + "\"))");
     }
+    if (argument.element == kAnyElement) continue;
     if (argument.element >= 0 && !is_known[static_cast<size_t>(argument.element)]) {
       is_known[static_cast<size_t>(argument.element)] = true;
       key.elements[static_cast<size_t>(argument.element)] = x.dtype();

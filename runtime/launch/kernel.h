@@ -43,12 +43,15 @@ enum class OfNone : uint8_t { refused, zero, one, nan, minus_infinity };
 /// What a reduction over one element is, where that is known without its kernel: the element, or its place, 0.
 enum class OfOne : uint8_t { computed, element, place };
 
+/// Argument::element of an input that an operator written by hand takes in whatever dtype.
+inline constexpr int8_t kAnyElement = -2;
+
 /// One parameter of a kernel, in the order of its definition.
 struct Argument {
   enum class Role : uint8_t { input, scalar, output, scratch };
   const char* name;
   Role role;
-  int8_t element;  ///< index into KernelKey::elements, or -1 when the dtype is fixed
+  int8_t element;  ///< index into KernelKey::elements, or -1 when the dtype is fixed; kAnyElement
   DType dtype;     ///< the fixed dtype where element is -1
   int8_t rank;
   int8_t in_place_of;       ///< for an output that overwrites an input: that input's index among the inputs; else -1

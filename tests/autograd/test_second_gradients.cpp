@@ -30,8 +30,9 @@ struct Without {
 const std::vector<Without>& without_second_derivatives() {
   static const std::vector<Without> lists{
       {"truth values, whole numbers and counts have no derivatives",
-       {"isnan", "isinf", "isfinite", "logical_not", "eq", "ne", "lt", "le", "logical_and", "logical_or", "logical_xor",
-        "any", "all", "argmax", "argmin", "count_nonzero", "nonzero", "argsort", "histc"}},
+       {"isnan", "isinf",  "isfinite", "logical_not",   "eq",         "ne",          "lt",
+        "le",    "gt",     "ge",       "logical_and",   "logical_or", "logical_xor", "any",
+        "all",   "argmax", "argmin",   "count_nonzero", "nonzero",    "argsort",     "histc"}},
       {"whole numbers, what they stand for, and what is drawn",
        {"quantize_rows", "quantize_int8", "dequantize_rows", "dequantize_int8", "sample_top_k", "draw_by_forecast",
         "update_forecasts"}},
@@ -43,7 +44,6 @@ const std::vector<Without>& without_second_derivatives() {
         "norm_weight_sums", "swiglu_grad", "geglu_grad"}},
       {"a pass of an operator that has them",
        {"var_parts", "var_last", "logsumexp_parts", "logsumexp_last", "compensated_sum_parts", "compensated_sum_last"}},
-      {"states no gradient: which directions it draws decides about the digits it leaves out", {"svd_lowrank"}},
   };
   return lists;
 }

@@ -83,6 +83,78 @@ static void defaults(const char* device) {
   ashlar_tensor_free(x);
 }
 
+/* What is composed of other operators is called as they are: losses with options, pools over one axis, other sizes. */
+static void composed(const char* device) {
+  const int64_t rows[] = {2, 3}, two[] = {2}, three[] = {3}, lengths[] = {1, 6}, images[] = {1, 1, 2, 2};
+  const float values[] = {1, 2, 3, 4, 5, 6}, weights[] = {1, 2, 3}, ones[] = {1, 1}, one = 1;
+  const int64_t labels[] = {0, -100};
+  AshlarTensor *x = tensor(values, 2, rows, device), *weight = tensor(weights, 1, three, device), *target = NULL;
+  AshlarTensor *y = NULL, *dx[2] = {NULL, NULL};
+  EXPECT(ashlar_tensor_create("i64", 1, two, device, &target) == ASHLAR_OK);
+  EXPECT(ashlar_tensor_write(target, labels, sizeof labels) == ASHLAR_OK);
+
+  /* -weight[0] log softmax(1, 2, 3)[0]; the second row is ignored. */
+  const AshlarTensor* both[] = {x, target};
+  const AshlarOption options[] = {{.name = "reduction", .kind = ASHLAR_TEXT, .text = "none"},
+                                  {.name = "weight", .kind = ASHLAR_TENSOR, .tensor = weight}};
+  const float e[] = {0.09003057f, 0.24472847f, 0.66524096f};
+  const float losses[] = {2.4076059f, 0}, slopes[] = {e[0] - 1, e[1], e[2], 0, 0, 0};
+  EXPECT(ashlar_call("cross_entropy_loss", both, 2, options, 2, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, losses, 2);
+  ashlar_tensor_free(y);
+  AshlarTensor* dy = tensor(ones, 1, two, device);
+  EXPECT(ashlar_gradients("cross_entropy_loss", both, 2, options, 2, (const AshlarTensor* const*)&dy, 1, NULL, dx) ==
+         ASHLAR_OK);
+  EXPECT(dx[0] != NULL && dx[1] == NULL);
+  expect_values(dx[0], slopes, 6);
+  ashlar_tensor_free(dx[0]);
+  ashlar_tensor_free(dy);
+  const AshlarOption unknown = {.name = "reduction", .kind = ASHLAR_TEXT, .text = "average"};
+  EXPECT(ashlar_call("cross_entropy_loss", both, 2, &unknown, 1, &y, 1, NULL) == ASHLAR_VALUE_ERROR);
+  EXPECT(ashlar_call("cross_entropy_loss", (const AshlarTensor*[]){x, weight}, 2, NULL, 0, &y, 1, NULL) ==
+         ASHLAR_SHAPE_ERROR);
+
+  const AshlarOption window = {.name = "kernel_size", .kind = ASHLAR_INTEGERS, .integers = two, .count = 1};
+  const float means[] = {1.5f, 3.5f, 5.5f}, sixths[] = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+  AshlarTensor* line = tensor(values, 2, lengths, device);
+  EXPECT(ashlar_call("avg_pool1d", (const AshlarTensor* const*)&line, 1, &window, 1, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, means, 3);
+  EXPECT(ashlar_gradients("avg_pool1d", (const AshlarTensor* const*)&line, 1, &window, 1,
+                          (const AshlarTensor* const*)&weight, 1, NULL, dx) == ASHLAR_SHAPE_ERROR); /* [3] for [1, 3] */
+  ashlar_tensor_free(y);
+  const int64_t pools[] = {1, 3};
+  AshlarTensor* upstream = tensor((const float[]){1, 1, 1}, 2, pools, device);
+  EXPECT(ashlar_gradients("avg_pool1d", (const AshlarTensor* const*)&line, 1, &window, 1,
+                          (const AshlarTensor* const*)&upstream, 1, NULL, dx) == ASHLAR_OK);
+  expect_values(dx[0], sixths, 6);
+  ashlar_tensor_free(dx[0]);
+  ashlar_tensor_free(upstream);
+  EXPECT(ashlar_call("avg_pool1d", (const AshlarTensor* const*)&line, 1, NULL, 0, &y, 1, NULL) == ASHLAR_VALUE_ERROR);
+
+  const AshlarOption twice[] = {{.name = "scale_factor", .kind = ASHLAR_REAL, .real = 2},
+                                {.name = "mode", .kind = ASHLAR_TEXT, .text = "nearest"}};
+  const float enlarged[] = {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4};
+  AshlarTensor* image = tensor(values, 4, images, device);
+  EXPECT(ashlar_call("interpolate", (const AshlarTensor* const*)&image, 1, twice, 2, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, enlarged, 16);
+  ashlar_tensor_free(y);
+
+  /* Defaults are PyTorch's: delta is 1. */
+  AshlarTensor *far = tensor((const float[]){3}, 0, NULL, device), *near = tensor(&one, 0, NULL, device);
+  const float loss = 1.5f;
+  EXPECT(ashlar_call("huber_loss", (const AshlarTensor*[]){far, near}, 2, NULL, 0, &y, 1, NULL) == ASHLAR_OK);
+  expect_values(y, &loss, 1);
+  ashlar_tensor_free(y);
+
+  ashlar_tensor_free(far);
+  ashlar_tensor_free(near);
+  ashlar_tensor_free(image);
+  ashlar_tensor_free(line);
+  ashlar_tensor_free(target);
+  ashlar_tensor_free(weight);
+  ashlar_tensor_free(x);
+}
+
 static int deleted = 0;
 static void count_deletion(struct DLManagedTensor* self) {
   (void)self;
@@ -180,6 +252,7 @@ int main(void) {
 
   calls("cpu");
   defaults("cpu");
+  composed("cpu");
   dlpack();
   errors();
   puts("ok");

@@ -81,6 +81,53 @@ TEST(Operator, IsDescribedWithoutInstances) {
   kernels().erase(found);
 }
 
+OperatorDescription composed_of_others() {
+  return {.name = "composed",
+          .formula = "composed(x, target)",
+          .dtypes = {DType::f32},
+          .inputs = {{"x"},
+                     {.name = "target", .is_of_any_dtype = true},
+                     {.name = "weight", .is_optional = true, .is_of_any_dtype = true}},
+          .scalars = {{"smoothing", DType::f64, "0.0"}},
+          .options = {{"mode", FormOption::Kind::choice, 0, {"none", "mean"}}},
+          .scalars_last = true,
+          .optional_last = true,
+          .outputs = {{"y"}},
+          .calls = {"sum"},
+          .composed = "operators/composed/rows.h",
+          .recorded_parts = "autograd/recipes/parts.h"};
+}
+
+TEST(Operator, MayHaveOptionalInputsBehindItsOptions) {
+  ASSERT_TRUE(register_operator(composed_of_others()));
+  const KernelSummary kernel = summarize(kernels().back());
+  EXPECT_EQ(declare(parameters_of(kernel), true),
+            "const Tensor& x, const Tensor& target, ComposedMode mode = ComposedMode::none, const Tensor& weight = {}, "
+            "double smoothing = 0.0");
+  EXPECT_EQ(kernel.arguments.at(0).element, 0);
+  EXPECT_EQ(kernel.arguments.at(1).element, kAnyElement);
+  EXPECT_EQ(kernel.descriptor.form->needed_inputs, 2);
+  const std::string body = composed_body(kernel, parameters_of(kernel));
+  EXPECT_NE(body.find("return composed::composed(x, target, mode, weight, smoothing);"), std::string::npos) << body;
+  EXPECT_EQ(composed_includes({kernel}, ComposedOf::vars),
+            "#include \"ashlar/var_arithmetic.h\"\n#include \"autograd/recipes/parts.h\"\n"
+            "#include \"runtime/memory/host_memory.h\"\n#include \"operators/composed/rows.h\"\n");
+  kernels().pop_back();
+}
+
+TEST(Operator, ThatIsComposedHasOneOutputAndItsPartsGradients) {
+  OperatorDescription description = composed_of_others();
+  description.gradients = {{"x", "dy", {}}};
+  ASSERT_TRUE(register_operator(description));
+  EXPECT_THROW(summarize(kernels().back()), Halide::CompileError);
+  kernels().pop_back();
+  description = composed_of_others();
+  description.outputs.push_back({"z"});
+  ASSERT_TRUE(register_operator(description));
+  EXPECT_THROW(summarize(kernels().back()), Halide::CompileError);
+  kernels().pop_back();
+}
+
 TEST(Operator, HasElementTypesAndAFormula) {
   ASSERT_TRUE(register_operator(
       {.name = "of_nothing", .formula = "f", .dtypes = {}, .inputs = {{"x"}}, .outputs = {{"y"}}, .calls = {}}));

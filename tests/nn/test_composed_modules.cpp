@@ -278,7 +278,7 @@ TEST_P(ComposedModules, NormsOfNeighbouringChannels) {
   }
   EXPECT_EQ(LocalResponseNorm(3)(Var(Tensor::zeros({0, 4, 2}, DType::f32, device()))).shape(), (Shape{0, 4, 2}));
   EXPECT_EQ(LocalResponseNorm(3)(Var(random({2, 4, 5}))).shape(), (Shape{2, 4, 5}));
-  testing::expect_error<ShapeError>([&] { LocalResponseNorm(3)(Var(random({2, 4}))); }, {"LocalResponseNorm"});
+  testing::expect_error<ShapeError>([&] { LocalResponseNorm(3)(Var(random({2, 4}))); }, {"local_response_norm"});
   testing::expect_error<ValueError>([] { LocalResponseNorm(0); }, {"size = 0"});
 }
 

@@ -47,6 +47,8 @@ void add_pooling_cases();
 void add_linear_algebra_cases();
 void add_layer_chain_cases();
 void add_orthogonal_cases();
+void add_composed_cases();
+void add_composed_window_cases();
 
 /// Of kernels that only others call, among `kernels`.
 void add_internal_cases(Kernels kernels);
@@ -102,6 +104,8 @@ inline void add_all_cases() {
   add_linear_algebra_cases();
   add_layer_chain_cases();
   add_orthogonal_cases();
+  add_composed_cases();
+  add_composed_window_cases();
 }
 
 }  // namespace ashlar::conformance

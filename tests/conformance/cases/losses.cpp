@@ -129,6 +129,84 @@ void add_slope_cases_of(const LossSlope& slope) {
 double softplus_of(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double held_log(double x) { return std::isnan(x) ? x : std::max(std::log(x), -100.0); }
 
+/// The divergence by its definition, of targets or of their logarithms.
+void add_divergences(bool is_log) {
+  const auto run = [=](const auto& x, const auto& t) {
+    using namespace ad;
+    return kl_div(x, t, KlDivReduction::batchmean, is_log);
+  };
+  add_case({.kernel = "kl_div",
+            .name = is_log ? "batchmean_of_logs" : "batchmean",
+            .inputs = {{{7, 11}, {.low = -4, .high = 0}},
+                       {{7, 11}, is_log ? Values{.low = -4, .high = 0} : Values{.low = 0.05, .high = 1}}},
+            .call = [=](Tensors in) { return std::vector{run(in[0], in[1])}; },
+            .reference =
+                [=](HostTensors in) {
+                  double sum = 0, size = 0;
+                  for (size_t i = 0; i < in[0].values.size(); i++) {
+                    const double t = is_log ? std::exp(in[1].values[i]) : in[1].values[i], x = in[0].values[i];
+                    sum += t * (std::log(t) - x);
+                    size += t * (std::abs(std::log(t)) + std::abs(x));
+                  }
+                  const auto rows = static_cast<double>(in[0].shape[0]);
+                  return std::vector<Expected>{{{}, {sum / rows}, {size / rows}}};
+                },
+            .tolerance = terms(3e-6),
+            .differentiable = [=](Vars in) { return run(in[0], in[1]); },
+            .differentiated = {0, 1},
+            .fixed_shapes = true});
+}
+
+/// Binary cross-entropy with weights, of probabilities (those alone) and of logits.
+void add_weighted(int reduction, bool has_weight, bool has_positive) {
+  const Shape shape{7, 6};
+  std::vector<Input> factors;
+  if (has_weight) factors.push_back({{7, 1}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32});
+  if (has_positive) factors.push_back({{6}, {.low = 0.25, .high = 4}, Layout::dense, DType::f32});
+  for (const bool is_logit : {true, false}) {
+    if (!is_logit && has_positive) continue;
+    const auto run = [=](const auto& in) {
+      using namespace ad;
+      using T = std::decay_t<decltype(in[0])>;
+      const T weight = has_weight ? in[2] : T(), positive = has_positive ? in[has_weight ? 3 : 2] : T();
+      if (!is_logit) return T(binary_cross_entropy(in[0], in[1], BinaryCrossEntropyReduction(reduction), weight));
+      return T(binary_cross_entropy_with_logits(in[0], in[1], BinaryCrossEntropyWithLogitsReduction(reduction), weight,
+                                                positive));
+    };
+    std::vector<Input> inputs{{shape, is_logit ? Values{.low = -5, .high = 5} : Values{.low = 0.05, .high = 0.95}},
+                              {shape, {.low = 0, .high = 1}}};
+    inputs.insert(inputs.end(), factors.begin(), factors.end());
+    add_case({.kernel = is_logit ? "binary_cross_entropy_with_logits" : "binary_cross_entropy",
+              .name = std::string(has_weight ? "weighted_" : "") + (has_positive ? "positive_" : "") +
+                      kReductions[reduction],
+              .inputs = inputs,
+              .call = [=](Tensors in) { return std::vector{run(in)}; },
+              .reference =
+                  [=](HostTensors in) {
+                    Expected each{shape, {}, {}};
+                    for (size_t i = 0; i < 42; i++) {
+                      const double x = in[0].values[i], t = in[1].values[i];
+                      const double weight = has_weight ? in[2].values[i / 6] : 1;
+                      const double positive = has_positive ? in[has_weight ? 3 : 2].values[i % 6] : 1;
+                      const double no = is_logit ? x + softplus_of(-x) : -held_log(1 - x),
+                                   yes = is_logit ? softplus_of(-x) : -held_log(x);
+                      each.values.push_back(weight * (positive * t * yes + (1 - t) * no));
+                      each.magnitudes.push_back(weight * (positive + 1) * (std::abs(x) + yes + no + 1));
+                    }
+                    if (reduction == 0) return std::vector{each};
+                    const double scale = reduction == 1 ? 1.0 / 42 : 1;
+                    double sum = 0, size = 0;
+                    for (const double value : each.values) sum += value * scale;
+                    for (const double value : each.magnitudes) size += value * scale;
+                    return std::vector<Expected>{{{}, {sum}, {size}}};
+                  },
+              .tolerance = terms(3e-6),
+              .differentiable = [=](Vars in) { return run(in); },
+              .differentiated = {0, 1},
+              .fixed_shapes = true});
+  }
+}
+
 }  // namespace
 
 void add_loss_cases() {
@@ -217,6 +295,10 @@ void add_loss_cases() {
                      },
                      {.low = -4, .high = 0},
                      {.low = 0.05, .high = 1}});
+  for (const bool is_log : {false, true}) add_divergences(is_log);
+  for (const int reduction : {0, 1, 2}) {
+    for (const int given : {1, 2, 3}) add_weighted(reduction, (given & 1) != 0, (given & 2) != 0);
+  }
   add_loss_cases_of(
       {"kl_div_of_log_target",
        "",

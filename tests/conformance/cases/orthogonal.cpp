@@ -256,13 +256,19 @@ WideFactors<T> wide_factors(const T& x) {
   const auto [u, s, vh] = svd(x);
   return {u.to(DType::f32), s.to(DType::f32), vh.to(DType::f32)};
 }
+template <class T>
+WideFactors<T> first_factors(const Tensor& state, const T& x, int64_t rank) {
+  using namespace ad;
+  const auto [u, s, v] = svd_lowrank(state, x, rank);
+  return {u.to(DType::f32), s.to(DType::f32), v.transpose(-2, -1).to(DType::f32)};
+}
 
 // Functions of a matrix's factors that don't depend on the signs of its singular vectors.
 struct OfValues {
   static constexpr const char* name = "values";
   template <class T>
-  static T of(const T& x) {
-    return wide_factors(x).s.unsqueeze(-2);
+  static T of(const WideFactors<T>& x) {
+    return x.s.unsqueeze(-2);
   }
   static Matrix of(const Factors& x) {
     Matrix y(1, static_cast<int64_t>(x.s.size()));
@@ -281,9 +287,9 @@ Matrix weighted(Matrix u, const std::vector<double>& weights) {
 struct OfLeftVectors {
   static constexpr const char* name = "left vectors";
   template <class T>
-  static T of(const T& x) {
+  static T of(const WideFactors<T>& x) {
     using namespace ad;
-    const auto [u, s, vh] = wide_factors(x);
+    const auto& [u, s, vh] = x;
     return matmul(mul(u, s.unsqueeze(-2)), u, {.transpose_b = true});
   }
   static Matrix of(const Factors& x) { return product(weighted(x.u, x.s), transposed(x.u)); }
@@ -292,9 +298,9 @@ struct OfLeftVectors {
 struct OfRightVectors {
   static constexpr const char* name = "right vectors";
   template <class T>
-  static T of(const T& x) {
+  static T of(const WideFactors<T>& x) {
     using namespace ad;
-    const auto [u, s, vh] = wide_factors(x);
+    const auto& [u, s, vh] = x;
     return matmul(mul(vh, s.unsqueeze(-1)), vh, {.transpose_a = true});
   }
   static Matrix of(const Factors& x) { return product(weighted(transposed(x.vh), x.s), x.vh); }
@@ -303,9 +309,9 @@ struct OfRightVectors {
 struct OfAllFactors {
   static constexpr const char* name = "all factors";
   template <class T>
-  static T of(const T& x) {
+  static T of(const WideFactors<T>& x) {
     using namespace ad;
-    const auto [u, s, vh] = wide_factors(x);
+    const auto& [u, s, vh] = x;
     return matmul(mul(u, mul(s, s).unsqueeze(-2)), vh);
   }
   static Matrix of(const Factors& x) { return product(weighted(weighted(x.u, x.s), x.s), x.vh); }
@@ -317,7 +323,7 @@ void add_svd_gradient(const Shape& shape) {
             .name = shape.str() + ", " + Function::name,
             .inputs = {{.shape = shape, .values = {.low = -1, .high = 1}}},
             .dtypes = kFloats,
-            .call = [](Tensors in) { return std::vector{Function::of(spread(in[0]))}; },
+            .call = [](Tensors in) { return std::vector{Function::of(wide_factors(spread(in[0])))}; },
             .reference =
                 [](HostTensors in) {
                   const Shape batch = batch_of(in[0].shape);
@@ -328,9 +334,46 @@ void add_svd_gradient(const Shape& shape) {
                   return loosened({stacked(batch, results, {0, 0})}, rounding_of(in[0].dtype));
                 },
             .tolerance = terms(),
-            .differentiable = [](Vars in) { return Function::of(spread(in[0])); },
+            .differentiable = [](Vars in) { return Function::of(wide_factors(spread(in[0]))); },
             .fixed_shapes = true,
             .is_drawn = false});
+}
+
+/// The first of them.
+Factors first_of(const Factors& all, int64_t rank) {
+  Factors first{Matrix(all.u.rows, rank), {all.s.begin(), all.s.begin() + rank}, Matrix(rank, all.vh.columns)};
+  for (int64_t k = 0; k < rank; k++) {
+    for (int64_t i = 0; i < all.u.rows; i++) first.u(i, k) = all.u(i, k);
+    for (int64_t j = 0; j < all.vh.columns; j++) first.vh(k, j) = all.vh(k, j);
+  }
+  return first;
+}
+
+// Of as many samples as x has rows or columns, so that the factors are exact; what the first ones leave isn't small.
+template <class Function>
+void add_lowrank_gradient(const Shape& shape, int64_t rank) {
+  add_case(
+      {.kernel = "svd_lowrank",
+       .name = std::to_string(rank) + " of " + shape.str() + ", " + Function::name,
+       .inputs = {{.shape = shape, .values = {.low = -1, .high = 1}},
+                  {.shape = {2}, .values = {Pattern::integers, 0, 0x1p40}, .dtype = DType::i64}},
+       .dtypes = kFloats,
+       .call = [=](Tensors in) { return std::vector{Function::of(first_factors(in[1].clone(), spread(in[0]), rank))}; },
+       .reference =
+           [=](HostTensors in) {
+             const Shape batch = batch_of(in[0].shape);
+             std::vector<Matrix> results;
+             for (int64_t n = 0; n < batch.numel(); n++) {
+               results.push_back(Function::of(first_of(factors_of(spread(matrix_of(in[0], n))), rank)));
+             }
+             return loosened({stacked(batch, results, {0, 0})}, rounding_of(in[0].dtype));
+           },
+       .tolerance = terms(),
+       .differentiable =
+           [=](Vars in) { return Function::of(first_factors(in[1].value().clone(), spread(in[0]), rank)); },
+       .gradient_dtypes = {DType::f32},  // of factors in 16 bits, what they leave of x is off as far
+       .fixed_shapes = true,
+       .is_drawn = false});
 }
 
 struct Sampling {
@@ -435,6 +478,15 @@ void add_orthogonal_cases() {
     add_svd_gradient<OfLeftVectors>(shape);
     add_svd_gradient<OfRightVectors>(shape);
     add_svd_gradient<OfAllFactors>(shape);
+  }
+
+  for (const Shape& shape : {Shape{5, 5}, Shape{8, 4}, Shape{4, 7}, Shape{2, 6, 3}}) {
+    for (const int64_t rank : {1, 2, 3}) {
+      add_lowrank_gradient<OfValues>(shape, rank);
+      add_lowrank_gradient<OfLeftVectors>(shape, rank);
+      add_lowrank_gradient<OfRightVectors>(shape, rank);
+      add_lowrank_gradient<OfAllFactors>(shape, rank);
+    }
   }
 
   for (const int64_t n : {0, 1, 2, 3, 8, 33, 40, 64}) {

@@ -221,6 +221,72 @@ Case dropout_case(std::string name, Input x, double p) {
           .is_drawn = false};  // the state has two elements, side by side
 }
 
+/// Dropouts whose stream goes on: of elements or of channels of x [n, c, …], by 0 or so that mean and variance stay.
+struct Dropping {
+  const char* kernel;
+  Tensor (*call)(const Tensor& x, const Tensor& state, double p);
+  Var (*record)(const Var& x, const Tensor& state, double p);
+  bool is_of_channels, keeps_normal;
+};
+
+Case dropping_case(const Dropping& how, const Shape& shape, double p) {
+  return {.kernel = how.kernel,
+          .name = shape.str() + " with " + std::to_string(p),
+          .inputs = {{shape}, kState},
+          .call =
+              [=](Tensors in) {
+                return std::vector{how.call(in[0], in[1], p), in[1]};
+              },
+          .reference =
+              [=](HostTensors in) {
+                const Words words(in[1]);
+                constexpr double kLeast = -1.7580993408473766;  // SELU's
+                const int64_t of_each = how.is_of_channels ? shape.numel() / (shape[0] * shape[1]) : 1;
+                const double scale =
+                    how.keeps_normal ? 1 / std::sqrt((1 - p) * (1 + p * kLeast * kLeast)) : 1 / (1 - p);
+                Expected y{shape, {}, {}};
+                for (int64_t i = 0; i < shape.numel(); i++) {
+                  const bool stays = (words[i / of_each] >> 8) * 0x1p-24 >= p;
+                  const double x = in[0].values[static_cast<size_t>(i)], shift = how.keeps_normal ? p * kLeast : 0;
+                  y.values.push_back(scale * ((stays ? x : how.keeps_normal ? kLeast : 0) - shift));
+                  y.magnitudes.push_back(4 * scale * (std::abs(x) + 2) * (size_of(in[0].dtype) == 2 ? 1024 : 1));
+                }
+                return std::vector{y, advanced(in[1], (shape.numel() / of_each + 3) / 4)};
+              },
+          .tolerance = terms(3e-6),
+          .in_place = true,
+          .differentiable = [=](Vars in) { return how.record(in[0], in[1].value().clone(), p); },
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
+Case rrelu_case(const Shape& shape, double lower, double upper) {
+  const Distribution slopes = uniform_between(lower, upper);
+  return {.kernel = "rrelu",
+          .name = shape.str() + " from " + std::to_string(lower) + " to " + std::to_string(upper),
+          .inputs = {{shape}, kState},
+          .call =
+              [=](Tensors in) {
+                return std::vector{rrelu(in[0], in[1], lower, upper), in[1]};
+              },
+          .reference =
+              [=](HostTensors in) {
+                const Words words(in[1]);
+                Expected y{shape, {}, {}};
+                for (int64_t i = 0; i < shape.numel(); i++) {
+                  const double x = in[0].values[static_cast<size_t>(i)];
+                  const double slope = rounded(slopes.number(words, i).value, in[0].dtype);
+                  y.values.push_back(x > 0 ? x : slope * x);
+                }
+                return std::vector{y, advanced(in[1], (shape.numel() + 3) / 4)};
+              },
+          .tolerance = ulps(1),
+          .in_place = true,
+          .differentiable = [=](Vars in) { return ad::rrelu(in[0], in[1].value().clone(), lower, upper); },
+          .fixed_shapes = true,
+          .is_drawn = false};
+}
+
 // A row's class, of the k likeliest in order, by a place u in their distribution function.
 int64_t class_of(std::span<const double> logits, int64_t k, double temperature, double top_p, double u) {
   std::vector<int64_t> order(logits.size());
@@ -298,6 +364,16 @@ void add_random_number_cases() {
   for (const Layout layout : {Layout::offset, Layout::transposed, Layout::flipped}) {
     add_case(dropout_case("view_" + std::to_string(static_cast<int>(layout)), {{9, 33}, {}, layout}, 0.5));
   }
+  for (const Dropping& how :
+       {Dropping{"dropout", dropout, ad::dropout, false, false},
+        {"feature_dropout", feature_dropout, ad::feature_dropout, true, false},
+        {"alpha_dropout", alpha_dropout, ad::alpha_dropout, false, true},
+        {"feature_alpha_dropout", feature_alpha_dropout, ad::feature_alpha_dropout, true, true}}) {
+    for (const double p : {0.0, 0.25, 0.5}) add_case(dropping_case(how, {3, 5, 7}, p));
+    add_case(dropping_case(how, {2, 9}, 0.5));
+  }
+  add_case(rrelu_case({3, 5, 7}, 0.125, 0.25));
+  add_case(rrelu_case({33}, -0.5, 1));
   Case nothing = dropout_case("special", {{400}, {Pattern::special}}, 0.5);
   nothing.differentiable = nullptr;
   add_case(nothing);

@@ -1,5 +1,5 @@
-// Kernels of losses of rows, which nn/loss.cpp adds up, and of their gradients: probabilities of classes, labels, pairs
-// and triples of rows; and BCE with weights, element by element.
+// Kernels of losses of rows, which operators/composed/row_losses.h adds up, and of their gradients: probabilities of
+// classes, labels, pairs and triples of rows; and BCE with weights, element by element.
 #include <algorithm>
 #include <array>
 #include <cmath>

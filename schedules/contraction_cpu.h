@@ -230,6 +230,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
         detail::unpacked_plan("unpacked", p, of_columns, {detail::widest_vectors(lanes) * lanes, 4, lanes}));
     plans.push_back(detail::unpacked_plan("unpacked_rows", p, of_rows, {lanes, 8, lanes}));
   }
+  if (is_f32 && epilogue == EpilogueLength::none) plans.push_back(detail::batched_plan(p, lanes));
   plans.push_back(detail::stream_plan(p, left, right, lanes, p.rows <= detail::kFewRows && p.right.column_stride == 1));
   plans.push_back(detail::packed_plan(p, padded_left, lanes, tile));
   return plans;

@@ -413,4 +413,41 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
           .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, lies, tile)};
 }
 
+// product(n, m, b) = Σ_k left(k, m, b) · right(n, k, b) of many small products: vectors along b, an element of each of
+// as many products. Their elements are read and written one by one, which costs less than tiles that hardly any element
+// fills. The last vector begins within the one before.
+inline ContractionPlan batched_plan(const ContractionProblem& p, int lanes) {
+  using Halide::Func;
+  using Halide::TailStrategy;
+  const Var n = p.column, m = p.row, b = p.batch;
+  Func product("batched");
+  const Halide::RDom r(0, p.inner, "r");
+  const Expr batch = Halide::unsafe_promise_clamped(b, 0, p.batches - 1);
+  product(n, m, b) = 0.0f;
+  product(n, m, b) += p.left_at(r, m, batch) * p.right_at(n, r, batch);
+  // Some thousand multiplications, by the shape alone.
+  constexpr int kWork = 1 << 14, kMostTerms = 1 << 10;
+  const Expr terms = min(p.rows * p.columns, kMostTerms) * min(p.inner, kMostTerms);
+  const Expr vectors_of_task = Halide::clamp(kWork / (max(terms, 1) * lanes), 1, kWork);
+  const Var task("task"), vector("vector"), x("x");
+  return {.name = "batched",
+          .when = {p.batches >= lanes && p.inner >= 1},
+          .product = product,
+          .schedule_output =
+              [=](Halide::Stage out) {
+                out.split(b, vector, x, lanes, TailStrategy::ShiftInwards)
+                    .split(vector, task, vector, vectors_of_task, TailStrategy::GuardWithIf)
+                    .reorder(x, n, m, vector, task)
+                    .vectorize(x)
+                    .parallel(task);
+              },
+          .schedule_stages =
+              [=](Func out) {
+                Func sums = product;
+                sums.compute_at(out, n).store_in(Halide::MemoryType::Stack).vectorize(b, lanes);
+                sums.update().reorder(b, n, m, r).vectorize(b, lanes);
+              },
+          .microseconds = modelled_batched(p)};
+}
+
 }  // namespace ashlar::dsl::detail

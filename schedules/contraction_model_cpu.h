@@ -226,6 +226,13 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
           select(p.left.column_stride == 1, 0.0f, cost.strided * as_real(p.inner) * rows));
 }
 
+// start + products · (elements loaded + elements stored)
+inline Expr modelled_batched(const ContractionProblem& p) {
+  constexpr float kStart = 500, kLoad = 0.72f, kResult = 1.7f;
+  const Expr results = as_real(p.rows) * as_real(p.columns);
+  return microseconds_of(p, kStart, results * (2 * kLoad * as_real(p.inner) + kResult));
+}
+
 // start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
 inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, int depth) {
   struct Cost {

@@ -63,7 +63,7 @@ TEST_P(NormsOnDevice, NormsWorkOnRows) {
   const RMSNorm rms({2, 3}, {.device = device()});
   const auto check_stream = [&](const auto& norm) {
     const Var a(x.to(device()), true), b(affine(x.to(device()), -0.5, 1.0), true);
-    const NormalizedStream stream = norm.of_sum(a, b);
+    const ResultOfSum stream = norm.of_sum(a, b);
     const Var h = ad::add(a, b), y = norm.forward(h);
     EXPECT_EQ(stream.h.value().to_doubles(), h.value().to_doubles());
     const std::vector<double> got = stream.y.value().to_doubles(), wanted = y.value().to_doubles();

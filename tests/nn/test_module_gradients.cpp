@@ -246,7 +246,7 @@ class MoreCases {
     add("EmbeddingBag.padding_idx", of(EmbeddingBag(7, 3, {.padding_idx = 2})),
         {Tensor::randint(0, 7, {4, 5}, random_)});
     const auto of_sum = [](const auto& m, const Vars& x) {
-      const NormalizedStream stream = m.of_sum(x[0], x[1]);
+      const ResultOfSum stream = m.of_sum(x[0], x[1]);
       return RNN::Result{stream.y, stream.h};
     };
     add("LayerNorm.of_sum", of(LayerNorm(6), of_sum), {normal({2, 4, 6}), normal({2, 4, 6})});

@@ -276,8 +276,8 @@ bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t pla
 }
 
 /// Of the gradient by the weight. On CUDA gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to
-/// 2.3 times for seven; H200). On a CPU writing the windows down is for many rows: of 18 layers of ResNet and VGG with so
-/// many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512).
+/// 2.3 times for seven; H200). On a CPU writing the windows down is for many rows: of 18 layers of ResNet and VGG with
+/// so many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512).
 bool is_weight_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
   constexpr int64_t kManyRows = 256;
   if (device.kind == DeviceKind::cpu) return rows >= kManyRows;
@@ -305,8 +305,8 @@ bool has_few_places(const Problem& of) {
 }
 
 /// Whether all filters read the one channel that there is: on CUDA its gradients by products are 1.4 to 5.7 times as
-/// quick as those of each filter apart (8 layers of one channel, H200), on a CPU with a stride 3.1 and 4.5 times, and the
-/// convolution 2.3 times (DCGAN's, Intel Xeon with AVX-512).
+/// quick as those of each filter apart (8 layers of one channel, H200), on a CPU with a stride 3.1 and 4.5 times, and
+/// the convolution 2.3 times (DCGAN's, Intel Xeon with AVX-512).
 bool is_of_one_channel(const Problem& of, const Device& device) {
   constexpr int64_t kRows = 16;
   return device.kind != DeviceKind::opencl && of.groups == 1 && of.channels == 1 && of.rows >= kRows;
@@ -387,8 +387,8 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   Ways ways = ways_of(problem);
   ways[kProduct].applies = ways[kProduct].preferred = is_product_of_places(window, device);
   ways[kDepthwise].applies = channels == 1;
-  ways[kDepthwise].preferred = is_depthwise(window, channels, device) &&
-                               !(device.kind == DeviceKind::cpu && is_of_one_channel(problem, device));
+  ways[kDepthwise].preferred =
+      is_depthwise(window, channels, device) && !(device.kind == DeviceKind::cpu && is_of_one_channel(problem, device));
   ways[kUnfolded].applies = can_be_unfolded(window, groups * terms * places);
   ways[kUnfolded].preferred = is_quicker_unfolded(device, rows, terms, images * places);
   const bool is_ours = is_product(window) || has_few_places(problem);

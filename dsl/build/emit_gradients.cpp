@@ -277,7 +277,8 @@ class Recording {
       const std::string& result = results_[i].name;
       const std::string upstream = "pass_.dy(" + std::to_string(i) + ");\n";
       if (named_.count(upstream_or_none_of(result)) != 0) {
-        locals += "    const T " + upstream_or_none_of(result) + " = !pass_.has(" + std::to_string(i) + ") ? T() : " + upstream;
+        locals += "    const T " + upstream_or_none_of(result) + " = !pass_.has(" + std::to_string(i) +
+                  ") ? T() : " + upstream;
       }
       if (named_.count(upstream_of(result)) != 0) {
         locals += "    [[maybe_unused]] const T& " + upstream_of(result) + " = " + upstream;

@@ -19,20 +19,20 @@ struct LayerDescriptor {
   Var (*forward)(Module& module, const Var& x);
   /// The same with an activation in the same launch, `forward(x, Activation)`; null where the class doesn't say
   /// `kTakesEpilogue`.
-  Var (*forward_with)(Module& module, const Var& x, Activation activation);
+  Var (*forward_with)(Module& module, const Var& x, Activation activation) = nullptr;
   /// Which activation it is, by the class's `kEpilogue`; none where it says nothing.
-  Activation epilogue;
+  Activation epilogue = Activation::none;
   /// Of a class whose result is a sum (Residual), the terms; and those for an x that is itself a sum. Else null.
-  Terms (*terms)(Module& module, const Var& x);
-  Terms (*terms_of_sum)(Module& module, const Var& x, const Var& residual);
+  Terms (*terms)(Module& module, const Var& x) = nullptr;
+  Terms (*terms_of_sum)(Module& module, const Var& x, const Var& residual) = nullptr;
   /// Of a class that adds in its own pass (LayerNorm, RMSNorm): its result for x + residual. Else null.
-  ResultOfSum (*of_sum)(Module& module, const Var& x, const Var& residual);
+  ResultOfSum (*of_sum)(Module& module, const Var& x, const Var& residual) = nullptr;
 };
 
 template <LayerModule M>
 constexpr LayerDescriptor layer_descriptor() {
-  LayerDescriptor result{[](Module& module, const Var& x) -> Var { return static_cast<M&>(module).forward(x); },
-                         nullptr, Activation::none, nullptr, nullptr, nullptr};
+  LayerDescriptor result{
+      .forward = [](Module& module, const Var& x) -> Var { return static_cast<M&>(module).forward(x); }};
   if constexpr (requires { requires M::kTakesEpilogue; }) {
     result.forward_with = [](Module& module, const Var& x, Activation activation) -> Var {
       return static_cast<M&>(module).forward(x, activation);
@@ -42,19 +42,19 @@ constexpr LayerDescriptor layer_descriptor() {
                   { M::kEpilogue } -> std::convertible_to<Activation>;
                 })
     result.epilogue = M::kEpilogue;
-  if constexpr (requires(M& m, const Var& x) {
+  if constexpr (requires(M & m, const Var& x) {
                   { m.terms(x) } -> std::convertible_to<Terms>;
                 }) {
     result.terms = [](Module& module, const Var& x) -> Terms { return static_cast<M&>(module).terms(x); };
   }
-  if constexpr (requires(M& m, const Var& x) {
+  if constexpr (requires(M & m, const Var& x) {
                   { m.terms_of_sum(x, x) } -> std::convertible_to<Terms>;
                 }) {
     result.terms_of_sum = [](Module& module, const Var& x, const Var& residual) -> Terms {
       return static_cast<M&>(module).terms_of_sum(x, residual);
     };
   }
-  if constexpr (requires(M& m, const Var& x) {
+  if constexpr (requires(M & m, const Var& x) {
                   { m.of_sum(x, x) } -> std::convertible_to<ResultOfSum>;
                 }) {
     result.of_sum = [](Module& module, const Var& x, const Var& residual) -> ResultOfSum {

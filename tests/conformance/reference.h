@@ -65,9 +65,9 @@ Expected contracted_sample(const HostTensor& a, const HostTensor& b, int64_t cou
 /// half a last digit of f32, of equal numbers all to the same side.
 inline double one_sided_rounding(double steps, double bound) { return std::max(1.0, steps * 0x1p-24 / bound); }
 
-/// A sum whose terms an f32 kernel may add one after the other, in this order. Each addition rounds by half a last digit
-/// of what it gives: little where signs alternate, much where all terms are equal (Higham, SIAM J. Sci. Comput. 14,
-/// 1993).
+/// A sum whose terms an f32 kernel may add one after the other, in this order. Each addition rounds by half a last
+/// digit of what it gives: little where signs alternate, much where all terms are equal (Higham, SIAM J. Sci. Comput.
+/// 14, 1993).
 struct SequentialSum {
   double total = 0, terms = 0, partial_sums = 0;
   void add(double term) {

@@ -420,11 +420,11 @@ inline ContractionPlan batched_plan(const ContractionProblem& p, int lanes) {
   using Halide::Func;
   using Halide::TailStrategy;
   const Var n = p.column, m = p.row, b = p.batch;
+  const TileSides s = vectors_of_columns(p);
   Func product("batched");
   const Halide::RDom r(0, p.inner, "r");
-  const Expr batch = Halide::unsafe_promise_clamped(b, 0, p.batches - 1);
   product(n, m, b) = 0.0f;
-  product(n, m, b) += p.left_at(r, m, batch) * p.right_at(n, r, batch);
+  product(n, m, b) += s.narrow(r, m, b) * s.wide(r, n, b);
   // Some thousand multiplications, by the shape alone.
   constexpr int kWork = 1 << 14, kMostTerms = 1 << 10;
   const Expr terms = min(p.rows * p.columns, kMostTerms) * min(p.inner, kMostTerms);

@@ -48,9 +48,10 @@ Var Sequential::forward_from(size_t first, Terms x) const {
     Module& module = *steps_[i].module;
     const LayerDescriptor& layer = steps_[i].layer;
     const Activation next = i + 1 < steps_.size() ? steps_[i + 1].layer.epilogue : Activation::none;
-    if (can_be_added_later(x) && layer.terms_of_sum != nullptr) {
+    const bool is_sum = can_be_added_later(x);
+    if (is_sum && layer.terms_of_sum != nullptr) {
       x = layer.terms_of_sum(module, x.branch, x.stream);
-    } else if (can_be_added_later(x) && layer.of_sum != nullptr) {
+    } else if (is_sum && layer.of_sum != nullptr) {
       x = {layer.of_sum(module, x.branch, x.stream).y, {}};
     } else if (layer.terms != nullptr) {
       x = layer.terms(module, added(x));

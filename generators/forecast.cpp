@@ -2,8 +2,7 @@
 // among all. Put together in operators/forecast.cpp:
 //   bins       a forecast's bin is the place of its logarithm among 32 octaves; those of one bin share their rank
 //   counts     samples of each bin, kept up to date by what changed; their running sum says each bin's rank
-//   sums       weights of the samples in groups of 64; their running sum, and a search in it, find a sample for a
-//   number
+//   ends       weights of the samples in groups of 64, summed so far; a search in them finds a sample for a number
 // No sort, nothing atomic: each place has one writer, and all sums are of integers, so the order of threads doesn't
 // matter.
 #include <limits>
@@ -127,9 +126,10 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
     this->internal().widest_on_cpu(CodeTarget::cpu);
   }
   void algorithm() {
-    const Halide::RDom step(0, kSearchSteps, "step");
     k = Halide::RDom(0, kForecastGroup, "k");
     const Expr groups = groups_of(forecasts), n = forecasts.extent(0);
+    const Expr search_steps = 32 - Halide::cast<int32_t>(Halide::count_leading_zeros(groups));  // 2^steps > groups
+    const Halide::RDom step(0, search_steps, "step");
     const auto end_of = [&](const Expr& group) { return ends(inside(group, groups)).expr(); };
 
     // Where part j begins: ⌊j S / b⌋, without a product that is too large.
@@ -141,7 +141,7 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
 
     // Its group is how many groups end at or before it: the largest power of two first.
     group(j) = Expr(0);
-    const Expr before = group(j), next = before + (Expr(1) << (kSearchSteps - 1 - step));
+    const Expr before = group(j), next = before + (Expr(1) << (search_steps - 1 - step));
     group(j) = Halide::select(next <= groups && end_of(Halide::min(next, groups) - 1) <= target(j), next, before);
     own(j) = Halide::min(group(j), groups - 1);
 
@@ -168,7 +168,6 @@ class ForecastLocate : public Kernel<ForecastLocate<T>> {
   }
 
  private:
-  static constexpr int kSearchSteps = 25;  // 2^25 groups of 64 are 2^31 samples
   Halide::Func target{"target"}, group{"group"}, own{"own"}, passed{"passed"};
   Halide::RDom k;
   Var j{"j"}, outer{"outer"}, inner{"inner"};
@@ -390,15 +389,28 @@ const auto with = [](std::vector<OperatorTensor> tensors, const std::vector<Oper
 const bool operators_registered =
     register_operator(
         {.name = "draw_by_forecast",
-         .formula = "draw_by_forecast(forecasts, streaks, counts, weights, chances)[j] = a sample, one from each of as "
-                    "many equal parts of the samples' weights by 32 random bits chances[j]; weights[K r] at the rank r "
-                    "of its forecast among all, at most most where streaks is patience or more; counts is how many "
-                    "forecasts each bin of 32 octaves from 2^-20 has",
+         .formula = "draw_by_forecast(forecasts, streaks, bin_weights, ends, chances)[j] = a sample, one from each of as "
+                    "many equal parts of the samples' weights, of forecast_weights, by 32 random bits chances[j]",
          .dtypes = {DType::f32},
-         .inputs = with(kState, {{"weights", DType::i32}, {"chances", DType::i64}}),
+         .inputs = {{"forecasts"},
+                    {"streaks", DType::i32},
+                    {"bin_weights", DType::i32},
+                    {"ends", DType::i64},
+                    {"chances", DType::i64}},
          .scalars = {{"patience", DType::i64}, {"most", DType::i64}},
          .outputs = {{"rows", DType::i64}},
-         .calls = {"cumsum", "forecast_bin_weights", "forecast_group_weights", "forecast_locate"}}) &&
+         .calls = {"forecast_locate"}}) &&
+    register_operator(
+        {.name = "forecast_weights",
+         .formula = "forecast_weights(forecasts, streaks, counts, weights).bin_weights[q] = weights[K r] at the mean rank r "
+                    "of bin q's samples, of which it has counts[q]; ends = a running sum over groups of samples of "
+                    "their bins' weights, at most most where streaks is patience or more; bins are parts of 32 octaves "
+                    "from 2^-20",
+         .dtypes = {DType::f32},
+         .inputs = with(kState, {{"weights", DType::i32}}),
+         .scalars = {{"patience", DType::i64}, {"most", DType::i64}},
+         .outputs = {{"bin_weights", DType::i32}, {"ends", DType::i64}},
+         .calls = {"cumsum", "forecast_bin_weights", "forecast_group_weights"}}) &&
     register_operator(
         {.name = "update_forecasts",
          .formula = "fresh[j] = max(0, s + trend (s - forecasts[rows[j]])), s = losses[j] / level^age; in place, by a "

@@ -11,6 +11,7 @@
 #include "ashlar/ops.h"
 #include "nn/data/dataset.h"
 #include "nn/data/host_memory.h"
+#include "runtime/graph/graph.h"
 #include "runtime/random/philox.h"
 #include "runtime/support/error.h"
 
@@ -87,6 +88,7 @@ SampleForecast::SampleForecast(const std::vector<Tensor>& tensors, const SampleF
   level_weight_ = Tensor::zeros({}, DType::f32, device);
   watched_ = Tensor::from({std::numeric_limits<double>::infinity(), 0.0});
   rows_ = Tensor::zeros({options.batch}, DType::i64, device);
+  weigh();
   if (options.ensemble) {
     const uint64_t seed = Dataset::Draw(options.seed, 0).of(-4).seed();
     history_ = std::make_unique<SampleHistory>(*options.ensemble, size(), seed, device);
@@ -109,11 +111,24 @@ std::vector<Tensor> SampleForecast::draw() {
   return with_host_memory(kName, "a batch", [&] {
     const Tensor in_order = data_.next_rows();
     const Tensor chances = randint(random_, 0, int64_t{1} << 32, {batch()});
-    const Tensor by_rank = draw_by_forecast(forecasts_, streaks_, counts_, weights_, chances, patience_, limit_);
+    const Tensor by_rank =
+        draw_by_forecast(forecasts_, streaks_, bin_weights_, ends_, chances, patience_, limit_);
     rows_.copy_(where(lt(drawn_, uniform_from_), by_rank, in_order));
     drawn_ += 1;
     return data_.at(rows_);
   });
+}
+
+/// What a draw needs to know of all samples.
+void SampleForecast::weigh() {
+  const auto [bin_weights, ends] = forecast_weights(forecasts_, streaks_, counts_, weights_, patience_, limit_);
+  if (!ends_.defined()) {
+    bin_weights_ = bin_weights;
+    ends_ = ends;
+    return;
+  }
+  bin_weights_.copy_(bin_weights);
+  ends_.copy_(ends);
 }
 
 /// The running mean of losses with this batch's, rank 0: as if all before the first had been as the others.
@@ -128,11 +143,14 @@ void SampleForecast::observe(const Tensor& losses) {
     throw ShapeError(kName, "losses: " + losses.str(), std::to_string(batch()) + " of them, one for each sample",
                      "Return losses without adding them up: Reduction::none");
   }
-  Tensor of_samples = losses.to(DType::f32).contiguous().reshape({batch()});
-  if (history_) of_samples = history_->visit(rows_, of_samples);
-  const Tensor level = options_.age == 0 ? level_weight_ : level_after(of_samples);  // its power 0 is 1
-  update_forecasts(forecasts_, streaks_, counts_, rows_, of_samples, level, options_.age, options_.trend,
-                   options_.hard);
+  beside(options_.device, [&] {
+    Tensor of_samples = losses.to(DType::f32).contiguous().reshape({batch()});
+    if (history_) of_samples = history_->visit(rows_, of_samples);
+    const Tensor level = options_.age == 0 ? level_weight_ : level_after(of_samples);  // its power 0 is 1
+    update_forecasts(forecasts_, streaks_, counts_, rows_, of_samples, level, options_.age, options_.trend,
+                     options_.hard);
+    weigh();
+  });
 }
 
 void SampleForecast::watch(double held_out) {
@@ -188,6 +206,7 @@ void SampleForecast::load_state_dict(const NamedTensors& state) {
     history_->load_state_dict(of_history);
   }
   for (const auto& [name, tensor] : targets) tensor.copy_(given.at(name));
+  weigh();
 }
 
 }  // namespace ashlar::nn

@@ -84,8 +84,8 @@ class SampleForecast : public BatchSource {
   int64_t batch() const { return options_.batch; }
   const SampleForecastOptions& options() const { return options_; }
 
-  /// The losses of the samples that draw() gave last, one each, of any floating dtype. Throws ShapeError on another
-  /// number.
+  /// The losses of the samples that draw() gave last, one each, of any floating dtype. In a captured step its work runs
+  /// beside what follows (ashlar::beside): call it before gradients are computed. Throws ShapeError on another number.
   void observe(const Tensor& losses);
   /// The held-out loss after an epoch.
   void watch(double held_out);
@@ -107,6 +107,7 @@ class SampleForecast : public BatchSource {
   void load_state_dict(const NamedTensors& state);
 
  private:
+  void weigh();
   Tensor level_after(const Tensor& losses);
   NamedTensors own_state() const;
 
@@ -119,6 +120,7 @@ class SampleForecast : public BatchSource {
   std::unique_ptr<SampleHistory> history_;  // with an ensemble
 
   Tensor weights_;                       // i32 [parts of the ranks]
+  Tensor bin_weights_, ends_;            // what forecast_weights() says of them and of the three that follow
   Tensor forecasts_, streaks_, counts_;  // [size], [size], [bins]
   Tensor random_;                        // i64 [2]
   Tensor drawn_, uniform_from_;          // i64 [1]: batches so far, and where the uniform end begins

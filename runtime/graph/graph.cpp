@@ -13,17 +13,52 @@
 namespace ashlar {
 namespace detail {
 
-void GraphRecorder::use(const std::shared_ptr<Storage>& storage, bool written) {
-  Use& use = uses_[storage.get()];
+GraphQueue::GraphQueue(Device device) : stream(device) { stream.state().pool().pin(true); }
+GraphQueue::~GraphQueue() { stream.state().pool().pin(false); }
+
+GraphRecorder::Use& GraphRecorder::use_in(Uses& uses, const std::shared_ptr<Storage>& storage, bool written) {
+  Use& use = uses[storage.get()];
   if (use.kept == nullptr && use.watched.expired()) {  // new, or another one at the address of one that is gone
     use = {nullptr, storage, false};
-    if (&storage->home() != &stream_) use.kept = storage;
   }
   use.written |= written;
+  return use;
+}
+
+void GraphRecorder::use(const std::shared_ptr<Storage>& storage, bool written) {
+  Use& use = use_in(uses_, storage, written);
+  if (&storage->home() != &stream_) use.kept = storage;
+  if (first_ != nullptr) {
+    use_in(first_->beside_uses_, storage, written);
+  } else if (const auto other = beside_uses_.find(storage.get()); other != beside_uses_.end()) {
+    if (other->second.watched.lock() == storage && (written || other->second.written)) join();
+  }
+}
+
+void GraphRecorder::beside(const std::function<void()>& work) {
+  if (first_ != nullptr) return work();
+  if (beside_ == nullptr) {
+    beside_queue_ = std::make_shared<GraphQueue>(stream_.device());
+    beside_ = std::make_unique<GraphRecorder>(beside_queue_->stream.state(), driver_records_);
+    beside_->first_ = this;
+  }
+  StreamState& queue = beside_queue_->stream.state();
+  queue.wait(stream_);
+  const StreamScope current(beside_queue_->stream);
+  const auto stop = [](StreamState* recorded) { recorded->set_recorder(nullptr); };
+  queue.set_recorder(beside_.get());
+  const std::unique_ptr<StreamState, decltype(stop)> recording(&queue, stop);
+  work();
+}
+
+void GraphRecorder::join() {
+  if (beside_uses_.empty()) return;
+  stream_.wait(beside_queue_->stream.state());
+  beside_uses_.clear();
 }
 
 std::vector<GraphUse> GraphRecorder::uses() const {
-  std::vector<GraphUse> alive;
+  std::vector<GraphUse> alive = beside_ ? beside_->uses() : std::vector<GraphUse>();
   for (const auto& [address, use] : uses_) {
     if (std::shared_ptr<Storage> storage = use.watched.lock()) alive.push_back({std::move(storage), use.written});
   }
@@ -39,7 +74,7 @@ void refuse_in_capture(const StreamState& stream, const char* operation) {
 }
 
 struct GraphState {
-  explicit GraphState(Device device) : stream(device) { stream.state().pool().pin(true); }
+  explicit GraphState(Device device) : queue(device) {}
   ~GraphState() {
     try {
       if (last_replay) last_replay->synchronize();  // nothing may still run in memory that goes back to the driver
@@ -47,12 +82,12 @@ struct GraphState {
     }
     driver_graph.reset();
     uses.clear();
-    stream.state().pool().pin(false);
   }
   GraphState(const GraphState&) = delete;
   GraphState& operator=(const GraphState&) = delete;
 
-  Stream stream;  // captures, and owns the memory of what is made meanwhile; nothing ever runs on it
+  GraphQueue queue;
+  std::shared_ptr<GraphQueue> beside;  // null where no work asked for it
   std::unique_ptr<DriverGraph> driver_graph;
   std::vector<GraphRecorder::Step> steps;
   std::vector<GraphUse> uses;
@@ -100,20 +135,22 @@ Graph capture(Device device, const std::function<void()>& work) {
   try {
     refuse_in_capture(current_stream(device), "capture");
     auto state = std::make_shared<GraphState>(device);
-    StreamState& stream = state->stream.state();
+    StreamState& stream = state->queue.stream.state();
     GraphRecorder recorder(stream, stream.driver_records());
     {
-      const StreamScope current(state->stream);
+      const StreamScope current(state->queue.stream);
       CaptureScope capturing(stream, recorder);
       is_working = true;
       work();
       is_working = false;
+      recorder.join();
       state->driver_graph = capturing.finish();
     }
     state->steps = recorder.take_steps();
     state->uses = recorder.uses();
     state->launches = recorder.launches();
     state->bytes_copied = recorder.bytes_copied();
+    state->beside = recorder.beside_queue();
     return Graph(std::move(state));
   } catch (const std::bad_alloc&) {
     if (is_working) throw;
@@ -121,16 +158,21 @@ Graph capture(Device device, const std::function<void()>& work) {
   }
 }
 
+void beside(Device device, const std::function<void()>& work) {
+  detail::GraphRecorder* recorder = detail::current_stream(device).recorder();
+  recorder != nullptr && recorder->driver_records() ? recorder->beside(work) : work();
+}
+
 Device Graph::device() const {
   if (!defined()) throw GraphError("Graph::device", "an undefined graph", "one made by capture()", "");
-  return state_->stream.device();
+  return state_->queue.stream.device();
 }
 
 void Graph::replay() const try {
   using namespace detail;
   if (!defined()) return;
   GraphState& graph = *state_;
-  StreamState& stream = current_stream(graph.stream.device());
+  StreamState& stream = current_stream(graph.queue.stream.device());
   refuse_in_capture(stream, "Graph::replay");
   const TraceSpan span("replay", "Graph::replay");
   if (graph.last_replay.get() != &stream) {

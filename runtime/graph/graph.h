@@ -45,4 +45,10 @@ bool is_capturing(Device device);
 /// Throws DeviceError, DriverError.
 Graph capture(Device device, const std::function<void()>& work);
 
+/// Calls `work`; in a capture on CUDA its kernels run beside what is captured later, for as long as that neither uses
+/// what they write nor writes what they use: then, and at the end of the graph, it waits for them. For short kernels
+/// whose results nothing needs soon, such as the choice of the next batch while this one's gradients are computed.
+/// Elsewhere it is `work()`, and the results are the same. Throws what `work` throws, and DriverError.
+void beside(Device device, const std::function<void()>& work);
+
 }  // namespace ashlar

@@ -34,7 +34,7 @@ const std::vector<Without>& without_second_derivatives() {
         "le",    "gt",     "ge",       "logical_and",   "logical_or", "logical_xor", "any",
         "all",   "argmax", "argmin",   "count_nonzero", "nonzero",    "argsort",     "histc"}},
       {"whole numbers, what they stand for, and what is drawn",
-       {"quantize_rows", "quantize_int8", "dequantize_rows", "dequantize_int8", "sample_top_k", "draw_by_forecast",
+       {"quantize_rows", "quantize_int8", "dequantize_rows", "dequantize_int8", "sample_top_k", "draw_by_forecast", "forecast_weights",
         "update_forecasts"}},
       {"constant between jumps: recorded as such", {"floor", "ceil", "round", "trunc", "sign", "equal", "bernoulli"}},
       {"a gradient in one kernel, of Tensors: under create_graph the operator's gradient is composed instead",

@@ -19,7 +19,7 @@ namespace {
 using Result = int;
 using Pointer = uint64_t;
 constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidContext = 201, kNotFound = 500,
-                 kLaunchFailed = 719;
+                 kLaunchFailed = 719, kUnjoinedCapture = 904;
 
 FakeCudaLog state{};
 std::mutex mutex;
@@ -44,6 +44,12 @@ using Work = std::vector<std::function<Result()>>;
 struct Stream {
   bool capturing = false;
   Work captured;
+  Stream* captured_by = nullptr;  // it waited for an event of that stream's capture, of which its work is now a part
+  std::vector<Stream*> beside;    // that are part of this one's capture
+  bool is_open = false;           // that capture hasn't waited for the last work
+};
+struct Event {
+  Stream* recorded = nullptr;
 };
 
 /// Does the work now, or keeps it for the graph that the stream is capturing.
@@ -51,8 +57,10 @@ Result submit(void* stream, std::function<Result()> work) {
   if (stream == nullptr || depth == 0) return stream ? kInvalidContext : kInvalidValue;
   const AtWork at_work;
   auto& queue = *static_cast<Stream*>(stream);
-  if (!queue.capturing) return work();
-  queue.captured.push_back(std::move(work));
+  Stream* capture = queue.capturing ? &queue : queue.captured_by;
+  if (capture == nullptr) return work();
+  queue.is_open = queue.captured_by != nullptr;
+  capture->captured.push_back(std::move(work));
   return kSuccess;
 }
 
@@ -218,6 +226,12 @@ Result cuStreamEndCapture(void* stream, void** graph) {
   const AtWork at_work;
   if (stream == nullptr || !std::exchange(static_cast<Stream*>(stream)->capturing, false)) return kInvalidValue;
   std::lock_guard lock(mutex);
+  bool is_open = false;
+  for (Stream* other : std::exchange(static_cast<Stream*>(stream)->beside, {})) {
+    is_open |= std::exchange(other->is_open, false);
+    other->captured_by = nullptr;
+  }
+  if (is_open) return static_cast<Stream*>(stream)->captured.clear(), kUnjoinedCapture;
   ++state.live_graphs;
   return *graph = new Work(std::move(static_cast<Stream*>(stream)->captured)), kSuccess;
 }
@@ -248,19 +262,31 @@ Result cuStreamWaitEvent(void* stream, void* event, unsigned int) {
   if (!stream || !event) return kInvalidValue;
   std::lock_guard lock(mutex);
   ++state.waits;
+  auto& queue = *static_cast<Stream*>(stream);
+  Stream* recorded = static_cast<Event*>(event)->recorded;
+  if (recorded != nullptr && recorded->capturing && !queue.capturing && queue.captured_by == nullptr) {
+    queue.captured_by = recorded;
+    recorded->beside.push_back(&queue);
+  } else if (recorded != nullptr && recorded->captured_by == &queue) {
+    recorded->is_open = false;
+  }
   return require_context();
 }
 Result cuEventCreate(void** event, unsigned int) {
   const AtWork at_work;
   std::lock_guard lock(mutex);
   ++state.live_events;
-  return *event = new char, kSuccess;
+  return *event = new Event, kSuccess;
 }
-Result cuEventRecord(void* event, void* stream) { return event && stream ? require_context() : kInvalidValue; }
+Result cuEventRecord(void* event, void* stream) {
+  if (!event || !stream) return kInvalidValue;
+  static_cast<Event*>(event)->recorded = static_cast<Stream*>(stream);
+  return require_context();
+}
 Result cuEventDestroy_v2(void* event) {
   std::lock_guard lock(mutex);
   --state.live_events;
-  return delete static_cast<char*>(event), kSuccess;
+  return delete static_cast<Event*>(event), kSuccess;
 }
 
 Result cuMemAlloc_v2(Pointer* pointer, size_t bytes) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -232,6 +233,45 @@ TEST_F(Cuda, AGraphIsOneCall) {
     EXPECT_EQ(log_->last_stream, Stream::current(Device::cuda()).state().native_queue());
   }
   EXPECT_EQ(log_->live_graphs, graphs);
+}
+
+// Of two queues in a capture the first waits where it has to, and at the end: the driver refuses one that doesn't.
+TEST_F(Cuda, WorkBesideInAGraphIsWaitedForWhereItsTensorsAreUsed) {
+  const Tensor x = upload(ramp(500), Device::cuda());
+  const Tensor y = upload(ramp(500), Device::cuda()), z = upload(ramp(500), Device::cuda());
+  const auto waits_of = [&](auto&& action) {
+    const int64_t before = log_->waits;
+    action();
+    return log_->waits - before;
+  };
+  const Counters before = counters(DeviceKind::cuda);
+  const auto beside_y = [&] {
+    beside(Device::cuda(), [&] {
+      const Tensor t = Tensor::empty({500}, DType::f32, Device::cuda());
+      run(&scale_on_cuda, x, 2, t);
+      beside(Device::cuda(), [&] { run(&scale_on_cuda, t, 3, y); });
+    });
+  };
+  {
+    const Graph graph = capture(Device::cuda(), [&] {
+      EXPECT_EQ(waits_of(beside_y), 1);                                   // the second queue for the first
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, x, 1, z); }), 0);      // both read x
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 1);      // reads what was written beside
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 0);      // waited already
+      EXPECT_EQ(waits_of(beside_y), 1);
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, z, 0.5, x); }), 1);    // writes what is read beside
+      EXPECT_EQ(waits_of(beside_y), 1);
+    });
+    graph.replay();
+    EXPECT_EQ((counters(DeviceKind::cuda) - before).launches, 10);
+    EXPECT_EQ(download(z)[499], 12 * 499);  // y = 2 · 3 x
+    EXPECT_EQ(download(y)[499], 36 * 499);  // x = z / 2
+  }
+  EXPECT_THROW(capture(Device::cuda(), [&] { beside(Device::cuda(), [] { throw std::out_of_range("mine"); }); }),
+               std::out_of_range);
+  EXPECT_THROW(capture(Device::cuda(), [&] { beside(Device::cuda(), [&] { download(y); }); }), GraphError);
+  beside_y();  // outside of a capture: in order
+  EXPECT_EQ(download(y)[499], 36 * 499);
 }
 
 TEST_F(Cuda, UploadsThroughPageLockedMemoryOnItsStream) {

@@ -82,6 +82,37 @@ TEST_P(Graphs, StateAndParametersChangeBetweenReplays) {
   EXPECT_EQ(total.to_vector<float>(), std::vector<float>(8, 6));
 }
 
+// A step whose state for the next one is computed beside the rest of it; memory that either side drops goes to nobody
+// who would be beside it.
+TEST_P(Graphs, WorkBesideTheRestGivesTheSameNumbers) {
+  constexpr int64_t n = 20000;
+  const Tensor state = ramp_of(n), next = Tensor::zeros({n}, DType::f32, device_);
+  const Tensor total = Tensor::zeros({}, DType::f32, device_);
+  const auto step = [&] {
+    const Tensor x = affine(state, 2.0, 1.0);
+    beside(device_, [&] {
+      Tensor y = x;
+      for (int i = 0; i < 20; i++) y = affine(y, 1.0, 1.0);
+      next.copy_(affine(y, 0.25, 0.0));
+    });
+    Tensor z = x;
+    for (int i = 0; i < 20; i++) z = relu(affine(z, 1.0, -1.0));
+    total.copy_(add(total, mean(z)));
+    state.copy_(next);
+  };
+  std::vector<std::vector<float>> results;
+  for (const bool replayed : {false, true}) {
+    state.copy_(ramp_of(n));
+    total.fill_(0);
+    const Graph graph = replayed ? capture(device_, step) : Graph();
+    for (int i = 0; i < 30; i++) replayed ? graph.replay() : step();
+    results.push_back(state.to_vector<float>());
+    results.back().push_back(total.item());
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_GT(results[0].back(), 0);
+}
+
 // The memory of what a capture made and dropped may go to nobody else.
 TEST_P(Graphs, OwnsItsMemoryAndKeepsItsTensors) {
   Tensor x = ramp_of(5000);

@@ -38,32 +38,47 @@ struct Ranks {
   }
 };
 
-Expected drawn_rows(HostTensors in, int64_t patience, int64_t most) {
-  const std::vector<double>&forecasts = in[0].values, &table = in[3].values, &chances = in[4].values;
-  const Ranks ranks(in[2].values);
-  const auto n = static_cast<int64_t>(forecasts.size()), groups = (n + 63) / 64;
-  const auto parts = static_cast<int64_t>(chances.size()), size = static_cast<int64_t>(table.size());
-  // The samples in the order of their groups, and where the part of each ends.
-  std::vector<int64_t> order, ends;
-  int64_t total = 0;
-  for (int64_t g = 0; g < groups; g++) {
-    for (int64_t i = g; i < n; i += groups) {
-      const size_t bin = bin_of(forecasts[static_cast<size_t>(i)], ranks.twice.size());
-      const int64_t place = ranks.twice[bin] * size / std::max<int64_t>(2 * ranks.samples, 1);
-      auto weight = static_cast<int64_t>(table[static_cast<size_t>(std::min(place, size - 1))]);
-      if (in[1].values[static_cast<size_t>(i)] >= static_cast<double>(patience)) weight = std::min(weight, most);
-      order.push_back(i);
-      ends.push_back(total += weight);
+/// What forecast_weights() gives: bin_weights [bins], and ends [groups] from the weights of all samples.
+struct Weights {
+  std::vector<double> of_bins, ends;
+  std::vector<int64_t> order, sums;  // the samples in the order of their groups, and where the part of each ends
+
+  Weights(HostTensors in, int64_t patience, int64_t most) {
+    const std::vector<double>&forecasts = in[0].values, &table = in[3].values;
+    const Ranks ranks(in[2].values);
+    const auto n = static_cast<int64_t>(forecasts.size()), groups = (n + 63) / 64;
+    const auto size = static_cast<int64_t>(table.size());
+    for (const int64_t twice : ranks.twice) {
+      const int64_t place = twice * size / std::max<int64_t>(2 * ranks.samples, 1);
+      of_bins.push_back(table[static_cast<size_t>(std::min(place, size - 1))]);
+    }
+    int64_t total = 0;
+    for (int64_t g = 0; g < groups; g++) {
+      for (int64_t i = g; i < n; i += groups) {
+        const auto at = static_cast<size_t>(i);
+        auto weight = static_cast<int64_t>(of_bins[bin_of(forecasts[at], of_bins.size())]);
+        if (in[1].values[at] >= static_cast<double>(patience)) weight = std::min(weight, most);
+        order.push_back(i);
+        sums.push_back(total += weight);
+      }
+      ends.push_back(static_cast<double>(total));
     }
   }
+};
+
+/// Of the tensors of forecast_weights, and chances.
+Expected drawn_rows(HostTensors in, int64_t patience, int64_t most) {
+  const Weights weights(in, patience, most);
+  const std::vector<double>& chances = in[4].values;
+  const int64_t total = weights.sums.back(), parts = static_cast<int64_t>(chances.size());
   Expected rows{in[4].shape, {}, {}, DType::i64};
   for (int64_t j = 0; j < parts; j++) {
     __extension__ using Wide = __int128;
     const auto begin = [&](int64_t part) { return static_cast<int64_t>(Wide{total} * part / parts); };
     const auto chance = static_cast<int64_t>(chances[static_cast<size_t>(j)]);
     const int64_t target = begin(j) + static_cast<int64_t>(Wide{begin(j + 1) - begin(j)} * chance >> 32);
-    const auto found = std::ranges::upper_bound(ends, target);
-    rows.values.push_back(static_cast<double>(order[static_cast<size_t>(found - ends.begin())]));
+    const auto found = std::ranges::upper_bound(weights.sums, target);
+    rows.values.push_back(static_cast<double>(weights.order[static_cast<size_t>(found - weights.sums.begin())]));
   }
   return rows;
 }
@@ -78,17 +93,38 @@ struct Sizes {
 
 void add_drawing(const std::string& name, const Sizes& sizes, Values forecasts, int64_t patience = 3) {
   constexpr int64_t kMost = 500;
-  add_case({.kernel = "draw_by_forecast",
+  std::vector<Input> inputs{{{sizes.samples}, forecasts},
+                            integers(sizes.samples, 0, 5, DType::i32),
+                            integers(sizes.bins, 0, 7, DType::i32),
+                            integers(sizes.weights, 1, 65535, DType::i32)};
+  const auto weigh = [patience](Tensors in) {
+    return forecast_weights(in[0], in[1], in[2], in[3], patience, kMost);
+  };
+  add_case({.kernel = "forecast_weights",
             .name = name,
-            .inputs = {{{sizes.samples}, forecasts},
-                       integers(sizes.samples, 0, 5, DType::i32),
-                       integers(sizes.bins, 0, 7, DType::i32),
-                       integers(sizes.weights, 1, 65535, DType::i32),
-                       integers(sizes.batch, 0, 0x1p32 - 1, DType::i64)},
+            .inputs = inputs,
             .dtypes = {DType::f32},
             .call =
-                [patience](Tensors in) {
-                  return std::vector{draw_by_forecast(in[0], in[1], in[2], in[3], in[4], patience, kMost)};
+                [weigh](Tensors in) {
+                  const auto [bin_weights, ends] = weigh(in);
+                  return std::vector{bin_weights, ends};
+                },
+            .reference =
+                [patience](HostTensors in) {
+                  const Weights weights(in, patience, kMost);
+                  return std::vector{Expected{in[2].shape, weights.of_bins, {}, DType::i32},
+                                     Expected{{static_cast<int64_t>(weights.ends.size())}, weights.ends, {}, DType::i64}};
+                },
+            .fixed_shapes = true});
+  inputs.push_back(integers(sizes.batch, 0, 0x1p32 - 1, DType::i64));
+  add_case({.kernel = "draw_by_forecast",
+            .name = name,
+            .inputs = inputs,
+            .dtypes = {DType::f32},
+            .call =
+                [weigh, patience](Tensors in) {
+                  const auto [bin_weights, ends] = weigh(in);
+                  return std::vector{draw_by_forecast(in[0], in[1], bin_weights, ends, in[4], patience, kMost)};
                 },
             .reference = [patience](HostTensors in) { return std::vector{drawn_rows(in, patience, kMost)}; },
             .fixed_shapes = true});

@@ -3,13 +3,18 @@
 #include "ashlar/ops.h"
 #include "ashlar/var_arithmetic.h"
 #include "autograd/node.h"
+#include "runtime/forms/memory_order.h"
 
 namespace ashlar::detail {
 namespace {
 
 constexpr size_t kMostOutputs = 64;  // of one recorded operation
 
-Tensor joined(std::span<const Tensor> parts, int64_t axis) { return ashlar::cat(parts, axis); }
+/// Parts that lie side by side already are taken as they are: gradients aren't written to.
+Tensor joined(std::span<const Tensor> parts, int64_t axis) {
+  const std::optional<Tensor> whole = forms::whole_of(parts, normalize_axis("split", axis, parts[0].rank()));
+  return whole ? *whole : ashlar::cat(parts, axis);
+}
 Var joined(std::span<const Var> parts, int64_t axis) { return ad::cat(parts, axis); }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "autograd/recipes/broadcast.h"
 #include "autograd/recipes/values.h"
 #include "runtime/forms/attention.h"
+#include "runtime/forms/memory_order.h"
 #include "runtime/forms/rows.h"
 
 namespace ashlar::recipes {
@@ -81,7 +82,13 @@ std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key
 }
 
 Tensor attention_delta(const Tensor& dy, const Tensor& y) {
-  return forms::rows(kernels::row_dots, std::array{dy.to(DType::f32), y.to(DType::f32)}, -1)[0];
+  // Rows in the order in which dy has them, which is y's for heads of one row: they are read where they lie.
+  const Tensor given = dy.to(DType::f32);
+  const Shape axes = forms::axes_in_memory(given);
+  Shape back = Shape::filled(axes.rank() - 1, 0);
+  for (int i = 0; i < back.rank(); i++) back[static_cast<int>(axes[i])] = i;
+  const std::array rows{given.permute(axes), y.to(DType::f32).permute(axes)};
+  return forms::rows(kernels::row_dots, rows, -1)[0].permute(back);
 }
 
 template <class T>

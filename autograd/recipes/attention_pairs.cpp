@@ -6,13 +6,13 @@
 #include "autograd/recipes/attention.h"
 #include "runtime/forms/attention.h"
 #include "runtime/forms/attention_pieces.h"
+#include "runtime/forms/memory_order.h"
 
 namespace ashlar::recipes {
 namespace {
 
 enum Operand { kDy, kQuery, kKey, kValue, kLogsumexp, kDelta, kMask, kOperands };
 using Operands = std::array<Tensor, kOperands>;
-using Gradients = std::array<Tensor, 3>;  // of query, key, value
 
 bool is_of_keys(int operand) { return operand == kKey || operand == kValue; }
 
@@ -43,10 +43,7 @@ std::vector<Tensor> attention_grad_by_pairs(const std::array<Tensor, 7>& operand
     while (i == kMask && in[i].rank() < rank) in[i] = in[i].unsqueeze(0);
     in[i] = forms::with_heads(in[i], missing);
   }
-  Gradients sums;
-  for (const int i : {kQuery, kKey, kValue}) {
-    sums[static_cast<size_t>(i - kQuery)] = Tensor::empty(in[i].shape(), DType::f32, in[i].device());
-  }
+  const std::vector<Tensor> sums = forms::empty_as(std::array{in[kQuery], in[kKey], in[kValue]});
   const int64_t keys = in[kKey].size(2);
   for (const forms::AttentionPiece& piece : pieces) {
     // Keys that no query of a piece sees are left out.

@@ -1,11 +1,22 @@
 #include "nn/modules/linear.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "ashlar/ad.h"
+#include "autograd/grad_mode.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::nn {
+namespace {
+
+bool goes_onto_the_tape(std::initializer_list<Var> inputs) {
+  return grad_enabled() &&
+         std::ranges::any_of(inputs, [](const Var& input) { return input.defined() && input.requires_grad(); });
+}
+
+}  // namespace
 
 Linear::Linear(int64_t in, int64_t out, const LinearOptions& options) {
   if (in <= 0 || out <= 0) {
@@ -22,7 +33,12 @@ Linear::Linear(const Var& weight, const Var& bias) : WeightAndBias(weight, bias)
 }
 
 Var Linear::forward(const Var& x, Activation activation) const {
-  return ad::matmul(x, weight_, {.transpose_b = true, .activation = activation}, bias_);
+  const auto product = [&](Activation fused) {
+    return ad::matmul(x, weight_, {.transpose_b = true, .activation = fused}, bias_);
+  };
+  // GELU's gradient needs what GELU was given: kept, it takes memory; matmul's own takes the product once more.
+  const bool is_apart = activation == Activation::gelu && goes_onto_the_tape({x, weight_, bias_});
+  return is_apart ? ad::gelu(product(Activation::none)) : product(activation);
 }
 
 }  // namespace ashlar::nn

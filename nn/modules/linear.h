@@ -30,7 +30,8 @@ class Linear : public WeightAndBias<Linear> {
 
   /// x [..., in] to [..., out]
   Var forward(const Var& x) const { return forward(x, Activation::none); }
-  /// The same with an activation fused into the kernel; Sequential calls it where an activation follows.
+  /// The same with an activation fused into the kernel, but for a GELU whose gradient is recorded; Sequential calls it
+  /// where an activation follows.
   Var forward(const Var& x, Activation activation) const;
 };
 

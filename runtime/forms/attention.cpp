@@ -1,6 +1,7 @@
 #include "runtime/forms/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "runtime/forms/attention_pieces.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/memory_order.h"
 #include "runtime/launch/plans.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
@@ -40,6 +42,7 @@ struct Operands {
   bool is_of_rows(size_t index) const { return argument(index).rank > 1; }  ///< else a random state
   const Tensor& query() const { return all[static_cast<size_t>(index_of("query"))]; }
   const Tensor& key() const { return all[static_cast<size_t>(index_of("key"))]; }
+  const Tensor& value() const { return all[static_cast<size_t>(index_of("value"))]; }
   Tensor& value() { return all[static_cast<size_t>(index_of("value"))]; }
   Tensor& mask() { return all[static_cast<size_t>(index_of(kMask))]; }
 };
@@ -101,6 +104,25 @@ std::vector<Tensor> of_nothing(const KernelInfo& kernel, const std::vector<Tenso
     const bool is_logarithm =
         argument_of(kernel, Argument::Role::output, index++).name == std::string_view("logsumexp");
     Tensor(output).fill_(is_logarithm ? -std::numeric_limits<double>::infinity() : 0.0);
+  }
+  return outputs;
+}
+
+/// Results as operands lie: of rows one after the other for each head, or, as heads cut from one row do, beside each
+/// other. So nobody has to turn them round, nor to join gradients of what was cut from one tensor.
+std::vector<Tensor> outputs_for(const Operands& operands, std::span<const Shape> shapes) {
+  const auto name_of_output = [&](size_t index) -> std::string_view {
+    return argument_of(operands.kernel, Argument::Role::output, static_cast<int>(index)).name;
+  };
+  const Tensor& query = operands.query();
+  if (shapes.size() == 3 && name_of_output(0) == "dquery") {
+    return empty_as(std::array{query, operands.key(), operands.value()});
+  }
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < shapes.size(); i++) {
+    const bool lies_as_query = name_of_output(i) == "y";
+    outputs.push_back(lies_as_query ? empty_in_order_of(query, shapes[i])
+                                    : Tensor::empty(shapes[i], DType::f32, query.device()));
   }
   return outputs;
 }
@@ -187,10 +209,7 @@ std::vector<Tensor> Attention::call(const KernelInfo& kernel, const FormCall& ca
     refuse(operands, "heads of query a multiple of those of key", "Repeat the heads of key and value");
   }
   operands.mask() = mask_for(operands, missing);
-  std::vector<Tensor> outputs;
-  for (const Shape& shape : output_shapes(kernel, call.inputs, operands.all)) {
-    outputs.push_back(Tensor::empty(shape, DType::f32, query.device()));
-  }
+  std::vector<Tensor> outputs = outputs_for(operands, output_shapes(kernel, call.inputs, operands.all));
   const bool is_empty = std::ranges::any_of(operands.all, [](const Tensor& x) { return x.numel() == 0; });
   if (is_empty) {
     of_nothing(kernel, outputs);

@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "runtime/forms/collapse.h"
+#include "runtime/launch/bind.h"
 
 namespace ashlar::forms {
 namespace {
 
-bool is_dense_in_other_order(const Tensor& x) {
+bool is_dense(const Tensor& x) {
   int64_t reach = 1;  // of dense elements: as far as there are elements
   for (int i = 0; i < x.rank(); i++) reach += (x.shape()[i] - 1) * x.strides()[i];
-  if (reach != x.numel() || x.is_contiguous()) return false;
+  if (reach != x.numel()) return false;
   Loops loops{x.shape(), {x.strides()}};
   sort_by_first(loops);
   int64_t next = 1;
@@ -20,6 +21,8 @@ bool is_dense_in_other_order(const Tensor& x) {
   }
   return true;
 }
+
+bool is_dense_in_other_order(const Tensor& x) { return !x.is_contiguous() && is_dense(x); }
 
 }  // namespace
 
@@ -72,6 +75,65 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
   std::vector<Tensor> results = form(kernel, along);
   for (Tensor& y : results) y = Tensor(y.storage(), first->shape(), first->strides(), y.offset(), y.dtype());
   return results;
+}
+
+Shape axes_in_memory(const Tensor& x) {
+  Shape axes;
+  for (int i = 0; i < x.rank(); i++) axes.push_back(i);
+  if (x.rank() < 3) return axes;
+  std::stable_sort(axes.begin(), axes.end() - 1, [&](int64_t a, int64_t b) {
+    return x.strides()[static_cast<int>(a)] > x.strides()[static_cast<int>(b)];
+  });
+  return axes;
+}
+
+Tensor empty_in_order_of(const Tensor& x, const Shape& shape) {
+  const Shape axes = axes_in_memory(x);
+  Shape lying, back = axes;
+  for (int i = 0; i < axes.rank(); i++) {
+    lying.push_back(shape[static_cast<int>(axes[i])]);
+    back[static_cast<int>(axes[i])] = i;
+  }
+  return Tensor::empty(lying, x.dtype(), x.device()).permute(back);
+}
+
+std::optional<Tensor> whole_of(std::span<const Tensor> parts, int axis) {
+  if (parts.size() < 2 || !parts[0].defined() || parts[0].numel() == 0) return {};
+  const Tensor& first = parts[0];
+  const int64_t step = first.shape()[axis] * first.strides()[axis];
+  int64_t offset = first.offset();
+  for (const Tensor& part : parts) {
+    const bool is_next = part.storage() == first.storage() && part.dtype() == first.dtype() &&
+                         part.shape() == first.shape() && part.strides() == first.strides() && part.offset() == offset;
+    if (!is_next) return {};
+    offset += step;
+  }
+  Shape shape = first.shape();
+  shape[axis] *= static_cast<int64_t>(parts.size());
+  Tensor whole(first.storage(), shape, first.strides(), first.offset(), first.dtype());
+  return is_dense(whole) ? std::optional(std::move(whole)) : std::nullopt;
+}
+
+std::vector<Tensor> empty_as(std::span<const Tensor> like) {
+  std::vector<Tensor> result;
+  // What stores through overlapping parts of a buffer do, OpenCL leaves open.
+  const bool may_share = like[0].device().kind != DeviceKind::opencl;
+  for (int axis = 0; may_share && axis < like[0].rank(); axis++) {
+    const std::optional<Tensor> whole = whole_of(like, axis);
+    if (!whole) continue;
+    const Tensor memory = Tensor::empty({whole->numel()}, whole->dtype(), whole->device());
+    const Tensor again(memory.storage(), whole->shape(), whole->strides(), memory.offset(), memory.dtype());
+    const int64_t size = like[0].size(axis);
+    for (int64_t start = 0; start < whole->size(axis); start += size) {
+      result.push_back(again.slice(axis, start, start + size));
+    }
+    // Elsewhere a device couldn't store in place.
+    if (std::ranges::all_of(result, detail::output_is_aligned)) return result;
+    result.clear();
+    break;
+  }
+  for (const Tensor& x : like) result.push_back(empty_in_order_of(x, x.shape()));
+  return result;
 }
 
 }  // namespace ashlar::forms

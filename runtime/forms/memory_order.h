@@ -1,4 +1,5 @@
-// Elementwise calls on tensors that are dense but for the order of their dimensions, as a transpose is.
+// Tensors that are dense but for the order of their dimensions, as a transpose is: elementwise calls on them, and
+// results that lie as operands do.
 #pragma once
 
 #include <optional>
@@ -20,5 +21,20 @@ std::optional<Shape> strides_in_other_order(const Shape& shape, std::span<const 
 std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, const FormCall& call,
                                                      std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
                                                      bool broadcasts = false);
+
+/// The axes of x from the outermost in memory to the innermost, but for the last, which stays.
+Shape axes_in_memory(const Tensor& x);
+
+/// Uninitialised, of x's dtype and device, and of a shape of its rank whose axes follow each other in memory as x's do,
+/// rows dense.
+Tensor empty_in_order_of(const Tensor& x, const Shape& shape);
+
+/// The tensor without gaps whose parts along `axis` these are, one after the other and all of one size, where they lie;
+/// nothing where there is none.
+std::optional<Tensor> whole_of(std::span<const Tensor> parts, int axis);
+
+/// Uninitialised, of the shapes of `like`, in whose order: parts of one tensor where those are, so that whoever joins
+/// them has nothing to copy.
+std::vector<Tensor> empty_as(std::span<const Tensor> like);
 
 }  // namespace ashlar::forms

@@ -8,6 +8,7 @@
 #include "ashlar/ops.h"
 #include "autograd/backward.h"
 #include "autograd/grad.h"
+#include "autograd/grad_mode.h"
 #include "nn/loss.h"
 #include "nn/modules/activations.h"
 #include "nn/modules/bilinear.h"
@@ -355,6 +356,7 @@ TEST_P(ModulesOnDevice, DescriptorsSayWhatIsFused) {
   const Var x(Tensor::randn({5, 4}, random).to(device()));
   const auto launches = [&](auto activation) {
     Sequential model(Linear(4, 3, {.device = device()}), activation);
+    const NoGrad no_grad;  // recorded, GELU is a launch of its own
     const Tensor warm = model(x).value();
     const Counters before = counters(device().kind);
     const Var y = model(x);
@@ -364,6 +366,38 @@ TEST_P(ModulesOnDevice, DescriptorsSayWhatIsFused) {
   EXPECT_LT(launches(ReLU()), alone);
   EXPECT_LT(launches(GELU()), alone);
   EXPECT_LT(launches(MyReLU()), alone);
+}
+
+// What GELU was given is kept for its gradient: the product isn't taken again, as matmul's own gradient does.
+TEST_P(ModulesOnDevice, GeluKeepsWhatItWasGiven) {
+  Random random(1);
+  const Linear linear(6, 4, {.device = device(), .random = &random});
+  const Tensor x = Tensor::randn({5, 6}, random).to(device()), seed = Tensor::randn({5, 4}, random).to(device());
+  struct Run {
+    std::vector<Tensor> values;
+    int64_t backward_launches;
+  };
+  const auto run = [&](const auto& layer) {
+    linear.zero_grad();
+    const Var input(x.clone(), true), y = layer(input);
+    const Counters before = counters(device().kind);
+    backward(y, {.seed = seed});
+    const int64_t launches = (counters(device().kind) - before).launches;
+    return Run{{y.value(), input.grad(), linear.weight().grad(), linear.bias().grad()}, launches};
+  };
+  const auto fused = [&](const Var& v) {
+    return ad::matmul(v, linear.weight(), {.transpose_b = true, .activation = Activation::gelu}, linear.bias());
+  };
+  const auto kept = [&](const Var& v) { return linear.forward(v, Activation::gelu); };
+  run(fused);  // warm
+  run(kept);
+  const Run wanted = run(fused), got = run(kept);
+  EXPECT_EQ(got.backward_launches, wanted.backward_launches - 1);
+  for (size_t i = 0; i < got.values.size(); i++) {
+    const auto a = got.values[i].to_doubles(), b = wanted.values[i].to_doubles();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t j = 0; j < a.size(); j++) EXPECT_NEAR(a[j], b[j], 1e-6) << i << ", " << j;
+  }
 }
 
 class RowMean : public ModuleOf<RowMean> {

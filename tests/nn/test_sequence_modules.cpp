@@ -5,10 +5,13 @@
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
+#include "ashlar/splitting.h"
 #include "autograd/backward.h"
+#include "autograd/grad_mode.h"
 #include "nn/modules/recurrent.h"
 #include "nn/modules/transformer.h"
 #include "nn/optim/sgd.h"
+#include "runtime/device/counters.h"
 #include "runtime/memory/memory.h"
 #include "runtime/support/error.h"
 
@@ -49,6 +52,46 @@ TEST(SequenceModules, SelfAttentionIsAttentionOfTheSame) {
   EXPECT_GT(largest_difference(before.slice(1, 4), after.slice(1, 4)), 1e-3);
   EXPECT_THROW(attention(Var(Tensor::zeros({2, 5, 7}))), ShapeError);
   EXPECT_THROW(MultiheadAttention(8, 3), ValueError);
+}
+
+// Heads are cut from rows and laid into rows where they lie: two products and attention are all that runs.
+TEST(SequenceModules, HeadsAreNotTurnedRound) {
+  Random random(4);
+  for (const bool batch_first : {false, true}) {
+    const MultiheadAttention attention(8, 2, {.batch_first = batch_first, .random = &random});
+    const Var x(Tensor::randn({3, 5, 8}, random));
+    const NoGrad no_grad;
+    attention(x);  // warm
+    const Counters before = counters(DeviceKind::cpu);
+    attention(x);
+    EXPECT_EQ((counters(DeviceKind::cpu) - before).launches, 3) << batch_first;
+  }
+}
+
+// Gradients of heads that were cut from one tensor are parts of one: nothing joins them.
+TEST(SequenceModules, GradientsOfHeadsAreNotCopied) {
+  Random random(5);
+  constexpr int64_t kHeads = 2;
+  const Tensor rows = Tensor::randn({3, 5, 3 * kHeads, 4}, random), seed = Tensor::randn({3, kHeads, 5, 4}, random);
+  const auto attended = [](const std::vector<Var>& parts) {
+    const auto heads = [&](int part) { return parts[static_cast<size_t>(part)].permute({0, 2, 1, 3}); };
+    return ad::scaled_dot_product_attention(heads(0), heads(1), heads(2), {}, true).y;
+  };
+  const auto launches_back = [&](const Var& y) {
+    const Counters before = counters(DeviceKind::cpu);
+    backward(y, {.seed = seed});
+    return (counters(DeviceKind::cpu) - before).launches;
+  };
+  for (int time = 0; time < 2; time++) {  // the first is warm-up
+    const Var whole(rows.clone(), true);
+    std::vector<Var> apart;
+    for (const Tensor& part : split(rows, kHeads, 2)) apart.emplace_back(part.clone(), true);
+    const int64_t launches = launches_back(attended(split(whole, kHeads, 2)));
+    EXPECT_EQ(launches, launches_back(attended(apart)));
+    std::vector<Tensor> gradients;
+    for (const Var& part : apart) gradients.push_back(part.grad());
+    EXPECT_EQ(whole.grad().to_vector<float>(), cat(gradients, 2).to_vector<float>());
+  }
 }
 
 TEST(SequenceModules, BatchFirstIsTheSameTurnedRound) {

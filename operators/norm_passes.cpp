@@ -154,11 +154,12 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
 }
 
 std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                                      const Tensor& rstd, const Tensor& weight) {
+                                                      const Tensor& rstd, const Tensor& weight, const Tensor& dh) {
   const int64_t rows = x.size(0), columns = x.size(1);
   const DeviceKind kind = x.device().kind;
   constexpr int kVector = 4;
-  const bool are_vectors = columns % kVector == 0 && x.offset() % kVector == 0 && dy.offset() % kVector == 0;
+  const auto is_aligned = [](const Tensor& t) { return t.offset() % kVector == 0; };  // an undefined one is
+  const bool are_vectors = columns % kVector == 0 && is_aligned(x) && is_aligned(dy) && is_aligned(dh);
   const forms::RowSumShape* shape =
       kind == DeviceKind::cpu ? nullptr : forms::row_sum_shape(kind, columns, are_vectors);
   // On OpenCL long rows of single elements are slower than several passes.
@@ -170,9 +171,11 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
                sums = Tensor::empty({detail::over(rows, rows_of_part), 2, columns}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.
-  const std::array inputs{dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0)};
+  std::vector<Tensor> inputs{dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0)};
+  if (dh.defined()) inputs.push_back(dh);
   const std::array<Scalar, 3> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows_of_part};
-  launch(kernels::row_norm_grads_in_parts, kF32, inputs, scalars, std::array{dx, sums});
+  launch(dh.defined() ? kernels::add_row_norm_grads_in_parts : kernels::row_norm_grads_in_parts, kF32, inputs, scalars,
+         std::array{dx, sums});
   const Tensor both = sums.size(0) == 1 ? sums.select(0, 0) : sum(sums, {0});
   return RowGradients{dx, both.select(0, 0), both.select(0, 1)};
 }

@@ -40,10 +40,10 @@ struct RowGradients {
   Tensor dweight, dbias;  ///< Σ_r dy (x - mean) rstd and Σ_r dy, of [columns]
 };
 /// Dense dy and x[rows, columns] (f32) with elements, rstd and mean of [rows], weight of [columns]; without a mean none
-/// was taken off, without a weight it is 1. None on devices that read rows once for each of these, and of rows too long
-/// for a GPU's registers.
+/// was taken off, without a weight it is 1. A dh, dense as x, is added to dx. None on devices that read rows once for
+/// each of these, and of rows too long for a GPU's registers.
 std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                                      const Tensor& rstd, const Tensor& weight);
+                                                      const Tensor& rstd, const Tensor& weight, const Tensor& dh = {});
 
 /// running += momentum (the batch's - running), in place: f32 of [channels], dense.
 void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,

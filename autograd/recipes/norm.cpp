@@ -116,19 +116,20 @@ Var rms_norm_weight_grad(const Var& dy, const Var& x, const Var&, double eps, in
 
 namespace {
 
-/// {dx, dweight, dbias} of rows from one pass over them, where there is that and it is worth it: else none.
+/// {dx, dweight, dbias} of rows from one pass over them, where there is that and it is worth it: else none. With a dh,
+/// which is added to dx, that is on GPUs.
 std::vector<Tensor> gradients_of_rows(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                                      const Tensor& weight, int64_t axis, Needs needs) {
+                                      const Tensor& weight, int64_t axis, Needs needs, const Tensor& dh = {}) {
   const bool is_served = x.dtype() == DType::f32 && x.numel() > 0 && needs(0) && (needs(1) || needs(2));
-  if (!is_served) return {};
+  if (!is_served || (dh.defined() && x.device().kind == DeviceKind::cpu)) return {};
   if (x.device().kind != DeviceKind::cpu) {
     const bool is_last = x.rank() > 0 && normalize_reduced_axis("layer_norm", axis, x.rank()) == x.rank() - 1;
     if (!is_last || !x.is_contiguous()) return {};
     const Shape matrix{x.numel() / x.size(-1), x.size(-1)};
     const auto of_rows = [&](const Tensor& t) { return t.defined() ? t.contiguous().reshape({matrix[0]}) : t; };
-    const std::optional<RowGradients> all =
-        gradients_of_rows_at_once(dy.contiguous().reshape(matrix), x.reshape(matrix), of_rows(mean), of_rows(rstd),
-                                  weight.defined() ? weight.contiguous() : weight);
+    const std::optional<RowGradients> all = gradients_of_rows_at_once(
+        dy.contiguous().reshape(matrix), x.reshape(matrix), of_rows(mean), of_rows(rstd),
+        weight.defined() ? weight.contiguous() : weight, dh.defined() ? dh.contiguous().reshape(matrix) : dh);
     if (!all) return {};
     return {all->dx.reshape(x.shape()), needs(1) ? all->dweight : Tensor(), needs(2) ? all->dbias : Tensor()};
   }
@@ -142,7 +143,8 @@ std::vector<Tensor> gradients_of_rows(const Tensor& dy, const Tensor& x, const T
   }
   return gradients;
 }
-std::vector<Var> gradients_of_rows(const Var&, const Var&, const Var&, const Var&, const Var&, int64_t, Needs) {
+std::vector<Var> gradients_of_rows(const Var&, const Var&, const Var&, const Var&, const Var&, int64_t, Needs,
+                                   const Var& = {}) {
   return {};
 }
 
@@ -194,7 +196,9 @@ std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, co
   if (!dh.defined()) {
     return for_both_terms(layer_norm_gradients(dy, h, mean, rstd, weight, eps, axis, needs_of_sum(needs)));
   }
-  std::vector<T> gradients(4);
+  std::vector<T> gradients = gradients_of_rows(dy, h, mean, rstd, weight, axis, needs_of_sum(needs), dh);
+  if (!gradients.empty()) return for_both_terms(std::move(gradients));
+  gradients.resize(4);
   if (needs(0) || needs(1)) {
     if constexpr (std::is_same_v<T, Tensor>) {
       gradients[0] = add_layer_norm_grad(dy, dh, h, mean, rstd, weight, axis);
@@ -214,7 +218,12 @@ std::vector<T> add_rms_norm_gradients(const T& dy, const T& dh, const T& h, cons
   if (!dh.defined()) {
     return for_both_terms(rms_norm_gradients(dy, h, rstd, weight, eps, axis, needs_of_sum(needs)));
   }
-  std::vector<T> gradients(3);
+  std::vector<T> gradients = gradients_of_rows(dy, h, T(), rstd, weight, axis, needs_of_sum(needs), dh);
+  if (!gradients.empty()) {
+    gradients.resize(2);
+    return for_both_terms(std::move(gradients));
+  }
+  gradients.resize(3);
   if (needs(0) || needs(1)) {
     if constexpr (std::is_same_v<T, Tensor>) {
       gradients[0] = add_rms_norm_grad(dy, dh, h, rstd, weight, axis);

@@ -395,10 +395,11 @@ void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Patter
 }
 
 // dx as above and, over parts of rows, Σ_r dy z and Σ_r dy. in: as the gradients' kernels
-std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, int64_t rows_of_part = 16) {
+std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, int64_t rows_of_part = 16,
+                                          bool has_stream = false) {
   const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + rows_of_part - 1) / rows_of_part;
   const auto size = static_cast<size_t>(parts * columns);
-  std::vector<Expected> all = exact_gradient(in, is_rms, false);
+  std::vector<Expected> all = exact_gradient(in, is_rms, has_stream);
   for (const bool is_weight : {true, false}) {
     Expected sums{{parts, columns}, std::vector<double>(size), std::vector<double>(size), DType::f32};
     for (int64_t r = 0; r < rows; ++r) {
@@ -447,11 +448,15 @@ void add_row_gradients(bool is_rms) {
   add({40, 70}, Pattern::special);
 }
 
-// The same for GPUs, whose sums are one tensor, [parts, 2, columns].
-void add_row_gradients_in_parts(bool is_rms, const Shape& shape, int64_t rows_of_part, bool has_weight = true,
-                                Pattern pattern = Pattern::uniform, Layout layout = Layout::dense) {
+// The same for GPUs, whose sums are one tensor, [parts, 2, columns]; with `has_stream` dh, the last input, is added.
+void add_row_gradients_in_parts(bool has_stream, bool is_rms, const Shape& shape, int64_t rows_of_part,
+                                bool has_weight = true, Pattern pattern = Pattern::uniform,
+                                Layout layout = Layout::dense) {
   const int64_t parts = (shape[0] + rows_of_part - 1) / rows_of_part;
-  Case item{.kernel = "row_norm_grads_in_parts",
+  const std::string kernel = "row_norm_grads_in_parts";
+  const KernelInfo& info =
+      has_stream ? ashlar::kernels::add_row_norm_grads_in_parts : ashlar::kernels::row_norm_grads_in_parts;
+  Case item{.kernel = has_stream ? "add_" + kernel : kernel,
             .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
                     " by " + std::to_string(rows_of_part) + (has_weight ? "" : " without weight") +
                     (pattern == Pattern::special ? " special" : "") + (layout == Layout::dense ? "" : " offset"),
@@ -461,21 +466,21 @@ void add_row_gradients_in_parts(bool is_rms, const Shape& shape, int64_t rows_of
                        {.shape = {shape[1]}, .layout = layout}},
             .dtypes = {DType::f32},
             .call =
-                [=](Tensors in) {
+                [=, &info](Tensors in) {
                   const Device device = in[0].device();
                   const std::vector<Tensor> outputs{Tensor::empty(shape, DType::f32, device),
                                                     Tensor::empty({parts, 2, shape[1]}, DType::f32, device)};
-                  const std::array inputs{in[0], in[1], in[2], is_rms ? in[2] : in[4], in[3]};
+                  std::vector<Tensor> inputs{in[0], in[1], in[2], is_rms ? in[2] : in[4], in[3]};
+                  if (has_stream) inputs.push_back(in.back());
                   const std::array<Scalar, 3> scalars{int64_t{!is_rms}, int64_t{has_weight}, rows_of_part};
-                  launch(ashlar::kernels::row_norm_grads_in_parts, {.elements = {DType::f32, DType::f32}}, inputs,
-                         scalars, outputs);
+                  launch(info, {.elements = {DType::f32, DType::f32}}, inputs, scalars, outputs);
                   return outputs;
                 },
             .reference =
                 [=](HostTensors given) {
                   std::vector<HostTensor> in(given.begin(), given.end());
                   if (!has_weight) std::ranges::fill(in[3].values, 1.0);
-                  const std::vector<Expected> all = exact_row_gradients(in, is_rms, rows_of_part);
+                  const std::vector<Expected> all = exact_row_gradients(in, is_rms, rows_of_part, has_stream);
                   Expected sums{{parts, 2, shape[1]}, {}, {}, DType::f32};
                   for (int64_t p = 0; p < parts; ++p) {
                     for (const size_t which : {1, 2}) {
@@ -492,23 +497,24 @@ void add_row_gradients_in_parts(bool is_rms, const Shape& shape, int64_t rows_of
   item.fixed_shapes = true;
   item.is_drawn = false;
   if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
+  if (has_stream) item.inputs.push_back({.shape = shape, .layout = layout});
   add_case(item);
 }
 
-void add_row_gradients_in_parts() {
+void add_row_gradients_in_parts(bool has_stream) {
   for (const bool is_rms : {false, true}) {
     // A row of each plan, whole and with threads left over, of quads and of single elements.
     for (const int64_t columns : {1,    31,   32,   36,   64,   100, 128, 132, 256, 500, 512,  516,  1024,
                                   2000, 2048, 4096, 4100, 8192, 33,  127, 129, 511, 513, 2047, 2049, 8191}) {
-      add_row_gradients_in_parts(is_rms, {13, columns}, 8);
+      add_row_gradients_in_parts(has_stream, is_rms, {13, columns}, 8);
     }
-    for (const int64_t rows : {1, 4, 5, 300}) add_row_gradients_in_parts(is_rms, {rows, 48}, 16);
+    for (const int64_t rows : {1, 4, 5, 300}) add_row_gradients_in_parts(has_stream, is_rms, {rows, 48}, 16);
     for (const int64_t columns : {48, 200, 1024}) {
-      add_row_gradients_in_parts(is_rms, {9, columns}, 4, false);
-      add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::uniform, Layout::offset);
-      add_row_gradients_in_parts(is_rms, {9, columns}, 4, true, Pattern::special);
+      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, false);
+      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, true, Pattern::uniform, Layout::offset);
+      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, true, Pattern::special);
     }
-    add_row_gradients_in_parts(is_rms, {70000, 8}, 400);
+    add_row_gradients_in_parts(has_stream, is_rms, {70000, 8}, 400);
   }
 }
 
@@ -533,7 +539,7 @@ void add_norm_cases() {
     for (const bool has_residual : {false, true}) add_gradient_kernels(is_rms, has_residual);
     add_row_gradients(is_rms);
   }
-  add_row_gradients_in_parts();
+  for (const bool has_stream : {false, true}) add_row_gradients_in_parts(has_stream);
   add_weight_sums();
 }
 

@@ -10,6 +10,8 @@ struct Terms {
   Var stream;
   Var branch;  ///< what a part made of the stream; undefined: nothing is to be added
 };
+/// x.
+Var added(const Terms& x);
 
 /// A sum of two, and what a module makes of it.
 struct ResultOfSum {

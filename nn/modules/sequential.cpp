@@ -7,8 +7,6 @@
 namespace ashlar::nn {
 namespace {
 
-Var added(const Terms& x) { return x.branch.defined() ? ad::add(x.stream, x.branch) : x.stream; }
-
 /// Broadcasting and promotion are add()'s.
 bool can_be_added_later(const Terms& x) {
   return x.branch.defined() && x.stream.shape() == x.branch.shape() && x.stream.dtype() == x.branch.dtype();

@@ -26,25 +26,29 @@ Dropout dropout(const Options& o) { return Dropout(o.dropout, {.device = o.devic
 /// before the norm.
 class ResidualStream {
  public:
-  ResidualStream(const Var& x, bool norm_first) : stream_(x), norm_first_(norm_first) {}
+  ResidualStream(const Terms& x, bool norm_first) : norm_first_(norm_first) {
+    if (norm_first)
+      x_ = x;
+    else
+      x_.stream = added(x);
+  }
 
   /// Normalised first: x += part(norm(x)); else x = norm(x + part(x)).
   template <class Part>
   void through(const LayerNorm& norm, const Part& part) {
     if (!norm_first_) {
-      stream_ = norm.of_sum(part(stream_), stream_).y;
-    } else if (!pending_.defined()) {
-      pending_ = part(norm(stream_));
+      x_.stream = norm.of_sum(part(x_.stream), x_.stream).y;
+    } else if (!x_.branch.defined()) {
+      x_.branch = part(norm(x_.stream));
     } else {
-      const auto [y, h] = norm.of_sum(pending_, stream_);
-      stream_ = h;
-      pending_ = part(y);
+      const auto [y, h] = norm.of_sum(x_.branch, x_.stream);
+      x_ = {h, part(y)};
     }
   }
-  Var end() const { return pending_.defined() ? ad::add(stream_, pending_) : stream_; }
+  const Terms& end() const { return x_; }
 
  private:
-  Var stream_, pending_;  ///< x is their sum
+  Terms x_;
   bool norm_first_;
 };
 
@@ -84,7 +88,7 @@ void TransformerEncoderLayer::members(Members& members) {
   members.child("dropout2", dropout2_);
 }
 
-Var TransformerEncoderLayer::forward(const Var& x, const AttentionMask& mask) const {
+Terms TransformerEncoderLayer::terms_of(const Terms& x, const AttentionMask& mask) const {
   ResidualStream stream(x, norm_first_);
   stream.through(norm1_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
   stream.through(norm2_, [&](const Var& y) { return dropout2_(feed_.forward(y)); });
@@ -115,8 +119,8 @@ void TransformerDecoderLayer::members(Members& members) {
   members.child("dropout3", dropout3_);
 }
 
-Var TransformerDecoderLayer::forward(const Var& x, const Var& memory, const AttentionMask& mask,
-                                     const AttentionMask& memory_mask) const {
+Terms TransformerDecoderLayer::terms_of(const Terms& x, const Var& memory, const AttentionMask& mask,
+                                        const AttentionMask& memory_mask) const {
   ResidualStream stream(x, norm_first_);
   stream.through(norm1_, [&](const Var& y) { return dropout1_(self_attn_(y, mask)); });
   stream.through(norm2_, [&](const Var& y) { return dropout2_(multihead_attn_(y, memory, memory, memory_mask)); });

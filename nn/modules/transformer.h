@@ -4,6 +4,7 @@
 #include "nn/modules/attention.h"
 #include "nn/modules/module_list.h"
 #include "nn/modules/normalization.h"
+#include "nn/modules/residual_stream.h"
 
 namespace ashlar::nn {
 
@@ -42,12 +43,20 @@ class TransformerEncoderLayer : public ModuleOf<TransformerEncoderLayer> {
  public:
   TransformerEncoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {});
   /// x [steps, batch, d_model], or batch first, to the same shape.
-  Var forward(const Var& x, const AttentionMask& mask = {}) const;
+  Var forward(const Var& x, const AttentionMask& mask = {}) const { return added(terms(x, mask)); }
+  /// What forward(x) adds up last with norm_first, else the result alone; and the same of x + residual. A container
+  /// leaves the addition to the norm that comes next.
+  Terms terms(const Var& x, const AttentionMask& mask = {}) const { return terms_of({x, {}}, mask); }
+  Terms terms_of_sum(const Var& x, const Var& residual, const AttentionMask& mask = {}) const {
+    return terms_of({residual, x}, mask);
+  }
 
  protected:
   void members(Members& members) override;
 
  private:
+  Terms terms_of(const Terms& x, const AttentionMask& mask) const;
+
   MultiheadAttention self_attn_;
   TransformerFeedForward feed_;
   LayerNorm norm1_, norm2_;
@@ -62,12 +71,25 @@ class TransformerDecoderLayer : public ModuleOf<TransformerDecoderLayer> {
   TransformerDecoderLayer(int64_t d_model, int64_t nhead, const TransformerLayerOptions& options = {});
   /// x [steps, batch, d_model] and memory [memory's steps, batch, d_model], or batch first, to x's shape.
   Var forward(const Var& x, const Var& memory, const AttentionMask& mask = {},
-              const AttentionMask& memory_mask = {}) const;
+              const AttentionMask& memory_mask = {}) const {
+    return added(terms(x, memory, mask, memory_mask));
+  }
+  /// As TransformerEncoderLayer's.
+  Terms terms(const Var& x, const Var& memory, const AttentionMask& mask = {},
+              const AttentionMask& memory_mask = {}) const {
+    return terms_of({x, {}}, memory, mask, memory_mask);
+  }
+  Terms terms_of_sum(const Var& x, const Var& residual, const Var& memory, const AttentionMask& mask = {},
+                     const AttentionMask& memory_mask = {}) const {
+    return terms_of({residual, x}, memory, mask, memory_mask);
+  }
 
  protected:
   void members(Members& members) override;
 
  private:
+  Terms terms_of(const Terms& x, const Var& memory, const AttentionMask& mask, const AttentionMask& memory_mask) const;
+
   MultiheadAttention self_attn_, multihead_attn_;
   TransformerFeedForward feed_;
   LayerNorm norm1_, norm2_, norm3_;
@@ -88,9 +110,12 @@ class TransformerStack : public ModuleOf<Derived> {
   requires(requires(const Layer& layer, const Var& x, const More&... more) { layer.forward(x, more...); }) Var
       forward(const Var& x, const More&... more)
   const {
-    Var y = x;
-    for (const Layer& layer : layers_) y = layer.forward(y, more...);
-    return norm_ != nullptr ? norm_->forward(y) : y;
+    Terms y{x, {}};
+    for (const Layer& layer : layers_) {
+      y = y.branch.defined() ? layer.terms_of_sum(y.branch, y.stream, more...) : layer.terms(y.stream, more...);
+    }
+    if (norm_ != nullptr && y.branch.defined()) return norm_->of_sum(y.branch, y.stream).y;
+    return norm_ != nullptr ? norm_->forward(y.stream) : added(y);
   }
   const ModuleList<Layer>& layers() const { return layers_; }
 

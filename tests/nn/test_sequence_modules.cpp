@@ -9,6 +9,7 @@
 #include "autograd/backward.h"
 #include "autograd/grad_mode.h"
 #include "nn/modules/recurrent.h"
+#include "nn/modules/sequential.h"
 #include "nn/modules/transformer.h"
 #include "nn/optim/sgd.h"
 #include "runtime/device/counters.h"
@@ -92,6 +93,45 @@ TEST(SequenceModules, GradientsOfHeadsAreNotCopied) {
     for (const Var& part : apart) gradients.push_back(part.grad());
     EXPECT_EQ(whole.grad().to_vector<float>(), cat(gradients, 2).to_vector<float>());
   }
+}
+
+// What a layer adds last is the next norm's, in a stack, behind it and in a Sequential.
+TEST(SequenceModules, LayersLeaveTheirLastAdditionToTheNextNorm) {
+  Random random(6);
+  const TransformerLayerOptions options{
+      .dim_feedforward = 12, .dropout = 0, .batch_first = true, .norm_first = true, .random = &random};
+  const TransformerEncoder encoder(2, 8, 2, options, true);
+  const Sequential sequence(TransformerEncoderLayer(8, 2, options), TransformerEncoderLayer(8, 2, options),
+                            LayerNorm(8));
+  std::vector<Var> theirs = sequence.parameters(), ours = encoder.parameters();
+  ASSERT_EQ(theirs.size(), ours.size());
+  for (size_t i = 0; i < ours.size(); i++) theirs[i].value().copy_(ours[i].value());
+  const Tensor x = Tensor::randn({2, 3, 8}, random), seed = Tensor::randn({2, 3, 8}, random);
+  struct Run {
+    Tensor y, dx;
+    int64_t launches;
+  };
+  const auto run = [&](const auto& model) {
+    const Var input(x.clone(), true);
+    const Counters before = counters(DeviceKind::cpu);
+    const Var y = model(input);
+    const int64_t launches = (counters(DeviceKind::cpu) - before).launches;
+    backward(y, {.seed = seed});
+    return Run{y.value(), input.grad(), launches};
+  };
+  const auto by_layers = [&](const Var& input) {
+    Var y = input;
+    for (const TransformerEncoderLayer& layer : encoder.layers()) y = layer(y);
+    return static_cast<const LayerNorm&>(sequence[2])(y);
+  };
+  run(by_layers);  // warm
+  const Run apart = run(by_layers), stacked = run(encoder), in_sequence = run(sequence);
+  EXPECT_EQ(stacked.launches, apart.launches - 2);
+  EXPECT_EQ(in_sequence.launches, apart.launches - 2);
+  EXPECT_LT(largest_difference(stacked.y, apart.y), 1e-6);
+  EXPECT_LT(largest_difference(stacked.dx, apart.dx), 1e-5);
+  EXPECT_LT(largest_difference(in_sequence.y, apart.y), 1e-6);
+  EXPECT_LT(largest_difference(in_sequence.dx, apart.dx), 1e-5);
 }
 
 TEST(SequenceModules, BatchFirstIsTheSameTurnedRound) {

@@ -66,8 +66,8 @@ constexpr LayerDescriptor layer_descriptor() {
 
 /// Children are named "0", "1", …, as torch.nn.Sequential names them. A module that takes an activation with it
 /// (Linear), directly before one that is such (ReLU, GELU), runs as one kernel, and so do the addition at the end of a
-/// Residual and the normalisation that comes next, first in another Residual or Sequential, too. Names and results are
-/// the same.
+/// Residual, or of a transformer's layer, and the normalisation that comes next, first in another of these or a
+/// Sequential, too. Names and results are the same.
 class Sequential : public ModuleOf<Sequential> {
  public:
   Sequential() = default;

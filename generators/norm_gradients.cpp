@@ -6,34 +6,13 @@
 
 namespace ashlar::dsl {
 
+enum class Upstream { of_norm, of_norm_and_sum };
+
 namespace {
 
 constexpr int kRowsOfPart = 16;
-
-template <class Input>
-Halide::Internal::Parameter parameter_of(const Input& input) {
-  return values_of(Halide::Func(input))[0].template as<Halide::Internal::Call>()->param;
-}
-/// Whether each row is a whole number of aligned vectors of 4.
-template <class Input>
-Expr rows_are_aligned(const Input& input) {
-  return lines_are_aligned(parameter_of(input), 4);
-}
-
-/// What comes back to the sum that was normalised, in the order of a kernel's arguments; or nothing.
-template <ElementType T, bool is_there>
-struct UpstreamOfStream {
-  In<T, 2> dh;
-  UpstreamOfStream(const Dim& rows, const Dim& columns) : dh("dh", {rows, columns}) {}
-  Value plus(const Var& r, const Var& c, const Value& of_norm) const { return dh(r, c) + of_norm; }
-  Expr is_aligned() const { return rows_are_aligned(dh); }
-};
-template <ElementType T>
-struct UpstreamOfStream<T, false> {
-  UpstreamOfStream(const Dim&, const Dim&) {}
-  static Value plus(const Var&, const Var&, const Value& of_norm) { return of_norm; }
-  static Expr is_aligned() { return Halide::Internal::const_true(); }
-};
+const std::vector<std::pair<std::string, Upstream>> kUpstreams{{"of_norm", Upstream::of_norm},
+                                                               {"of_norm_and_sum", Upstream::of_norm_and_sum}};
 
 }  // namespace
 
@@ -104,24 +83,25 @@ class RowNormGradients : public Kernel<RowNormGradients<T>> {
   Halide::RDom row;
 };
 
-// The same on GPUs: sums[p,0,c] = Σ_r dy z and sums[p,1,c] = Σ_r dy, r in part p of rows_of_part rows; of a residual
-// stream's next value, to which dh comes back as well, dx is dh more
-template <class Derived, ElementType T, bool has_stream>
-class RowNormGradientsInPartsOf : public Kernel<Derived> {
+// The same on GPUs: sums[p,0,c] = Σ_r dy z and sums[p,1,c] = Σ_r dy, r in part p of rows_of_part rows. Where x was a
+// sum, a residual stream's next value, to which a gradient dh comes back as well, dx is dh more.
+template <ElementType T>
+class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
  public:
   static constexpr bool on_gpus_alone = true;
   Dim rows{"rows"}, columns{"columns"};
   In<T, 2> dy{"dy", {rows, columns}}, x{"x", {rows, columns}};
   In<f32, 1> rstd{"rstd", {rows}}, mean{"mean", {rows}};
   In<T, 1> weight{"weight", {columns}};
-  UpstreamOfStream<T, has_stream> stream{rows, columns};
+  In<T, 2> dh{"dh", {rows, columns}};  // read only where it is upstream, too
+  Comptime<Upstream> upstream{"upstream", kUpstreams};
   Scalar<int32_t> is_centred{"is_centred"}, has_weight{"has_weight"}, rows_of_part{"rows_of_part"};
   Out<T, 2> dx{"dx", {rows, columns}};
   Out<f32, 3> sums{"sums", {any_size, constant(2), columns}};
 
-  RowNormGradientsInPartsOf() {
-    this->formula(std::string("dx = ") + (has_stream ? "dh + " : "") +
-                  "rstd (g - Σ_k g / n - z Σ_k g z / n), g = dy weight; Σ_r dy z and Σ_r dy of parts of rows");
+  RowNormGradientsInParts() {
+    this->formula(
+        "dx = rstd (g - Σ_k g / n - z Σ_k g z / n), g = dy weight, or dh + that; Σ_r dy z and Σ_r dy of parts");
     this->form(Form::movement).internal();
   }
   void algorithm() {
@@ -132,7 +112,8 @@ class RowNormGradientsInPartsOf : public Kernel<Derived> {
     const auto g = [&](const auto& at) { return dy(r, at) * select(Value(has_weight) != 0, weight(at), 1.0); };
     slope(r) = dsl::mean(k, g(k));
     dot(r) = dsl::mean(k, g(k) * z(r, k));
-    dx(r, c) = stream.plus(r, c, rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r))));
+    const Value of_norm = rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r)));
+    dx(r, c) = of_sum() ? dh(r, c) + of_norm : of_norm;
     const auto along_z = [&](const auto& row) { return dy(row, c) * z(row, c); };
     const auto plain = [&](const auto& row) { return dy(row, c); };
     terms = {along_z(r).expr(), plain(r).expr()};
@@ -160,10 +141,16 @@ class RowNormGradientsInPartsOf : public Kernel<Derived> {
   }
 
  private:
+  bool of_sum() const { return upstream.value() == Upstream::of_norm_and_sum; }
   // Whether each row is a whole number of aligned vectors of 4.
   Expr is_aligned() const {
-    return columns.extent() % 4 == 0 && rows_are_aligned(dy) && rows_are_aligned(x) &&
-           hidden_min(parameter_of(weight)) % 4 == 0 && lines_are_aligned(dx.func(), 4) && stream.is_aligned();
+    const auto parameter = [](const Halide::Func& input) {
+      return values_of(input)[0].template as<Halide::Internal::Call>()->param;
+    };
+    const Expr others = columns.extent() % 4 == 0 && lines_are_aligned(parameter(Halide::Func(dy)), 4) &&
+                        lines_are_aligned(parameter(Halide::Func(x)), 4) &&
+                        hidden_min(parameter(Halide::Func(weight))) % 4 == 0 && lines_are_aligned(dx.func(), 4);
+    return of_sum() ? others && lines_are_aligned(parameter(Halide::Func(dh)), 4) : others;
   }
 
   RowSumPlans plans;
@@ -172,13 +159,7 @@ class RowNormGradientsInPartsOf : public Kernel<Derived> {
   std::vector<Expr> terms;
 };
 
-template <ElementType T>
-class RowNormGradientsInParts : public RowNormGradientsInPartsOf<RowNormGradientsInParts<T>, T, false> {};
-template <ElementType T>
-class AddRowNormGradientsInParts : public RowNormGradientsInPartsOf<AddRowNormGradientsInParts<T>, T, true> {};
-
 const bool registered = register_kernel<RowNormGradients, f32>("row_norm_grads") &&
-                        register_kernel<RowNormGradientsInParts, f32>("row_norm_grads_in_parts") &&
-                        register_kernel<AddRowNormGradientsInParts, f32>("add_row_norm_grads_in_parts");
+                        register_kernel<RowNormGradientsInParts, f32>("row_norm_grads_in_parts");
 
 }  // namespace ashlar::dsl

@@ -171,11 +171,11 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
                sums = Tensor::empty({detail::over(rows, rows_of_part), 2, columns}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.
-  std::vector<Tensor> inputs{dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0)};
-  if (dh.defined()) inputs.push_back(dh);
+  const std::array inputs{
+      dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0), dh.defined() ? dh : dy};
   const std::array<Scalar, 3> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows_of_part};
-  launch(dh.defined() ? kernels::add_row_norm_grads_in_parts : kernels::row_norm_grads_in_parts, kF32, inputs, scalars,
-         std::array{dx, sums});
+  const KernelKey key{.elements = {DType::f32}, .variant = uint16_t{dh.defined()}};
+  launch(kernels::row_norm_grads_in_parts, key, inputs, scalars, std::array{dx, sums});
   const Tensor both = sums.size(0) == 1 ? sums.select(0, 0) : sum(sums, {0});
   return RowGradients{dx, both.select(0, 0), both.select(0, 1)};
 }

@@ -453,27 +453,26 @@ void add_row_gradients_in_parts(bool has_stream, bool is_rms, const Shape& shape
                                 bool has_weight = true, Pattern pattern = Pattern::uniform,
                                 Layout layout = Layout::dense) {
   const int64_t parts = (shape[0] + rows_of_part - 1) / rows_of_part;
-  const std::string kernel = "row_norm_grads_in_parts";
-  const KernelInfo& info =
-      has_stream ? ashlar::kernels::add_row_norm_grads_in_parts : ashlar::kernels::row_norm_grads_in_parts;
-  Case item{.kernel = has_stream ? "add_" + kernel : kernel,
+  Case item{.kernel = "row_norm_grads_in_parts",
             .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
                     " by " + std::to_string(rows_of_part) + (has_weight ? "" : " without weight") +
-                    (pattern == Pattern::special ? " special" : "") + (layout == Layout::dense ? "" : " offset"),
+                    (pattern == Pattern::special ? " special" : "") + (layout == Layout::dense ? "" : " offset") +
+                    (has_stream ? " of sum" : ""),
             .inputs = {{shape, {pattern}, layout},
                        {shape, {}, layout},
                        {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
                        {.shape = {shape[1]}, .layout = layout}},
             .dtypes = {DType::f32},
             .call =
-                [=, &info](Tensors in) {
+                [=](Tensors in) {
                   const Device device = in[0].device();
                   const std::vector<Tensor> outputs{Tensor::empty(shape, DType::f32, device),
                                                     Tensor::empty({parts, 2, shape[1]}, DType::f32, device)};
-                  std::vector<Tensor> inputs{in[0], in[1], in[2], is_rms ? in[2] : in[4], in[3]};
-                  if (has_stream) inputs.push_back(in.back());
+                  const Tensor &mean = is_rms ? in[2] : in[4], &dh = has_stream ? in.back() : in[0];
+                  const std::array inputs{in[0], in[1], in[2], mean, in[3], dh};
                   const std::array<Scalar, 3> scalars{int64_t{!is_rms}, int64_t{has_weight}, rows_of_part};
-                  launch(info, {.elements = {DType::f32, DType::f32}}, inputs, scalars, outputs);
+                  const KernelKey key{.elements = {DType::f32, DType::f32}, .variant = uint16_t{has_stream}};
+                  launch(ashlar::kernels::row_norm_grads_in_parts, key, inputs, scalars, outputs);
                   return outputs;
                 },
             .reference =

@@ -392,7 +392,7 @@ TEST_P(ModulesOnDevice, GeluKeepsWhatItWasGiven) {
   run(fused);  // warm
   run(kept);
   const Run wanted = run(fused), got = run(kept);
-  EXPECT_EQ(got.backward_launches, wanted.backward_launches - 1);
+  EXPECT_LT(got.backward_launches, wanted.backward_launches);
   for (size_t i = 0; i < got.values.size(); i++) {
     const auto a = got.values[i].to_doubles(), b = wanted.values[i].to_doubles();
     ASSERT_EQ(a.size(), b.size());

@@ -38,8 +38,8 @@ std::vector<T> rms_norm_gradients(const T& dy, const T& x, const T& rstd, const 
                                   Needs needs);
 
 /// add_layer_norm's {dx, dresidual, dweight, dbias}, where `needs` asks for them: the first two are dh and
-/// layer_norm_input_grad of h, added up in the same pass, which on GPUs has the others' sums as well. An undefined dh is
-/// none: as layer_norm_gradients() of h.
+/// layer_norm_input_grad of h, added up in the same pass, which on GPUs has the others' sums as well. An undefined dh
+/// is none: as layer_norm_gradients() of h.
 template <class T>
 std::vector<T> add_layer_norm_gradients(const T& dy, const T& dh, const T& h, const T& mean, const T& rstd,
                                         const T& weight, double eps, int64_t axis, Needs needs);

@@ -25,7 +25,8 @@ Tensor mul(Number a, const Tensor& b);
 /// a / b
 Tensor div(const Tensor& a, Number b);
 Tensor div(Number a, const Tensor& b);
-/// a^b, in f32 for integers
+/// a^b; of integers modulo 2^64 in their dtype, and a negative number as b is a ValueError, elements of a tensor give
+/// the power's whole part
 Tensor pow(const Tensor& a, Number b);
 Tensor pow(Number a, const Tensor& b);
 /// a - trunc(a / b) b, with the sign of a

@@ -270,16 +270,19 @@ struct Turn {
   int64_t offset = 0;
   bool interleaved = false;
   int64_t axis = -2;
+  int64_t offsets = 0;  // how many: none, one, or one for each index of axis 0
 };
 
-Expected turned(const HostTensor& x, const Turn& turn) {
+Expected turned(const HostTensor& x, const HostTensor* offsets, const Turn& turn) {
   Expected y{x.shape, x.values, x.values};
   const int64_t d = x.shape.back();
   const int axis = normalize_axis("rope", turn.axis, x.shape.rank());
   int64_t inner = 1;
   for (int i = axis + 1; i < x.shape.rank(); i++) inner *= x.shape[i];
+  const int64_t of_sequence = static_cast<int64_t>(x.values.size()) / std::max(turn.offsets, int64_t{1});
   for (int64_t at = 0; at < static_cast<int64_t>(x.values.size()); at++) {
-    const int64_t c = at % d, position = turn.offset + at / inner % x.shape[axis];
+    const int64_t begin = offsets == nullptr ? 0 : static_cast<int64_t>(offsets->values[at / of_sequence]);
+    const int64_t c = at % d, position = turn.offset + begin + at / inner % x.shape[axis];
     const int64_t pair = turn.interleaved ? c / 2 : c % (d / 2);
     const bool is_second = turn.interleaved ? c % 2 == 1 : c >= d / 2;
     const int64_t step = turn.interleaved ? 1 : d / 2;
@@ -329,22 +332,35 @@ void add_recurrent_cases() {
                {{5, 6}, {}, Layout::transposed},
                {{3, 514}, {}},
                {{3, 514}, {.interleaved = true}},
+               {{2, 3, 9, 8}, {.offset = 5, .offsets = 1}},
+               {{4, 3, 9, 8}, {.offsets = 4}},
+               {{3, 5, 2, 6}, {.offset = 2, .interleaved = true, .axis = 1, .offsets = 3}},
+               {{9, 64}, {.offsets = 1}, Layout::transposed},
                {{0, 4}, {}}};
   for (const auto& [shape, turn, layout] : turns) {
-    add_case(
-        {.kernel = "rope",
-         .name =
-             shape.str() + (turn.interleaved ? ", interleaved" : "") + (layout == Layout::dense ? "" : ", transposed"),
-         .inputs = {{.shape = shape, .layout = layout}},
-         .call =
-             [turn = turn](Tensors in) {
-               return std::vector{rope(in[0], turn.base, turn.offset, turn.interleaved, turn.axis)};
-             },
-         .reference = [turn = turn](HostTensors in) { return std::vector{turned(in[0], turn)}; },
-         .tolerance = terms(),
-         .differentiable =
-             [turn = turn](Vars in) { return ad::rope(in[0], turn.base, turn.offset, turn.interleaved, turn.axis); },
-         .fixed_shapes = true});
+    std::vector<Input> inputs{{.shape = shape, .layout = layout}};
+    if (turn.offsets > 0) {
+      inputs.push_back({.shape = {turn.offsets}, .values = {Pattern::integers, 0, 50}, .dtype = DType::i64});
+    }
+    const auto call = [turn = turn](const auto& x, const Tensor& offsets) {
+      using namespace ad;
+      return rope(x, turn.base, turn.offset, turn.interleaved, turn.axis, false, offsets);
+    };
+    add_case({.kernel = "rope",
+              .name = shape.str() + (turn.interleaved ? ", interleaved" : "") +
+                      (turn.offsets == 0   ? ""
+                       : turn.offsets == 1 ? ", offset"
+                                           : ", offsets") +
+                      (layout == Layout::dense ? "" : ", transposed"),
+              .inputs = inputs,
+              .call = [call](Tensors in) { return std::vector{call(in[0], in.size() > 1 ? in[1] : Tensor())}; },
+              .reference =
+                  [turn = turn](HostTensors in) {
+                    return std::vector{turned(in[0], turn.offsets > 0 ? &in[1] : nullptr, turn)};
+                  },
+              .tolerance = terms(),
+              .differentiable = [call](Vars in) { return call(in[0], in.size() > 1 ? in[1].value() : Tensor()); },
+              .fixed_shapes = true});
   }
 }
 

@@ -116,8 +116,10 @@ std::vector<T> attention_grad(const T& dy, const T& query, const T& key, const T
       if (needs(1)) gradients[1] = by(kernels::attention_key_grad, shift)[0];
       if (needs(2)) gradients[2] = by(kernels::attention_value_grad, logsumexp)[0];
     }
-    if (needs(3))
-      gradients[3] = composed_attention_grad(dy, query, key, value, attn_mask, {}, is_causal, scale, Needs(8))[3];
+    constexpr int64_t kMostBytesOfMask = forms::Attention::kMostBytes / 8;
+    if (needs(3)) {
+      gradients[3] = attention_mask_grad(dy, query, key, value, attn_mask, is_causal, scale, kMostBytesOfMask);
+    }
     return gradients;
   } else {
     return composed_attention_grad(dy, query, key, value, attn_mask, {}, is_causal, scale, needs);

@@ -1,5 +1,4 @@
-// Sequences of several lengths, packed one after the other, and the same with rows of their own: moved there and back,
-// and attention within each of them, which is made of the two.
+// Sequences of several lengths, packed one after the other, and the same with rows of their own: moved there and back.
 #include "dsl/kernel.h"
 
 namespace ashlar::dsl {
@@ -140,35 +139,16 @@ const bool registered =
          .outputs = {{"y"}},
          .calls = {"padded_rows", "cast"},
          .gradients = {{"values", "padded_to_jagged(dy, offsets, values.shape()[0], align_right)", {}}}}) &&
-    register_operator(
-        {.name = "padded_to_jagged",
-         .formula = "padded_to_jagged(padded, offsets, total)[offsets[b] + r] = padded[b,r]: the inverse of "
-                    "jagged_to_padded; of total rows those of no sequence are 0",
-         .dtypes = kMovable,
-         .inputs = {{"padded"}, {"offsets", DType::i64}},
-         .scalars = {{"total", DType::i64}},
-         .options = {kAlignRight},
-         .outputs = {{"y"}},
-         .calls = {"packed_rows", "cast"},
-         .gradients = {{"padded", "jagged_to_padded(dy, offsets, padded.shape()[1], align_right)", {}}}}) &&
-    register_operator(
-        {.name = "varlen_attn",
-         .formula =
-             "varlen_attn(query, key, value, cu_seq_q, cu_seq_k).y of sequence b, rows cu_seq_q[b] to cu_seq_q[b "
-             "+ 1] of query and cu_seq_k[b] to cu_seq_k[b + 1] of key and value: attention among these, "
-             "[rows, heads, width]. With is_causal its last query sees all of its keys, each before it one less; "
-             "scale 0: 1/√width; max_q, max_k: the longest sequences' rows, 0 for as many as there are; logsumexp "
-             "[heads, rows]",
-         .dtypes = {DType::f32, DType::f16, DType::bf16},
-         .inputs = {{"query"}, {"key"}, {"value"}, {"cu_seq_q", DType::i64}, {"cu_seq_k", DType::i64}},
-         .scalars = {{.name = "scale", .default_value = "0.0"}},
-         .options = {{"max_q"}, {"max_k"}, {.name = "is_causal", .kind = FormOption::Kind::boolean}},
-         .scalars_last = true,
-         .outputs = {{"y"}, {"logsumexp", DType::f32}},
-         .calls = {"padded_rows", "packed_rows", "cast", "scaled_dot_product_attention"},
-         .gradients = {{kAllInputs,
-                        "varlen_attn_grad(dy, query, key, value, cu_seq_q, cu_seq_k, y, logsumexp, max_q, max_k, "
-                        "is_causal, scale, needs)",
-                        "autograd/recipes/ragged.h"}}});
+    register_operator({.name = "padded_to_jagged",
+                       .formula =
+                           "padded_to_jagged(padded, offsets, total)[offsets[b] + r] = padded[b,r]: the inverse of "
+                           "jagged_to_padded; of total rows those of no sequence are 0",
+                       .dtypes = kMovable,
+                       .inputs = {{"padded"}, {"offsets", DType::i64}},
+                       .scalars = {{"total", DType::i64}},
+                       .options = {kAlignRight},
+                       .outputs = {{"y"}},
+                       .calls = {"packed_rows", "cast"},
+                       .gradients = {{"padded", "jagged_to_padded(dy, offsets, padded.shape()[1], align_right)", {}}}});
 
 }  // namespace ashlar::dsl

@@ -1,15 +1,11 @@
-// Packed sequences of several lengths, with rows of their own and back, and attention within each: the attention of
-// tensors with rows for all, whose keys are hidden where there are none (generators/ragged.cpp).
+// Packed sequences of several lengths, with rows of their own and back (generators/ragged.cpp).
 #include "ashlar/ops/ragged.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <string>
 
-#include "ashlar/ops/attention.h"
 #include "operators/ragged.h"
-#include "runtime/forms/attention.h"
 #include "runtime/forms/carrier.h"
 #include "runtime/forms/check.h"
 #include "runtime/graph/graph.h"
@@ -18,10 +14,7 @@
 #include "runtime/support/error.h"
 
 namespace ashlar {
-namespace {
 
-/// Offsets as the kernels read them: i64 [batch + 1]. Looked at where that costs no wait, on the CPU outside of a
-/// capture: they rise from 0 or more to `total` at most, by `longest` at most.
 Tensor checked_offsets(const char* operation, const char* name, const Tensor& x, const Tensor& offsets, int64_t total,
                        int64_t longest) {
   if (!x.defined() || !offsets.defined()) {
@@ -57,6 +50,8 @@ Tensor checked_offsets(const char* operation, const char* name, const Tensor& x,
   }
   return wide;
 }
+
+namespace {
 
 void check_size(const char* operation, const char* name, int64_t size) {
   if (size >= 0) return;
@@ -129,47 +124,7 @@ Tensor packed(const Tensor& x, const Tensor& offsets, int64_t total, bool align_
   return y;
 }
 
-void check_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& cu_seq_q,
-                     const Tensor& cu_seq_k) {
-  constexpr const char* kName = "varlen_attn";
-  const auto wide = [](const Tensor& x) { return x.defined() && x.dtype() == DType::i32 ? x.to(DType::i64) : x; };
-  forms::key_of(kernels::varlen_attn, {.inputs = std::array{query, key, value, wide(cu_seq_q), wide(cu_seq_k)}});
-  const std::string came = "query: " + query.str() + ", key: " + key.str() + ", value: " + value.str();
-  if (query.rank() != 3 || key.rank() != 3 || value.rank() != 3) {
-    throw ShapeError(kName, came, "[rows of all sequences, heads, width] each", "Use reshape() or unsqueeze()");
-  }
-  if (key.size(0) != value.size(0) || key.size(1) != value.size(1) || query.size(2) != key.size(2)) {
-    throw ShapeError(kName, came, "a value for each key and head of keys, and keys of the queries' width",
-                     "Transpose what has another order of axes");
-  }
-  if (query.size(2) == 0) throw ShapeError(kName, came, "a width of 1 or more", "Take the mean of value");
-  if (key.size(1) == 0 ? query.size(1) != 0 : query.size(1) % key.size(1) != 0) {
-    throw ShapeError(kName, came, "heads of query a multiple of those of key", "Repeat the heads of key and value");
-  }
-  if (cu_seq_q.shape() != cu_seq_k.shape()) {
-    throw ShapeError(kName, "cu_seq_q: " + cu_seq_q.str() + ", cu_seq_k: " + cu_seq_k.str(), "as many sequences",
-                     "Give a sequence of no keys for queries that see none");
-  }
-}
-
 }  // namespace
-
-RaggedLayout::RaggedLayout(const Tensor& query, const Tensor& key, const Tensor& cu_seq_q, const Tensor& cu_seq_k,
-                           int64_t max_q, int64_t max_k, bool is_causal) {
-  constexpr const char* kName = "varlen_attn";
-  check_size(kName, "max_q", max_q);
-  check_size(kName, "max_k", max_k);
-  queries = max_q != 0 ? std::min(max_q, query.size(0)) : query.size(0);
-  keys = max_k != 0 ? std::min(max_k, key.size(0)) : key.size(0);
-  offsets_q = checked_offsets(kName, "cu_seq_q", query, cu_seq_q, query.size(0), queries);
-  offsets_k = checked_offsets(kName, "cu_seq_k", key, cu_seq_k, key.size(0), keys);
-  if (is_causal) {
-    keys = std::max(keys, queries);
-    diagonal = 1 + keys - queries;
-  }
-  mask = padded(Tensor::ones({key.size(0)}, DType::boolean, key.device()), offsets_k, keys, true)
-             .reshape({offsets_k.numel() - 1, 1, 1, keys});
-}
 
 Tensor jagged_to_padded(const Tensor& values, const Tensor& offsets, int64_t max_length, bool align_right) try {
   check_size("jagged_to_padded", "max_length", max_length);
@@ -193,24 +148,6 @@ Tensor padded_to_jagged(const Tensor& x, const Tensor& offsets, int64_t total, b
   return packed(x, wide, total, align_right);
 } catch (const std::bad_alloc&) {
   detail::throw_out_of_host_memory("padded_to_jagged");
-}
-
-// Sequences stand at the end of their rows: so the diagonal of all is the diagonal of each.
-VarlenAttnResult varlen_attn(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& cu_seq_q,
-                             const Tensor& cu_seq_k, int64_t max_q, int64_t max_k, bool is_causal, double scale) try {
-  check_attention(query, key, value, cu_seq_q, cu_seq_k);
-  const RaggedLayout of(query, key, cu_seq_q, cu_seq_k, max_q, max_k, is_causal);
-  const auto heads_first = [](const Tensor& x) { return x.permute({0, 2, 1, 3}); };
-  const std::array inputs{heads_first(padded(query, of.offsets_q, of.queries, true)),
-                          heads_first(padded(key, of.offsets_k, of.keys, true)),
-                          heads_first(padded(value, of.offsets_k, of.keys, true)), of.mask};
-  const std::vector<Tensor> results = forms::Attention::call(
-      kernels::scaled_dot_product_attention,
-      {.inputs = inputs, .scalars = std::array<Scalar, 1>{scale}, .options = std::array<OptionValue, 1>{of.diagonal}});
-  const Tensor logarithms = packed(results[1].permute({0, 2, 1}), of.offsets_q, query.size(0), true);
-  return {packed(heads_first(results[0]), of.offsets_q, query.size(0), true), logarithms.permute({1, 0})};
-} catch (const std::bad_alloc&) {
-  detail::throw_out_of_host_memory("varlen_attn");
 }
 
 }  // namespace ashlar

@@ -1,22 +1,14 @@
-// How varlen_attn() lays its sequences out, for itself and for its gradient.
+// What operators on packed sequences have in common.
 #pragma once
 
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar {
 
-/// Sequences with rows for the longest, each at the end of its rows. Where the last query of each sees its last key,
-/// query row q of all sees key rows up to q + keys - queries.
-struct RaggedLayout {
-  Tensor offsets_q, offsets_k;  ///< i64 [batch + 1]
-  int64_t queries, keys;        ///< rows of each sequence; causal: at least as many of keys as of queries
-  int64_t diagonal = 0;         ///< the form Attention's is_causal: 0, or 1 + keys - queries
-  Tensor mask;                  ///< bool [batch, 1, 1, keys]: where there is a key
-
-  /// max_q and max_k are 0 for as many as there are. Throws ValueError, DTypeError, DeviceError, ShapeError and, on the
-  /// CPU, IndexError.
-  RaggedLayout(const Tensor& query, const Tensor& key, const Tensor& cu_seq_q, const Tensor& cu_seq_k, int64_t max_q,
-               int64_t max_k, bool is_causal);
-};
+/// Offsets as the kernels read them: i64 [batch + 1]. Looked at where that costs no wait, on the CPU outside of a
+/// capture: they rise from 0 or more to `total` at most, by `longest` at most. Throws ValueError, DTypeError,
+/// DeviceError, ShapeError and IndexError.
+Tensor checked_offsets(const char* operation, const char* name, const Tensor& x, const Tensor& offsets, int64_t total,
+                       int64_t longest);
 
 }  // namespace ashlar

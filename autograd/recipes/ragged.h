@@ -9,8 +9,8 @@
 
 namespace ashlar::recipes {
 
-/// y = varlen_attn(query, key, value, …): those by query, key and value where `needs` asks for them. The sequences get
-/// rows of their own, as in the forward pass, and attention_grad() does the rest.
+/// y = varlen_attn(query, key, value, …): those by query, key and value where `needs` asks for them. For gradients of
+/// gradients the sequences get rows of their own, and attention_grad() does the rest.
 template <class T>
 std::vector<T> varlen_attn_grad(const T& dy, const T& query, const T& key, const T& value, const Tensor& cu_seq_q,
                                 const Tensor& cu_seq_k, const T& y, const T& logsumexp, int64_t max_q, int64_t max_k,

@@ -51,19 +51,6 @@ struct Operands {
   throw shape_error(operands.kernel, operands.given, needed, remedy);
 }
 
-/// A view whose rows are dense and that nowhere steps backwards, or a copy.
-Tensor with_dense_rows(const Tensor& x) {
-  Shape strides = x.strides();
-  bool fits = strides.back() == 1 || x.shape().back() <= 1;
-  for (int axis = 0; axis < x.rank(); axis++) fits = fits && (strides[axis] >= 0 || x.shape()[axis] <= 1);
-  if (!fits) return x.contiguous();
-  for (int axis = 0; axis < x.rank(); axis++) {
-    if (x.shape()[axis] <= 1) strides[axis] = 0;
-  }
-  strides[x.rank() - 1] = 1;
-  return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
-}
-
 /// [batch, heads, queries, keys] by strides of 0 where the caller's broadcasts; of none, something to point at.
 Tensor mask_for(Operands& operands, int missing) {
   const Tensor& query = operands.query();

@@ -32,6 +32,18 @@ Tensor with_heads(Tensor x, int missing) {
   return missing > 1 ? x.unsqueeze(0) : x;
 }
 
+Tensor with_dense_rows(const Tensor& x) {
+  Shape strides = x.strides();
+  bool fits = strides.back() == 1 || x.shape().back() <= 1;
+  for (int axis = 0; axis < x.rank(); axis++) fits = fits && (strides[axis] >= 0 || x.shape()[axis] <= 1);
+  if (!fits) return x.contiguous();
+  for (int axis = 0; axis < x.rank(); axis++) {
+    if (x.shape()[axis] <= 1) strides[axis] = 0;
+  }
+  strides[x.rank() - 1] = 1;
+  return Tensor(x.storage(), x.shape(), strides, x.offset(), x.dtype());
+}
+
 std::vector<AttentionPiece> pieces_of_attention(const Tensor& query, const Tensor& key, int64_t bytes_of_pair,
                                                 int64_t most_bytes) {
   constexpr int64_t kMostBatches = 65535;  // the third dimension of CUDA's grids

@@ -23,6 +23,9 @@ struct AttentionPiece {
 /// batches.
 Tensor with_heads(Tensor x, int missing);
 
+/// A view whose rows are dense and that nowhere steps backwards, or a copy.
+Tensor with_dense_rows(const Tensor& x);
+
 /// The pieces of a call, in the order of its batches, heads and queries. Each keeps `bytes_of_pair` for each query and
 /// key, both padded to tiles, in `most_bytes`, or else has 64 queries of one head of keys. 0 bytes of a pair: one
 /// piece, as far as CUDA's grids go.

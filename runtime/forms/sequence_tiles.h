@@ -1,0 +1,20 @@
+// How attention within packed sequences cuts their rows into tiles, each of one sequence.
+#pragma once
+
+#include <cstdint>
+
+namespace ashlar::forms {
+
+/// Tiles of sequence b begin with tile offsets[b] / rows + b: the next sequence's is at least as many behind it as it
+/// takes tiles, and nobody has to add them up.
+struct SequenceTiles {
+  /// The numbers of a tile in a table i32 [tiles, kNumbers]: its first packed row, that row's place in its sequence,
+  /// how many rows it has; the same of the rows of the other side that it meets; query q sees key k where k ≤ q +
+  /// shift, both as places in their sequence.
+  enum class Of { row, place, count, other_row, other_place, other_count, shift };
+  static constexpr int kNumbers = 7;
+
+  static int64_t count(int64_t total, int64_t sequences, int64_t rows) { return total / rows + sequences; }
+};
+
+}  // namespace ashlar::forms

@@ -13,9 +13,9 @@ template <ElementType T>
 class RopeTurn : public Kernel<RopeTurn<T>> {
  public:
   In<T, 4> x{"x"};  // [outer, positions, inner, d]
-  In<i64, 1> offsets{"offsets", {any_size}, absent_is(0)};
+  In<i64, 1> offsets{"offsets"};
   Scalar<float> log2_base{"log2_base"}, direction{"direction"};
-  Scalar<int32_t> first{"first"};
+  Scalar<int32_t> first{"first"}, has_offsets{"has_offsets"};
   Comptime<PairLayout> layout{"layout", {{"halves", PairLayout::halves}, {"interleaved", PairLayout::interleaved}}};
   Out<T, 4> y{"y", shape_of(x)};
 
@@ -34,7 +34,8 @@ class RopeTurn : public Kernel<RopeTurn<T>> {
     const Value rate = exp2(Value(-2.0f * Halide::cast<float>(pair) / Halide::cast<float>(d)) * log2_base);
     const Expr sequences = offsets.extent(0), rows = Halide::max(x.extent(0) / Halide::max(sequences, 1), 1);
     const Expr sequence = Halide::unsafe_promise_clamped(Expr(o) / rows, 0, sequences - 1);
-    const Expr begin = Value(first).expr() + Halide::cast<int32_t>(offsets(Value(sequence)).expr());
+    const Expr own = Halide::cast<int32_t>(offsets(Value(sequence)).expr());
+    const Expr begin = Value(first).expr() + Halide::select(Value(has_offsets).expr() != 0, own, 0);
     const Value angle = Value(Halide::cast<float>(begin + s)) * rate;
     const Value turned = x(o, s, i, Value(Halide::clamp(other, 0, d - 1))) * sin(angle) * direction;
     y(o, s, i, c) = x(o, s, i, c) * cos(angle) + select(Value(is_second), turned, -turned);
@@ -54,7 +55,7 @@ const bool operator_registered = register_operator(
          "or one for each index of axis 0, read on the device at each replay of a graph",
      .dtypes = {DType::f32, DType::f16, DType::bf16},
      .inputs = {{"x"}, {.name = "offsets", .dtype = DType::i64, .is_optional = true}},
-     .scalars = {{"base"}},
+     .scalars = {{.name = "base", .default_value = "10000.0"}},
      .options = {{.name = "offset"},
                  {.name = "interleaved", .kind = FormOption::Kind::boolean},
                  {.name = "axis", .default_value = -2},

@@ -58,7 +58,7 @@ Tensor rope(const Tensor& x, double base, int64_t offset, bool interleaved, int6
   if (y.numel() == 0) return Tensor::empty(x.shape(), x.dtype(), x.device());
   const KernelKey key{.elements = {DType::f32, DType::f32}, .variant = static_cast<uint16_t>(interleaved ? 1 : 0)};
   const std::array inputs{x.to(DType::f32).contiguous().reshape(canonical), begins};
-  const std::array<Scalar, 4> scalars{int64_t{offsets.defined()}, std::log2(base), inverse ? -1.0 : 1.0, offset};
+  const std::array<Scalar, 4> scalars{std::log2(base), inverse ? -1.0 : 1.0, offset, int64_t{offsets.defined()}};
   launch(kernels::rope_turn, key, inputs, scalars, std::span(&y, 1));
   return y.reshape(x.shape()).to(x.dtype());
 } catch (const std::bad_alloc&) {

@@ -2,13 +2,18 @@
 """The calls that networks make of convolutions, attention and recurrent layers, forward and backward, one line of JSON each: what
 ashlar-tune-plans is given to fill the tables in schedules/tuned (docs/how-to/tune-a-kernel.md).
 
-    network_calls.py [--device cpu|opencl|cuda] > calls.jsonl
+    network_calls.py [--device cpu|opencl|cuda] [--near SEED] > calls.jsonl
+
+The shortest come first, so that a limit of time leaves out the longest. With --near each size is drawn again from those that a
+table takes for one with it: calls to judge a table by that it wasn't made from.
 
 Layers of ResNet-18 and -50 (He et al. 2016), VGG-16 (Simonyan and Zisserman 2015), MobileNetV2's depthwise ones (Sandler et al.
 2018); attention of BERT, GPT-2, ViT-B and of heads of 128; and what ashlar-train's programs call.
 """
 import argparse
 import json
+import math
+import random
 
 from draw_networks import called
 from drawing import View
@@ -38,49 +43,86 @@ BATCHES = {"cpu": (1, 8), "opencl": (1, 32), "cuda": (1, 32)}
 BATCHES_OF_PROGRAMS = {"cpu": (64,), "opencl": (64, 512), "cuda": (64, 512)}
 
 
+def half_octave(size):
+    """What tables know of a size: half_octaves() in runtime/launch/kernel.h."""
+    return round(2 * math.log2(size))
+
+
+class Near:
+    """Sizes of the same half octave, drawn; without a seed the sizes themselves."""
+    def __init__(self, seed):
+        self.rng = random.Random(seed) if seed else None
+
+    def drawn(self, size, known=lambda size: size):
+        """One that is known as `size` is."""
+        if self.rng is None:
+            return size
+        return self.rng.choice([one for one in range(1, 2 * size) if half_octave(known(one)) == half_octave(known(size))])
+
+    def layer(self, channels, side, outputs, taps, stride):
+        """Known by the places of its outputs."""
+        places = lambda side: output_side(side, taps, stride) ** 2 if side + 2 * padding_of(taps) >= taps else 0.1
+        return self.drawn(channels), self.drawn(side, places), self.drawn(outputs), taps, stride
+
+
+def padding_of(taps):
+    return 1 if taps == 4 else taps // 2
+
+
+def output_side(side, taps, stride):
+    return (side + 2 * padding_of(taps) - taps) // stride + 1
+
+
 def convolution(batch, channels, side, outputs, taps, stride, groups=1):
     """It and its gradients by input and weight."""
-    padding = 1 if taps == 4 else taps // 2
-    out = (side + 2 * padding - taps) // stride + 1
+    padding, out = padding_of(taps), output_side(side, taps, stride)
+    flops = 2.0 * batch * outputs * out * out * channels // groups * taps * taps
     x, y, weight = [batch, channels, side, side], [batch, outputs, out, out], [outputs, channels // groups, taps, taps]
     how = {"stride": [stride] * 2, "padding": [padding] * 2, "groups": groups}
-    yield called("conv2d", [View(x), View(weight), View([outputs])], y, options=how)
-    yield called("conv2d_input", [View(y), View(weight)], x, options={"input_size": [side] * 2, **how})
-    yield called("conv2d_weight", [View(y), View(x)], weight, options={"kernel_size": [taps] * 2, **how})
+    yield called("conv2d", [View(x), View(weight), View([outputs])], y, options=how, flops=flops)
+    yield called("conv2d_input", [View(y), View(weight)], x, options={"input_size": [side] * 2, **how}, flops=flops)
+    yield called("conv2d_weight", [View(y), View(x)], weight, options={"kernel_size": [taps] * 2, **how}, flops=flops)
 
 
 def attention(batch, heads, queries, keys, width, is_causal):
     views = [View([batch, heads, rows, width]) for rows in (queries, keys, keys)]
+    flops = 4.0 * batch * heads * queries * keys * width
     for wanted in (None, [0, 1, 2]):
-        yield called("scaled_dot_product_attention", views, views[0].shape, options={"is_causal": is_causal}, wanted=wanted)
+        yield called("scaled_dot_product_attention", views, views[0].shape, options={"is_causal": is_causal}, flops=flops,
+                     wanted=wanted)
 
 
 def recurrent(kernel, gates, steps, batch, inputs, hidden):
     states = [View([batch, hidden]) for _ in range(2 if kernel == "lstm" else 1)]
     weights = [View([gates * hidden, inputs]), View([gates * hidden, hidden]), View([gates * hidden]), View([gates * hidden])]
     views = [View([steps, batch, inputs]), *states, *weights]
+    flops = 2.0 * steps * batch * gates * hidden * (inputs + hidden)
     for wanted in (None, list(range(len(views)))):
-        yield called(kernel, views, [steps, batch, hidden], wanted=wanted)
+        yield called(kernel, views, [steps, batch, hidden], flops=flops, wanted=wanted)
 
 
-def calls(device):
+def calls(device, near):
     for batch in BATCHES[device]:
         for layer in RESNET_STEM + RESNET_18 + RESNET_50 + VGG_16:
-            yield from convolution(batch, *layer)
+            yield from convolution(near.drawn(batch), *near.layer(*layer))
         for channels, side, stride in DEPTHWISE:
-            yield from convolution(batch, channels, side, channels, 3, stride, groups=channels)
-        for name, sizes in ATTENTION.items():
-            yield from attention(batch if name != "wide heads" else 1, *sizes)
+            channels, side, *_ = near.layer(channels, side, channels, 3, stride)
+            yield from convolution(near.drawn(batch), channels, side, channels, 3, stride, groups=channels)
+        for name, (heads, queries, keys, width, is_causal) in ATTENTION.items():
+            yield from attention(near.drawn(batch if name != "wide heads" else 1), heads,
+                                 *map(near.drawn, (queries, keys, width)), is_causal)
     for batch in BATCHES_OF_PROGRAMS[device]:
         for layer in LENET + DCGAN:
-            yield from convolution(batch, *layer)
+            yield from convolution(near.drawn(batch), *near.layer(*layer))
     for sizes in RECURRENT:
-        yield from recurrent("gru", 3, *sizes)
-        yield from recurrent("lstm", 4, *sizes)
+        yield from recurrent("gru", 3, *map(near.drawn, sizes))
+        yield from recurrent("lstm", 4, *map(near.drawn, sizes))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=list(BATCHES), default="cpu")
-    for one in calls(parser.parse_args().device):
+    parser.add_argument("--near", metavar="SEED", help="other sizes, drawn near the networks'")
+    options = parser.parse_args()
+    for one in sorted(calls(options.device, Near(options.near)), key=lambda one: one.flops * (2 if one.wanted else 1)):
         print(json.dumps(one.call()))

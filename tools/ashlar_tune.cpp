@@ -15,6 +15,7 @@
 #include "tools/tune/apply.h"
 #include "tools/tune/bundle.h"
 #include "tools/tune/explain.h"
+#include "tools/tune/judge.h"
 #include "tools/tune/supervise.h"
 
 namespace {
@@ -150,6 +151,12 @@ void apply(const Settings& settings) {
   if (!out.flush()) throw DataError("ashlar-tune", settings.plot.string(), "a file that can be written", "");
 }
 
+void judge(const Settings& settings) {
+  const ResultsFile file(settings.results);
+  const std::string& target = file.results().where.target;
+  print(tune::judge(file.results(), dsl::read_tuned_tables(settings.tuned / target)), std::cout);
+}
+
 /// A bundle that was made from the same is used again; results of other code are put aside. False when cut short.
 bool here(Settings& settings) {
   const path folder = settings.bundle.folder;
@@ -169,7 +176,7 @@ bool here(Settings& settings) {
 int main(int argc, char** argv) {
   CLI::App app{
       "Finds the quickest settings of kernels' tunables on a device: bundle where the compiler is, run where the "
-      "device is, apply to the table in the sources. With kernels and no subcommand: all three, here."};
+      "device is, apply to the table in the sources; judge says what a table is worth. With kernels and no subcommand: all three, here."};
   app.require_subcommand(0, 1);
   Settings settings;
   settings.bundle.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -184,6 +191,10 @@ int main(int argc, char** argv) {
   CLI::App* apply_command = app.add_subcommand("apply", "Write the table of the results' device");
   apply_command->add_option("results", settings.results, "What run wrote")->required();
   add_apply_options(*apply_command, settings);
+  CLI::App* judge_command = app.add_subcommand(
+      "judge", "Print what a table makes of operators' calls that it wasn't made from (results of ashlar-tune-plans)");
+  judge_command->add_option("results", settings.results, "What ashlar-tune-plans wrote")->required();
+  judge_command->add_option("--tuned", settings.tuned, "Folder of the tables")->capture_default_str();
   CLI::App* explain_command =
       app.add_subcommand("explain", "Print a kernel's tunables, loop nest, registers, and place on the roofline");
   add_explain_options(*explain_command, settings.explain);
@@ -221,6 +232,8 @@ int main(int argc, char** argv) {
       return run(settings, own_folder()) ? 0 : 3;
     } else if (*apply_command) {
       apply(settings);
+    } else if (*judge_command) {
+      judge(settings);
     } else if (*explain_command) {
       explain(settings.explain, std::cout);
     } else if (*all) {

@@ -8,14 +8,24 @@
 #include "runtime/device/device_state.h"
 #include "runtime/launch/kernel.h"
 #include "runtime/opencl/opencl_device.h"
+#include "runtime/support/environment.h"
 
 namespace ashlar::detail {
 namespace {
 
+std::string of_threads() {
+  const int threads = environment().threads;
+  return ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+std::string name_of(Device device) {
+  return device.description() + (device.kind == DeviceKind::cpu ? of_threads() : "");
+}
+
 std::string family_of(Device device) {
   switch (device.kind) {
     case DeviceKind::cpu:
-      return "x86-64";  // the instruction set is a code target, with tables of its own
+      return "x86-64" + of_threads();  // the instruction set is a code target, with tables of its own
     case DeviceKind::opencl:
       return opencl_vendor(device.index);
     case DeviceKind::cuda:
@@ -34,7 +44,7 @@ const DeviceIdentity& device_identity(Device device) {
   if (const DeviceIdentity* identity = slot.load(std::memory_order_acquire)) return *identity;
   const std::lock_guard lock(mutex);
   if (const DeviceIdentity* identity = slot.load(std::memory_order_acquire)) return *identity;
-  auto* identity = new DeviceIdentity{device.description(), family_of(device), 0, 0};  // lives as long as the process
+  auto* identity = new DeviceIdentity{name_of(device), family_of(device), 0, 0};  // lives as long as the process
   identity->name_hash = identity_hash(identity->name);
   identity->family_hash = identity_hash(identity->family);
   slot.store(identity, std::memory_order_release);

@@ -9,9 +9,11 @@
 namespace ashlar::detail {
 
 struct DeviceIdentity {
-  std::string name;  ///< Device::description()
-  std::string
-      family;  ///< devices of one family are like each other: "9.0" (CUDA's capability), an OpenCL vendor, "x86-64"
+  /// Device::description(); of a CPU with the number of threads, by which ways of sharing work differ more than by
+  /// processors: "AMD EPYC, 2 threads".
+  std::string name;
+  /// Devices of one family are like each other: "9.0" (CUDA's capability), an OpenCL vendor, "x86-64, 2 threads".
+  std::string family;
   uint64_t name_hash, family_hash;
 };
 

@@ -157,7 +157,8 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
   const CanonicalSizes sizes = needs_sizes ? kernel.form->sizes(inputs, outputs) : CanonicalSizes{};
   const TunedGrid* grid = nullptr;
   int setting = forced > 0 ? forced : kUntuned;
-  if (forced < 0 && found.table->grid_count > 0) {
+  const bool asks_tables = environment().tables;
+  if (forced < 0 && found.table->grid_count > 0 && asks_tables) {
     grid = find_grid(*found.table, packed, device_identity(device));
     if (grid) setting = setting_in(*grid, kernel.form->signature.size_count(), sizes);
   }
@@ -177,6 +178,7 @@ const KernelInstance* choose_instance(const KernelInfo& kernel, KernelKey key, D
     const std::string table =
         setting == kNoneNear      ? "no measured size is near, in the table of " + std::string(grid->device_name)
         : grid                    ? "table of " + std::string(grid->device_name)
+        : !asks_tables            ? "tables decide nothing"
         : found.table->grid_count ? "no table of this instance for a device like " + device_identity(device).name
                                   : "no table of this kernel";
     log_choice(kernel, *chosen, device, sizes,

@@ -194,8 +194,11 @@ void set_plan_chooser(PlanChooser chosen_by) { detail::chooser().store(chosen_by
 size_t choose_plan(const KernelInfo& operation, Device device, std::span<const Plan> plans,
                    std::span<const int64_t> sizes) {
   using namespace detail;
+  bool asks_tables = environment().tables;
   if (const PlanChooser choose = chooser().load(std::memory_order_acquire)) [[unlikely]] {
-    if (const std::optional<size_t> wanted = choose(operation, plans, sizes)) return *wanted;
+    const std::optional<size_t> wanted = choose(operation, plans, sizes);
+    if (wanted && *wanted != kWithoutTables) return *wanted;
+    asks_tables = asks_tables && !wanted;
   }
   const bool by_model = plan_choice() == PlanChoice::model;
   const Plan* chosen = nullptr;
@@ -208,7 +211,8 @@ size_t choose_plan(const KernelInfo& operation, Device device, std::span<const P
     }
   }
   std::string why = "forced";
-  if (const TunedPlan tuned = chosen == nullptr ? tuned_plan(operation, device, sizes) : TunedPlan{}; tuned.name) {
+  asks_tables = asks_tables && chosen == nullptr;
+  if (const TunedPlan tuned = asks_tables ? tuned_plan(operation, device, sizes) : TunedPlan{}; tuned.name) {
     for (const Plan& plan : plans) {
       if (!plan.applies || std::string_view(plan.name) != tuned.name) continue;
       chosen = &plan;

@@ -42,8 +42,9 @@ struct Plan {
 size_t choose_plan(const KernelInfo& operation, Device device, std::span<const Plan> plans,
                    std::span<const int64_t> sizes);
 
-/// Sees each choice of choose_plan() before it is made; what it returns is chosen. Nothing: the choice goes on. For
-/// tuners; called by any thread that calls operators.
+/// Sees each choice of choose_plan() before it is made; what it returns is chosen. Nothing: the choice goes on, and of
+/// kWithoutTables as if there were no table. For tuners; called by any thread that calls operators.
+inline constexpr size_t kWithoutTables = static_cast<size_t>(-1);
 using PlanChooser = std::optional<size_t> (*)(const KernelInfo& operation, std::span<const Plan> plans,
                                               std::span<const int64_t> sizes);
 void set_plan_chooser(PlanChooser chooser);

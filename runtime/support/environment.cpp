@@ -64,6 +64,7 @@ const Environment& environment() {
                                                       read("ASHLAR_LOG", "0") == "dispatch",
                                                       read("ASHLAR_PLAN", ""),
                                                       read("ASHLAR_PLAN_MODEL", "1") != "0",
+                                                      read("ASHLAR_TABLES", "1") != "0",
                                                       read("ASHLAR_OVERLAP", "1") != "0",
                                                       read("ASHLAR_CUDA_LIBRARY", "libcuda.so.1"),
                                                       read("ASHLAR_OPENCL_LIBRARY", "libOpenCL.so.1"),

@@ -14,6 +14,7 @@
 //   ASHLAR_PLAN=name,…            the plans that every call runs where it can (set_forced_plan())
 //   ASHLAR_OVERLAP=0              CUDA kernels begin after those ahead of them have ended, also where they needn't
 //   ASHLAR_PLAN_MODEL=0           their order, not models, decides among plans (set_plan_choice())
+//   ASHLAR_TABLES=0               tuned tables decide nothing
 //   ASHLAR_TRACE=file             a timeline of calls, launches and copies in Chrome's trace format (trace.h)
 #pragma once
 
@@ -30,6 +31,7 @@ struct Environment {
   bool log_dispatch;
   std::string plan;  ///< names, separated by commas; empty: none is forced
   bool plan_model;
+  bool tables;
   bool overlap;
   std::string cuda_library;
   std::string opencl_library;

@@ -136,6 +136,12 @@ TEST_F(PlansOfKernels, TablesNamePlansWithTheirTunablesWhichRunWhereTheyApply) {
   EXPECT_EQ(plan_for(64), "any") << "what is forced comes first";
 }
 
+TEST_F(PlansOfKernels, TablesDecideNothingWhereTheEnvironmentSaysSo) {
+  if (detail::environment().tables) GTEST_SKIP() << "runs in a process of its own with ASHLAR_TABLES=0";
+  tune(300);
+  EXPECT_EQ(plan_for(56), "any");
+}
+
 TEST_F(PlansOfKernels, AForcedSettingIsAPlanWithItsTunables) {
   set_forced_setting(300);
   EXPECT_EQ(plan_for(64), "whole deep");
@@ -293,6 +299,32 @@ TEST_F(PlansOfOperators, AChooserComesBeforeEverything) {
   EXPECT_EQ(chosen({{"radix"}, {"blocks"}, {"merge"}}, {3, 4}), "blocks");
   EXPECT_EQ(seen, (std::vector<int64_t>{3, 4}));
   EXPECT_EQ(chosen({{"radix"}, {"merge"}}), "merge");
+}
+
+TEST_F(PlansOfOperators, AChooserMayLeaveTablesOut) {
+  tune({3, 4}, 2);
+  const std::vector<Plan> plans{{"radix"}, {"blocks"}, {"merge"}};
+  EXPECT_EQ(chosen(plans, {3, 4}), "merge");
+  set_plan_chooser([](const KernelInfo&, std::span<const Plan>, std::span<const int64_t>) {
+    return std::optional<size_t>(kWithoutTables);
+  });
+  EXPECT_EQ(chosen(plans, {3, 4}), "radix");
+  set_forced_plan("blocks");
+  EXPECT_EQ(chosen(plans, {3, 4}), "blocks") << "what is forced is no table";
+}
+
+TEST_F(PlansOfOperators, TablesDecideNothingWhereTheEnvironmentSaysSo) {
+  if (detail::environment().tables) GTEST_SKIP() << "runs in a process of its own with ASHLAR_TABLES=0";
+  tune({3, 4}, 2);
+  EXPECT_EQ(chosen({{"radix"}, {"blocks"}, {"merge"}}, {3, 4}), "radix");
+}
+
+TEST(DeviceIdentity, OfACpuCountsThreads) {
+  const int threads = detail::environment().threads;
+  const std::string count = ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  const detail::DeviceIdentity& here = detail::device_identity(Device::cpu());
+  EXPECT_EQ(here.name, Device::cpu().description() + count);
+  EXPECT_EQ(here.family, "x86-64" + count);
 }
 
 TEST(HalfOctaves, RoundEachSize) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "runtime/support/error.h"
 #include "tools/tune/apply.h"
 #include "tools/tune/call.h"
+#include "tools/tune/judge.h"
 #include "tools/tune/kernel_files.h"
 #include "tools/tune/supervise.h"
 
@@ -160,6 +162,7 @@ TEST_F(Tune, ResultsThatAreWrongAreRefusedWithTheLineAndTheRule) {
   has(with("[64]", "[1" + std::string(300, '0') + "]"), "where a whole number from");
   has(with("[64]", "[0]"), "a size = 0 where a whole number from 1 to 2147483647");
   has(with("[64]", "[9223372036854775808]"), "where a whole number from");
+  has(with("[64]", "[1,2,3,4,5,6,7,8,9]"), "9 sizes where at most 8 belong");
   has(with("0.5", "1e999"), "number overflow");
   has(with("0.5", "0"), "took no time");
   has(with("\"8\"", "8"), "tunables: tile = 8 where text belongs");
@@ -265,6 +268,64 @@ TEST(Apply, ShapesThatATableCantTellApartCountByTheWorst) {
   EXPECT_EQ(points[0].sizes, (std::vector<int64_t>{10000}));
   EXPECT_EQ(points[0].tunables, both);
   EXPECT_EQ(points[0].of_default, 0.8);
+}
+
+/// An operator's plan at [images, rows], timed beside its own choice ("").
+Outcome plan_time(const std::string& plan, std::vector<int64_t> sizes, double ratio) {
+  return {"conv", dsl::kAnyInstance, plan.empty() ? Tunables{} : Tunables{{"plan", plan}}, std::move(sizes), "final",
+          10 * ratio, ratio, ""};
+}
+
+TEST(Apply, CallsOfTheSameHalfOctavesCountByTheWorst) {
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  for (const auto& [sizes, folded, unfolded] : {std::tuple{std::vector<int64_t>{1, 64}, 0.5, 0.8},
+                                                {std::vector<int64_t>{1, 55}, 1.2, 0.9},
+                                                {std::vector<int64_t>{1, 128}, 0.6, 0.9}}) {
+    for (const auto& [plan, ratio] : {std::pair{"folded", folded}, {"unfolded", unfolded}, {"", 1.0}})
+      results.outcomes.push_back(plan_time(plan, sizes, ratio));
+  }
+  dsl::TunedTable table{"A", "f", {}, {}};
+  table.kernels["conv"][dsl::kAnyInstance] = {{{1, 70}, {{"plan", "folded"}}, 1, 0.1}};
+  const auto points = apply(results, table, {.settings = 0}).kernels.at("conv").at(dsl::kAnyInstance);
+  ASSERT_EQ(points.size(), 2u) << "70 was of the same half octave";
+  EXPECT_EQ(points[0].sizes, (std::vector<int64_t>{1, 64})) << "the first that was measured";
+  EXPECT_EQ(points[0].tunables.at("plan"), "unfolded");
+  EXPECT_EQ(points[0].of_default, 0.9);
+  EXPECT_EQ(points[1].tunables.at("plan"), "folded") << "whatever the limit for settings that are compiled";
+}
+
+TEST(Judge, SaysWhatATableMakesOfOtherCalls) {
+  dsl::TunedTable table{"A", "f", {}, {}};
+  table.kernels["conv"][dsl::kAnyInstance] = {{{1, 64}, {{"plan", "folded"}}, 1, 0.5}, {{1, 128}, {}, 1, 1}};
+  Results results{{"cpu", "A", "f", "d"}, {}};
+  const auto add = [&](const std::vector<int64_t>& sizes, double folded, double unfolded) {
+    for (const auto& [plan, ratio] : {std::pair{"folded", folded}, {"unfolded", unfolded}, {"", 1.0}})
+      results.outcomes.push_back(plan_time(plan, sizes, ratio));
+  };
+  add({1, 60}, 0.5, 0.25);  // the table's
+  add({1, 70}, 2.0, 1.5);   // the table's, wrongly
+  add({1, 128}, 0.8, 1.1);  // left to the operator
+  add({1, 900}, 0.5, 1.0);  // not in the table
+  results.outcomes.push_back(plan_time("unfolded", {1, 66}, 0.5));
+  results.outcomes.push_back(plan_time("", {1, 66}, 1));  // folding doesn't apply
+  const auto judged = judge(results, {table});
+  ASSERT_EQ(judged.size(), 1u);
+  EXPECT_EQ(judged[0].operation, "conv");
+  EXPECT_EQ(judged[0].calls, 5);
+  EXPECT_EQ(judged[0].decided, 2);
+  EXPECT_DOUBLE_EQ(judged[0].gained.mean, 1) << "2 and 0.5";
+  EXPECT_DOUBLE_EQ(judged[0].gained.worst, 0.5);
+  EXPECT_DOUBLE_EQ(judged[0].without.worst, 0.25);
+  EXPECT_DOUBLE_EQ(judged[0].with.worst, 0.5);
+  EXPECT_DOUBLE_EQ(judged[0].with.mean, std::pow(0.5 * 0.5 * 0.8 * 0.5 * 0.5, 0.2));
+
+  table.device = "B";
+  EXPECT_EQ(judge(results, {table})[0].decided, 2) << "a device of the family";
+  table.family = "g";
+  EXPECT_EQ(judge(results, {table})[0].decided, 0);
+  EXPECT_EQ(judge(results, {})[0].gained.mean, 1);
+  results.outcomes = {final_time({}, 64, 1)};
+  EXPECT_THROW(judge(results, {table}), DataError);
 }
 
 TEST(Shapes, OfPlainKernelsAreThoseOfTheirTensors) {

@@ -56,6 +56,10 @@ table, = (work / "tuned").glob("cpu*/*.json")
 point, = json.loads(table.read_text())["kernels"]["conv2d"]["any"]
 assert point["sizes"] == [2, 1, 16, 8, 196, 9, 1] and point["tunables"] == {"plan": "unfolded"}, point
 
+said = run(tune, "judge", results, "--tuned", work / "tuned")
+assert "conv2d: of 1 calls the table decides 1, the operator's own choice takes 2.00 / 2.00 / 2.00" in said, said
+assert "gru_sequence: of 1 calls the table decides" in said, said
+
 (work / "broken.jsonl").write_text("{\n")
 assert "broken.jsonl, line 1" in run(tune_plans, work / "broken.jsonl", "--results", results, code=2)
 (work / "wrong.jsonl").write_text(json.dumps({**calls[0], "operator": "conv3d2"}) + "\n")

@@ -7,11 +7,14 @@
 namespace ashlar::tune {
 
 struct ApplyOptions {
-  int settings = 3;    ///< at most so many of one instance beside the default: each is compiled into every program
+  /// At most so many of one instance beside the default: each is compiled into every program. Plans of operators are
+  /// there anyway, and are taken however many.
+  int settings = 3;
   double gain = 0.03;  ///< the least part of the default's time that a setting must save to be worth it
 };
 
-/// The table with the results' points in place of those of the same instances and sizes. Candidates that were wrong, or
+/// The table with the results' points in place of those of the same instances and sizes. Calls that are one to the
+/// table count as the worst of them: of operators' plans, those of the same half octaves. Candidates that were wrong, or
 /// out for another reason, at any sizes are never taken. Among those timed side by side with the default, the settings
 /// are chosen one after the other, each the one that saves most over all shapes.
 /// Throws DataError when nothing was timed beside its default.

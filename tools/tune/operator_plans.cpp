@@ -42,7 +42,7 @@ struct Choice {
 // What the chooser sees and does; one call is measured at a time.
 std::vector<Choice>* seen = nullptr;
 const Choice* changed = nullptr;
-std::string changed_to;
+std::string changed_to;  ///< none: what the operator chooses without a table
 
 std::optional<size_t> choose(const KernelInfo& operation, std::span<const Plan> plans, std::span<const int64_t> sizes) {
   if (seen != nullptr) {
@@ -54,6 +54,7 @@ std::optional<size_t> choose(const KernelInfo& operation, std::span<const Plan> 
     if (is_new) seen->push_back(std::move(choice));
   }
   if (changed == nullptr || !changed->is(operation, sizes)) return {};
+  if (changed_to.empty()) return kWithoutTables;
   for (size_t i = 0; i < plans.size(); i++) {
     if (plans[i].applies && plans[i].name == changed_to) return i;
   }
@@ -163,11 +164,11 @@ class Contender {
   const std::string& plan() const { return plan_; }
   /// "" where the results are `expected`.
   std::string check(const std::vector<Tensor>& expected) const {
-    const Chooser chooser(nullptr, plan_.empty() ? nullptr : &choice_, plan_);
+    const Chooser chooser(nullptr, &choice_, plan_);
     return disagreement(sets_.first(), expected);
   }
   void prepare() {
-    const Chooser chooser(nullptr, plan_.empty() ? nullptr : &choice_, plan_);
+    const Chooser chooser(nullptr, &choice_, plan_);
     sets_.all();
     once_ = microseconds(sets_.device(), [&] { sets_.all(); });
     const bool has_graphs = sets_.device().kind != DeviceKind::cpu;
@@ -182,7 +183,7 @@ class Contender {
   }
   /// Microseconds of one call.
   double round() const {
-    const Chooser chooser(nullptr, plan_.empty() ? nullptr : &choice_, plan_);
+    const Chooser chooser(nullptr, &choice_, plan_);
     const int times = static_cast<int>(std::clamp(kLeastRound / once_, 1.0, 1000.0));
     const double took = microseconds(sets_.device(), [&] {
       for (int i = 0; i < times; i++) {
@@ -198,7 +199,7 @@ class Contender {
  private:
   const Sets& sets_;
   const Choice& choice_;
-  std::string plan_;  ///< "": the operator's own choice
+  std::string plan_;  ///< "": the operator's own choice, without tables
   double once_ = 0;
   std::optional<Graph> graph_;
 };
@@ -222,7 +223,11 @@ bool is_measured(const Results& results, const Choice& choice) {
 
 void measure(const Choice& choice, const Sets& sets, const PlanOptions& options, ResultsFile& results,
              std::ostream& log) {
-  const std::vector<Tensor> expected = sets.first();
+  std::vector<Tensor> expected;
+  {
+    const Chooser chooser(nullptr, &choice, "");
+    expected = sets.first();
+  }
   std::vector<Contender> contenders;
   contenders.emplace_back(sets, choice, "");
   std::vector<Outcome> outcomes;

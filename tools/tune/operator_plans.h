@@ -18,9 +18,9 @@ struct PlanOptions {
 };
 
 /// Makes the call (tools/named_call.h) with each plan that each of its choices could take, on random numbers, or
-/// zeros of whole ones. Each plan's results are compared with those of the operator's own choice, then all
-/// are timed in turns, short calls in graphs where there are any. One line of JSON is added for each; choices that the
-/// file has are passed over. Throws what the call throws, and ValueError on a call that isn't one.
+/// zeros of whole ones. Each plan's results are compared with those of the operator's own choice, as it is without a
+/// table, then all are timed in turns, short calls in graphs where there are any. One line of JSON is added for each;
+/// choices that the file has are passed over. Throws what the call throws, and ValueError on a call that isn't one.
 void measure_plans(const nlohmann::json& call, Device device, const PlanOptions& options, ResultsFile& results,
                    std::ostream& log);
 

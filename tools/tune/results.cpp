@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "json/strict_json.h"
+#include "runtime/launch/kernel.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::tune {
@@ -46,6 +47,10 @@ static Outcome parse_outcome(const std::string& line) {
   outcome.message = get<std::string>(value, "message", where);
   const int64_t least = outcome.status == "final" ? 1 : 0;  // what a tuned table takes
   for (const int64_t size : outcome.sizes) strict_json::whole_number(size, least, INT32_MAX, where + ": a size");
+  if (outcome.sizes.size() > static_cast<size_t>(kMostSizes)) {
+    throw strict_json::Refusal(where + " of " + std::to_string(outcome.sizes.size()) + " sizes where at most " +
+                               std::to_string(kMostSizes) + " belong");
+  }
   if (value.contains("table_sizes")) {
     outcome.table_sizes = get<std::vector<int64_t>>(value, "table_sizes", where);
     for (const int64_t size : outcome.table_sizes) strict_json::whole_number(size, 1, INT32_MAX, where + ": a size");

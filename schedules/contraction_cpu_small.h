@@ -447,7 +447,7 @@ inline ContractionPlan batched_plan(const ContractionProblem& p, int lanes) {
                 sums.compute_at(out, n).store_in(Halide::MemoryType::Stack).vectorize(b, lanes);
                 sums.update().reorder(b, n, m, r).vectorize(b, lanes);
               },
-          .microseconds = modelled_batched(p)};
+          .microseconds = modelled_batched(p, lanes)};
 }
 
 }  // namespace ashlar::dsl::detail

@@ -7,7 +7,8 @@
 // one task, by 600 draws with an activation there. Panels packed before came last: fitted to 2400 draws with AVX-512
 // and 2200 with AVX2 on an Intel Xeon, half of them with an activation, operands and results in no cache, and all
 // others with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what
-// the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before).
+// the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before). Of AVX2's, those of `packed`, `batched`, `stream`,
+// `few_rows`, `unpacked_row`, `unpacked_rows` and what direct_along packs went by 1030 draws on an AMD EPYC (Zen 3).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -108,7 +109,7 @@ inline TileCost tile_cost(const CpuTile& tile, bool by_rows, PanelsPacked packed
   if (packed == PanelsPacked::before) {
     return has_long_vectors(tile.lanes)
                ? TileCost{512, 265, 0.2f, 7.9f, 1.15f, 12, 0.84f, 0.3f, 2.7f, 1.04f, 66, 0.92f}
-               : TileCost{1130, 388, 0.219f, 8.1f, 0.23f, 6.55f, 0.9f, 0.114f, 0.5f, 0.32f, 0, 0.38f};
+               : TileCost{1130, 388, 0.219f, 8.1f, 0.23f, 8.5f, 0.9f, 0.114f, 0.5f, 0.32f, 0, 0.38f};
   }
   if (!has_long_vectors(tile.lanes)) {
     return by_rows ? TileCost{661, 0, 0.262f, 0, 2, 1.25f, 0.394f, 0, 4.7f, 0, 283, 1.5f}
@@ -156,8 +157,8 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
                                   : is_row    ? Cost{447, 28, 0.545f, 15.9f, 0, 0.26f, 3}
                                   : is_narrow ? Cost{380, 114, 0.338f, 7.5f, 0.71f, 0.155f, 4.5f}
                                               : Cost{460, 16, 0.252f, 27.6f, 0, 0.234f, 11.7f}
-                       : by_rows ? Cost{455, 36, 0.291f, 25.3f, 1.14f, 0, 1.6f}
-                    : is_row    ? Cost{484, 54, 0.453f, 8.6f, 0, 0, 1.4f}
+                       : by_rows ? Cost{320, 36, 0.335f, 22, 1.06f, 0, 0.9f}
+                    : is_row    ? Cost{450, 54, 0.36f, 6, 0, 0, 1.4f}
                     : is_narrow ? Cost{396, 86, 0.279f, 2.6f, 0.94f, 0.02f, 2.8f}
                                 : Cost{429, 51, 0.268f, 7.6f, 0, 0, 1.25f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes);
@@ -194,7 +195,7 @@ inline Expr modelled_dots(const ContractionProblem& p, const Expr& wide, const E
                                               : Cost{655, 24, 0.401f, 1.65f, 0, 0}
                        : is_one ? Cost{235, 22, 1.13f, 1.7f, 0, 0}
                     : is_packed ? Cost{201, 427, 0.343f, 1.44f, 10.8f, 0.63f}
-                                : Cost{355, 96, 0.331f, 0.3f, 14.9f, 0};
+                                : Cost{355, 96, 0.331f, 0.9f, 18, 0};
   const Expr few_tiles = as_real(rounded_up(few, tile.narrow)), vectors = as_real(rounded_up(p.inner, tile.lanes));
   Expr packed = 0.0f;
   if (is_packed) {
@@ -217,7 +218,7 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
     float start, product, vector, load, share, strided;
   };
   const Cost cost = has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f}
-                                            : Cost{4570, 1170, 0.42f, 1.4f, 5.9f, 0.41f};
+                                            : Cost{4570, 1170, 0.3f, 1.4f, 5.9f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(
       p, cost.start,
@@ -227,10 +228,11 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
 }
 
 // start + products · (elements loaded + elements stored)
-inline Expr modelled_batched(const ContractionProblem& p) {
-  constexpr float kStart = 500, kLoad = 0.72f, kResult = 1.7f;
+inline Expr modelled_batched(const ContractionProblem& p, int lanes) {
+  constexpr float kStart = 500, kResult = 1.7f;
+  const float load = has_long_vectors(lanes) ? 0.72f : 0.23f;
   const Expr results = as_real(p.rows) * as_real(p.columns);
-  return microseconds_of(p, kStart, results * (2 * kLoad * as_real(p.inner) + kResult));
+  return microseconds_of(p, kStart, results * (2 * load * as_real(p.inner) + kResult));
 }
 
 // start + products · (both operands packed + tiles · (k · vectors + what a chunk of k costs besides))
@@ -239,7 +241,7 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
     float start, product, vector, chunk, right_vector, right, left, left_strided;
   };
   const Cost cost = has_long_vectors(tile.lanes) ? Cost{1130, 398, 0.263f, 116, 10.2f, 1.06f, 0.33f, 0.33f}
-                                                 : Cost{2140, 468, 0.242f, 38.6f, 7, 0.94f, 0.436f, 0.436f};
+                                                 : Cost{2140, 468, 0.224f, 58, 7, 0.94f, 0.436f, 0.436f};
   const auto vectors = static_cast<float>(tile.wide / tile.lanes * tile.narrow);
   const Expr tiles = as_real(rounded_up(p.columns, tile.wide)) * as_real(rounded_up(p.rows, tile.narrow)),
              k = as_real(p.inner), columns = as_real(p.columns);

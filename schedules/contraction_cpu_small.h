@@ -320,7 +320,7 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
               },
           .microseconds = loops.of_one_task(p, s) *
                           modelled_direct(p, s.wide_count, s.narrow_count, is_before ? Expr(1) : loops.runs(p, s),
-                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, packed)};
+                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, packed, epilogue)};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products

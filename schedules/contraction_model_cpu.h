@@ -7,8 +7,9 @@
 // one task, by 600 draws with an activation there. Panels packed before came last: fitted to 2400 draws with AVX-512
 // and 2200 with AVX2 on an Intel Xeon, half of them with an activation, operands and results in no cache, and all
 // others with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what
-// the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before). Of AVX2's, those of `packed`, `batched`, `stream`,
-// `few_rows`, `unpacked_row`, `unpacked_rows` and what direct_along packs went by 1030 draws on an AMD EPYC (Zen 3).
+// the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before). Of AVX2's, those of `packed`,
+// `batched`, `stream`, `few_rows`, `unpacked_row` and `unpacked_rows`, and what `direct_along` packs, went by 1030
+// draws on an AMD EPYC (Zen 3).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -123,8 +124,14 @@ inline TileCost tile_cost(const CpuTile& tile, bool by_rows, PanelsPacked packed
 // start + products · (product + packed elements + tiles · k · vectors + …)
 inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const Expr& narrow, const Expr& runs,
                             const Expr& wide_is_contiguous, const Expr& narrow_k_stride, const CpuTile& tile,
-                            bool by_rows, PanelsPacked panels) {
-  const TileCost cost = tile_cost(tile, by_rows, panels);
+                            bool by_rows, PanelsPacked panels, EpilogueLength epilogue) {
+  TileCost cost = tile_cost(tile, by_rows, panels);
+  if (epilogue == EpilogueLength::long_one && !has_long_vectors(tile.lanes)) {
+    // Its constants take some of the 16 registers that the sums are in. By 63 products with GELU.
+    constexpr float kVector = 0.04f, kResult = 4.5f;
+    cost.vector += kVector;
+    cost.result += kResult;
+  }
   const Expr wide_tiles = as_real(rounded_up(wide, tile.wide)), narrow_tiles = as_real(rounded_up(narrow, tile.narrow)),
              k = as_real(p.inner);
   const auto vectors = static_cast<float>(tile.wide / tile.lanes), lanes = static_cast<float>(tile.lanes);

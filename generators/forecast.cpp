@@ -389,8 +389,9 @@ const auto with = [](std::vector<OperatorTensor> tensors, const std::vector<Oper
 const bool operators_registered =
     register_operator(
         {.name = "draw_by_forecast",
-         .formula = "draw_by_forecast(forecasts, streaks, bin_weights, ends, chances)[j] = a sample, one from each of as "
-                    "many equal parts of the samples' weights, of forecast_weights, by 32 random bits chances[j]",
+         .formula =
+             "draw_by_forecast(forecasts, streaks, bin_weights, ends, chances)[j] = a sample, one from each of as "
+             "many equal parts of the samples' weights, of forecast_weights, by 32 random bits chances[j]",
          .dtypes = {DType::f32},
          .inputs = {{"forecasts"},
                     {"streaks", DType::i32},
@@ -402,10 +403,11 @@ const bool operators_registered =
          .calls = {"forecast_locate"}}) &&
     register_operator(
         {.name = "forecast_weights",
-         .formula = "forecast_weights(forecasts, streaks, counts, weights).bin_weights[q] = weights[K r] at the mean rank r "
-                    "of bin q's samples, of which it has counts[q]; ends = a running sum over groups of samples of "
-                    "their bins' weights, at most most where streaks is patience or more; bins are parts of 32 octaves "
-                    "from 2^-20",
+         .formula =
+             "forecast_weights(forecasts, streaks, counts, weights).bin_weights[q] = weights[K r] at the mean rank r "
+             "of bin q's samples, of which it has counts[q]; ends = a running sum over groups of samples of "
+             "their bins' weights, at most most where streaks is patience or more; bins are parts of 32 octaves "
+             "from 2^-20",
          .dtypes = {DType::f32},
          .inputs = with(kState, {{"weights", DType::i32}}),
          .scalars = {{"patience", DType::i64}, {"most", DType::i64}},

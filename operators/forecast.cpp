@@ -137,7 +137,8 @@ Tensor update_forecasts(const Tensor& forecasts, const Tensor& streaks, const Te
   launch(kernels::forecast_visit, kKey, std::array{known, visits, have, cumsum(have), at, losses.contiguous(), level},
          scalars, visit);
   launch(kernels::forecast_recount, {.elements = {DType::i32}}, std::array{have, from, to}, {}, std::span(&have, 1));
-  launch(kernels::forecast_store, kKey, std::array{known, visits, at, fresh, streak, to}, {}, std::array{known, visits});
+  launch(kernels::forecast_store, kKey, std::array{known, visits, at, fresh, streak, to}, {},
+         std::array{known, visits});
   for (const auto& [state, changed] : {std::pair(forecasts, known), {streaks, visits}, {counts, have}}) {
     if (!whole(state)) state.copy_(changed);
   }

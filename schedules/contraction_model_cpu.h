@@ -224,8 +224,8 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   struct Cost {
     float start, product, vector, load, share, strided;
   };
-  const Cost cost = has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f}
-                                            : Cost{4570, 1170, 0.3f, 1.4f, 5.9f, 0.41f};
+  const Cost cost =
+      has_long_vectors(lanes) ? Cost{584, 3530, 0.472f, 2.13f, 5.6f, 1.44f} : Cost{4570, 1170, 0.3f, 1.4f, 5.9f, 0.41f};
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return microseconds_of(
       p, cost.start,

@@ -176,7 +176,8 @@ bool here(Settings& settings) {
 int main(int argc, char** argv) {
   CLI::App app{
       "Finds the quickest settings of kernels' tunables on a device: bundle where the compiler is, run where the "
-      "device is, apply to the table in the sources; judge says what a table is worth. With kernels and no subcommand: all three, here."};
+      "device is, apply to the table in the sources; judge says what a table is worth. With kernels and no subcommand: "
+      "all three, here."};
   app.require_subcommand(0, 1);
   Settings settings;
   settings.bundle.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

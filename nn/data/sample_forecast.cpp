@@ -111,8 +111,7 @@ std::vector<Tensor> SampleForecast::draw() {
   return with_host_memory(kName, "a batch", [&] {
     const Tensor in_order = data_.next_rows();
     const Tensor chances = randint(random_, 0, int64_t{1} << 32, {batch()});
-    const Tensor by_rank =
-        draw_by_forecast(forecasts_, streaks_, bin_weights_, ends_, chances, patience_, limit_);
+    const Tensor by_rank = draw_by_forecast(forecasts_, streaks_, bin_weights_, ends_, chances, patience_, limit_);
     rows_.copy_(where(lt(drawn_, uniform_from_), by_rank, in_order));
     drawn_ += 1;
     return data_.at(rows_);

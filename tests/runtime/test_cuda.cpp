@@ -254,12 +254,12 @@ TEST_F(Cuda, WorkBesideInAGraphIsWaitedForWhereItsTensorsAreUsed) {
   };
   {
     const Graph graph = capture(Device::cuda(), [&] {
-      EXPECT_EQ(waits_of(beside_y), 1);                                   // the second queue for the first
-      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, x, 1, z); }), 0);      // both read x
-      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 1);      // reads what was written beside
-      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 0);      // waited already
+      EXPECT_EQ(waits_of(beside_y), 1);                               // the second queue for the first
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, x, 1, z); }), 0);  // both read x
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 1);  // reads what was written beside
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, y, 2, z); }), 0);  // waited already
       EXPECT_EQ(waits_of(beside_y), 1);
-      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, z, 0.5, x); }), 1);    // writes what is read beside
+      EXPECT_EQ(waits_of([&] { run(&scale_on_cuda, z, 0.5, x); }), 1);  // writes what is read beside
       EXPECT_EQ(waits_of(beside_y), 1);
     });
     graph.replay();

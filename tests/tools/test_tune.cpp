@@ -272,8 +272,14 @@ TEST(Apply, ShapesThatATableCantTellApartCountByTheWorst) {
 
 /// An operator's plan at [images, rows], timed beside its own choice ("").
 Outcome plan_time(const std::string& plan, std::vector<int64_t> sizes, double ratio) {
-  return {"conv", dsl::kAnyInstance, plan.empty() ? Tunables{} : Tunables{{"plan", plan}}, std::move(sizes), "final",
-          10 * ratio, ratio, ""};
+  return {"conv",
+          dsl::kAnyInstance,
+          plan.empty() ? Tunables{} : Tunables{{"plan", plan}},
+          std::move(sizes),
+          "final",
+          10 * ratio,
+          ratio,
+          ""};
 }
 
 TEST(Apply, CallsOfTheSameHalfOctavesCountByTheWorst) {

@@ -14,10 +14,10 @@ struct ApplyOptions {
 };
 
 /// The table with the results' points in place of those of the same instances and sizes. Calls that are one to the
-/// table count as the worst of them: of operators' plans, those of the same half octaves. Candidates that were wrong, or
-/// out for another reason, at any sizes are never taken. Among those timed side by side with the default, the settings
-/// are chosen one after the other, each the one that saves most over all shapes.
-/// Throws DataError when nothing was timed beside its default.
+/// table count as the worst of them: of operators' plans, those of the same half octaves. Candidates that were wrong,
+/// or out for another reason, at any sizes are never taken. Among those timed side by side with the default, the
+/// settings are chosen one after the other, each the one that saves most over all shapes. Throws DataError when nothing
+/// was timed beside its default.
 dsl::TunedTable apply(const Results& results, dsl::TunedTable table, const ApplyOptions& options);
 
 /// The space as an SVG picture: for each instance and shape, every candidate's speed relative to the default, sorted.

@@ -17,9 +17,9 @@ struct Spread {
 struct Judgement {
   std::string operation;
   int calls = 0;
-  int decided = 0;            ///< of them by the table: it names a plan that the call can take
-  Spread gained;              ///< its own choice's time over the table's, of those that it decides
-  Spread without, with;       ///< the quickest plan's time over the choice's, of all
+  int decided = 0;       ///< of them by the table: it names a plan that the call can take
+  Spread gained;         ///< its own choice's time over the table's, of those that it decides
+  Spread without, with;  ///< the quickest plan's time over the choice's, of all
 };
 
 /// In the order of their names. The table of `results`' device, else one of its family, else none decides. Throws

@@ -97,9 +97,7 @@ void add_drawing(const std::string& name, const Sizes& sizes, Values forecasts, 
                             integers(sizes.samples, 0, 5, DType::i32),
                             integers(sizes.bins, 0, 7, DType::i32),
                             integers(sizes.weights, 1, 65535, DType::i32)};
-  const auto weigh = [patience](Tensors in) {
-    return forecast_weights(in[0], in[1], in[2], in[3], patience, kMost);
-  };
+  const auto weigh = [patience](Tensors in) { return forecast_weights(in[0], in[1], in[2], in[3], patience, kMost); };
   add_case({.kernel = "forecast_weights",
             .name = name,
             .inputs = inputs,
@@ -112,8 +110,9 @@ void add_drawing(const std::string& name, const Sizes& sizes, Values forecasts, 
             .reference =
                 [patience](HostTensors in) {
                   const Weights weights(in, patience, kMost);
-                  return std::vector{Expected{in[2].shape, weights.of_bins, {}, DType::i32},
-                                     Expected{{static_cast<int64_t>(weights.ends.size())}, weights.ends, {}, DType::i64}};
+                  return std::vector{
+                      Expected{in[2].shape, weights.of_bins, {}, DType::i32},
+                      Expected{{static_cast<int64_t>(weights.ends.size())}, weights.ends, {}, DType::i64}};
                 },
             .fixed_shapes = true});
   inputs.push_back(integers(sizes.batch, 0, 0x1p32 - 1, DType::i64));

@@ -32,9 +32,8 @@ class Power : public Kernel<Power<T>> {
     } else {
       const Expr base = a(p, q, r, s), exponent = b(p, q, r, s), one = Halide::Internal::make_one(Halide::UInt(64));
       const Expr all = Halide::cast<uint64_t>(Halide::max(exponent, Halide::Internal::make_one(exponent.type())));
-      // By a float's exponent, as Halide's OpenCL has no count_leading_zeros: where it rounds up, a bit of 0 more.
-      bits(s, r, q, p) = (Halide::reinterpret<int32_t>(Halide::cast<float>(all)) >> 23) - 126;
-      Halide::RDom turn(0, 64, "turn");
+      bits(s, r, q, p) = 64 - Halide::cast<int32_t>(Halide::count_leading_zeros(all));
+      Halide::RDom turn(0, 63, "turn");
       turn.where(turn < bits(s, r, q, p));
       const Expr bit = Halide::cast<uint64_t>(exponent) >> Halide::cast<uint64_t>(bits(s, r, q, p) - 1 - turn) & one;
       power(s, r, q, p) = one;

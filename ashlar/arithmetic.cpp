@@ -6,7 +6,6 @@
 
 namespace ashlar {
 
-using detail::check_power;
 using detail::is_affine;
 using detail::kNoShift;
 using detail::tensor_of;
@@ -40,10 +39,7 @@ Tensor mul(Number a, const Tensor& b) { return mul(b, a); }
 Tensor div(const Tensor& a, Number b) { return div(a, tensor_of(b, a)); }
 Tensor div(Number a, const Tensor& b) { return div(tensor_of(a, b), b); }
 
-Tensor pow(const Tensor& a, Number b) {
-  check_power(a, b);
-  return pow(a, tensor_of(b, a));
-}
+Tensor pow(const Tensor& a, Number b) { return pow(a, tensor_of(b, a)); }
 Tensor pow(Number a, const Tensor& b) { return pow(tensor_of(a, b), b); }
 Tensor fmod(const Tensor& a, Number b) { return fmod(a, tensor_of(b, a)); }
 Tensor remainder(const Tensor& a, Number b) { return remainder(a, tensor_of(b, a)); }

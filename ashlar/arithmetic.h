@@ -25,8 +25,7 @@ Tensor mul(Number a, const Tensor& b);
 /// a / b
 Tensor div(const Tensor& a, Number b);
 Tensor div(Number a, const Tensor& b);
-/// a^b; of integers modulo 2^64 in their dtype, and a negative number as b is a ValueError, elements of a tensor give
-/// the power's whole part
+/// a^b, in f32 for integers
 Tensor pow(const Tensor& a, Number b);
 Tensor pow(Number a, const Tensor& b);
 /// a - trunc(a / b) b, with the sign of a

@@ -1,9 +1,6 @@
 // How a number takes part in an operation on tensors.
 #pragma once
 
-#include <string>
-
-#include "runtime/support/error.h"
 #include "runtime/tensor/promotion.h"
 #include "runtime/tensor/tensor.h"
 
@@ -23,12 +20,5 @@ inline bool is_affine(const Tensor& x, Number number) {
 
 /// As shift it changes nothing, not even a zero's sign.
 inline constexpr double kNoShift = -0.0;
-
-/// Throws ValueError where x^n of integers isn't one, whatever x.
-inline void check_power(const Tensor& x, Number n) {
-  if (n.integer() >= 0 || is_floating(result_type(x, n))) return;
-  throw ValueError("pow", x.str() + " to the power " + std::to_string(n.integer()), "an exponent of 0 or more",
-                   "Convert the base with to(DType::f32)");
-}
 
 }  // namespace ashlar::detail

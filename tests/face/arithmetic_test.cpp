@@ -115,31 +115,6 @@ TEST_P(Arithmetic, SumsOfIntegers) {
   EXPECT_EQ(Tensor::empty({0}, DType::i32, device()).sum().str(), "i64[] on " + device().str());
 }
 
-TEST_P(Arithmetic, PowersOfIntegers) {
-  const Tensor x = Tensor::from({int64_t{3}, int64_t{-7}, int64_t{0}, int64_t{1}}, device());
-  EXPECT_EQ(pow(x, 3).to_vector<int64_t>(), (Integers{27, -343, 0, 1}));
-  EXPECT_EQ(pow(x, 0).to_vector<int64_t>(), (Integers{1, 1, 1, 1}));
-  EXPECT_EQ(pow(x, 1).to_vector<int64_t>(), (Integers{3, -7, 0, 1}));
-  EXPECT_EQ(pow(x, 39)[0].to_vector<int64_t>(), (Integers{4052555153018976267}));  // more digits than a double has
-  EXPECT_EQ(pow(x, 41)[0].to_vector<int64_t>(), (Integers{-420491770248316829}));  // 3^41 - 2 · 2^64
-  EXPECT_EQ(pow(2, Tensor::from({int64_t{0}, int64_t{62}, int64_t{63}, int64_t{64}}, device())).to_vector<int64_t>(),
-            (Integers{1, int64_t{1} << 62, INT64_MIN, 0}));
-  EXPECT_EQ(pow(x, Tensor::full({}, INT64_MAX, DType::i64, device())).to_vector<int64_t>(),
-            (Integers{-6148914691236517205, -7905747460161236407, 0, 1}));  // the inverses modulo 2^64
-  // Of negative elements the whole part; one number for all is refused.
-  const Tensor ones = Tensor::from({int64_t{1}, int64_t{-1}, int64_t{-1}, int64_t{2}, int64_t{0}}, device());
-  EXPECT_EQ(pow(ones, Tensor::from({int64_t{-5}, int64_t{-5}, int64_t{-4}, int64_t{-1}, int64_t{-1}}, device()))
-                .to_vector<int64_t>(),
-            (Integers{1, -1, 1, 0, 0}));
-  expect_error<ValueError>([&] { pow(x, -1); }, {"pow", "to the power -1", "0 or more"});
-  EXPECT_EQ(pow(x.to(DType::f32), -1).to_vector<float>()[3], 1);
-  // In the dtype that came.
-  EXPECT_EQ(pow(x.to(DType::i32), 30).to_vector<int32_t>(), (std::vector<int32_t>{-1010140999, 1878557649, 0, 1}));
-  EXPECT_EQ(pow(Tensor::from({uint8_t{7}, uint8_t{16}}, device()), 3).to_vector<uint8_t>(),
-            (std::vector<uint8_t>{87, 0}));
-  EXPECT_EQ(pow(x, 0.5).dtype(), DType::f32);
-}
-
 TEST_P(Arithmetic, InPlace) {
   const Tensor x = Tensor::from({1.F, 2.F, 3.F, 4.F}, {2, 2}, device());
   const Tensor row = x[1];

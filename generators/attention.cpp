@@ -5,16 +5,16 @@
 namespace ashlar::dsl {
 
 template <ElementType T>
-class Attention : public AttentionOf<Attention<T>, T, NoDropout> {
+class Attention : public AttentionOfBatches<Attention<T>, T, NoDropout> {
  public:
   Attention() { this->passes("attention_by_pairs", "attention_by_pairs"); }
 };
 template <ElementType T>
-class AttentionQueryGradient : public AttentionGradient<AttentionQueryGradient<T>, T, Wanted::query> {};
+class AttentionQueryGradient : public AttentionGradient<AttentionQueryGradient<T>, T, Wanted::query, RowsOfBatches> {};
 template <ElementType T>
-class AttentionKeyGradient : public AttentionGradient<AttentionKeyGradient<T>, T, Wanted::key> {};
+class AttentionKeyGradient : public AttentionGradient<AttentionKeyGradient<T>, T, Wanted::key, RowsOfBatches> {};
 template <ElementType T>
-class AttentionValueGradient : public AttentionGradient<AttentionValueGradient<T>, T, Wanted::value> {};
+class AttentionValueGradient : public AttentionGradient<AttentionValueGradient<T>, T, Wanted::value, RowsOfBatches> {};
 
 const bool registered = register_kernel<Attention, f32>("scaled_dot_product_attention") &&
                         register_kernel<AttentionByPairs, f32>("attention_by_pairs") &&

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dsl/plans.h"
-#include "generators/attention_operands.h"
+#include "generators/attention_rows.h"
 #include "generators/online_softmax.h"
 #include "runtime/forms/attention.h"
 #include "schedules/attention_cpu.h"
@@ -14,28 +14,14 @@
 namespace ashlar::dsl {
 
 // y[q] = Σ_k e^(s[q,k] - lse[q]) value[k],  s[q,k] = scale query[q] · key[k] + mask[q,k],  lse[q] = ln Σ_k e^s[q,k]
-// with dropout Σ_k over the keys that are kept, times 1 / (1 - p)
-template <class Derived, ElementType T, class Drop>
-class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMask {
+// with dropout Σ_k over the keys that are kept, times 1 / (1 - p); of packed sequences over k of q's own
+template <class Derived, ElementType T, class Drop, class Rows>
+class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, Rows {
  public:
-  Out<T, 4> y{"y", {batch, heads, queries, value_width}};
-  Out<f32, 3> logsumexp{"logsumexp", {batch, heads, queries}};
+  Out<T, 4> y{"y", {batch, heads, Rows::results(queries), value_width}};
+  Out<f32, 3> logsumexp{"logsumexp", {batch, heads, Rows::results(queries)}};
 
-  AttentionOf() : AttentionMask(static_cast<AttentionSizes&>(*this)) {
-    this->formula(Drop::kDrops
-                      ? "y = dropout(softmax(scale query keyᵀ + attn_mask), p) value, by the stream of state, which "
-                        "stays where it is; scale 0: 1/√width; a query that sees no key: 0"
-                      : "y = softmax(scale query keyᵀ + attn_mask) value, scale 0: 1/√width; a query that sees no key: "
-                        "0");
-    this->form(forms::Attention::signature);
-    this->gradient(kAllInputs,
-                   Drop::kDrops ? "attention_dropout_grad(dy, query, key, value, state, attn_mask, y, logsumexp, "
-                                  "is_causal, p, scale, needs)"
-                                : "attention_grad(dy, query, key, value, attn_mask, y, logsumexp, is_causal, scale, "
-                                  "needs)",
-                   "autograd/recipes/attention.h");
-    this->flops("2.0 * shapes[0].numel() * shapes[1][2] * (1.0 + double(shapes[2][3]) / double(shapes[1][3]))");
-  }
+  AttentionOf() : Rows(static_cast<AttentionSizes&>(*this)) {}
 
   // Row i of the queries' tile u meets column j of the keys' tile t.
   void algorithm() {
@@ -44,29 +30,27 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     const auto& [c, i, j, t, g, u, h, b, x] = at;
     term = RDom(0, tile.depth, 0, tiles_of(width.extent(), tile.depth), "term");
     member = RDom(0, tile.depth, 0, tile.columns / tile.depth, "member");
-    tiles = RDom(0, tiles_of(keys.extent(), tile.columns), "tiles");
+    tiles_of_keys = RDom(0, tiles_of(keys.extent(), tile.columns), "tiles");
     const Expr place = term.y * tile.depth + term.x, m = member.y * tile.depth + member.x;
-    const Expr row = u * tile.rows + i, column = t * tile.columns + j,
-               key_head = h / (heads.extent() / key_heads.extent());
-    query_tile(c, i, u, h, b) = padded(query, b, h, row, c);
-    key_tile(c, j, t, h, b) = padded(key, b, key_head, column, c);
-    value_tile(c, j, t, h, b) = padded(value, b, key_head, column, c);
+    const Expr column = t * tile.columns + j, key_head = h / (heads.extent() / key_heads.extent());
+    query_tile(c, i, u, h, b) = Rows::own(query, b, h, u, i, c);
+    key_tile(c, j, t, u, h, b) = Rows::met(key, b, key_head, u, column, c);
+    value_tile(c, j, t, u, h, b) = Rows::met(value, b, key_head, u, column, c);
 
     dot(j, i, t, u, h, b) = 0.0f;
-    dot(j, i, t, u, h, b) += query_tile(place, i, u, h, b) * key_tile(place, j, t, h, b);
-    const Expr mask = attn_mask(b, h, inside(row, queries.extent()), inside(column, keys.extent()));
-    has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
-    score(j, i, t, u, h, b) = masked(dot(j, i, t, u, h, b), mask, row, column, keys.extent());
+    dot(j, i, t, u, h, b) += query_tile(place, i, u, h, b) * key_tile(place, j, t, u, h, b);
+    const Expr is_met = Rows::leave_out(tiles_of_keys, tiles_of_keys.x, t, u, tile.columns, /*are_keys=*/false);
+    score(j, i, t, u, h, b) =
+        Rows::score(*this, dot(j, i, t, u, h, b), b, h, u, i, column, /*are_keys=*/false, is_met);
     best.maximum(at, tile, [&](const Expr& k) -> Expr { return score(k, i, t, u, h, b); });  // a NaN is in the sum
     const Expr exponential = exp_below_zero(Value(score(j, i, t, u, h, b) - best.of_all(i, t, u, h, b)));
     own_weight(j, i, t, u, h, b) = signed_on_gpu(exponential);
     weight(j, i, t, u, h, b) = Drop::taking_part(own_weight(j, i, t, u, h, b));
     total.sum(at, tile, [&](const Expr& k) -> Expr { return Drop::counted(own_weight(k, i, t, u, h, b)); });
     part(c, i, t, u, h, b) = 0.0f;
-    part(c, i, t, u, h, b) += weight(m, i, t, u, h, b) * value_tile(c, m, t, h, b);
+    part(c, i, t, u, h, b) += weight(m, i, t, u, h, b) * value_tile(c, m, t, u, h, b);
 
-    tiles.where(tiles * tile.columns <= before((u + 1) * tile.rows + Value(diagonal).expr()));  // some key is seen
-    running.define(at, tile, tiles, {best.of_all, total.of_all, part}, query_tile(0, i, u, h, b));
+    running.define(at, tile, tiles_of_keys, {best.of_all, total.of_all, part}, query_tile(0, i, u, h, b));
     const Value all = Value(running.total(tile, {q, h, b}, c));
     y(b, h, q, c) = select(all == 0, 0, Drop::scaled(Value(running.weighted(tile, {q, h, b}, c)) / all));
     const Value largest = running.largest(tile, {q, h, b}, 0);
@@ -89,7 +73,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     cpu.padded(value_tile, each_head);
     cpu.of_queries(query_tile, each_tile);
     cpu.of_products(score, dot, each_tile);
-    score.specialize(has_no_mask);
+    if (const Expr usual = Rows::usual(*this); usual.defined()) score.specialize(usual);
     cpu.over_keys(best_of_row, each_tile);
     cpu.of_queries(weight, each_tile);
     cpu.over_keys(sum, each_tile);
@@ -116,10 +100,10 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
                            .reduced = {best.of_threads, best.of_all, total.of_threads, total.of_all},
                            .weights = {weight},
                            .result = {part, member.x, member.y, weight, value_tile, at.c, false},
-                           .tiles = {tiles.x},
+                           .tiles = {tiles_of_keys.x},
                            .total = running.state,
                            .beside = {logsumexp.func()},
-                           .usual = has_no_mask};
+                           .usual = Rows::usual(*this)};
     if constexpr (Drop::kDrops) stages.in_pairs = kept;
     attention(target, stages, y.func());
   }
@@ -128,12 +112,13 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
   void declare_plans() {
     if (!on_gpu()) return plans.declare({{.name = "tiles"}});
     tile = {.rows = 64, .columns = 64};
+    Rows::rows_of_tile = tile.rows;
     // Of OpenCL's local memory 32 KB are certain.
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) return plans.declare({{.name = "any_width"}});
     // The fewer blocks there are, the more threads each of them needs.
     constexpr int kMany = 264;  // two for each of an H100's multiprocessors
     const Expr widest = Halide::max(width.extent(), value_width.extent());
-    const Expr blocks = batch.extent() * heads.extent() * tiles_of(queries.extent(), tile.rows);
+    const Expr blocks = batch.extent() * heads.extent() * Rows::count_of_tiles(queries.extent());
     plans.declare({{.name = "narrow_few", .applies = widest <= 64 && blocks < kMany},
                    {.name = "narrow", .applies = widest <= 64},
                    {.name = "wide", .applies = widest <= 128},
@@ -170,25 +155,25 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
       return Drop::sign(at.b * heads.extent() + at.h, queries.extent(), keys.extent(), pairs);
   }
 
-  // Query i of tile u meets key k: a row of scores is kept, and a stage for each step goes over it.
+  // Query i of tile u meets the k-th key of its own: a row of scores is kept, and a stage for each step goes over it.
   void define_on_cpu() {
     const auto& [c, i, k, u, h, b] = cpu;
     constexpr int kQueries = AttentionOnCpu::kQueries;
+    Rows::rows_of_tile = kQueries;
     const RDom all(0, width.extent(), "term");
     RDom seen(0, keys.extent(), "seen");
-    seen.where(seen <= before((u + 1) * kQueries + Value(diagonal).expr()));
-    const Expr row = u * kQueries + i, key_head = h / (heads.extent() / key_heads.extent());
-    const Expr in_queries = inside(row, queries.extent()), in_keys = inside(k, keys.extent());
+    seen.where(seen <= Rows::last_met(u, 1, seen.x));
+    const Expr key_head = h / (heads.extent() / key_heads.extent());
     const Expr in_batch = certain(b, batch.extent()), in_heads = certain(h, heads.extent()),
                in_key_heads = certain(key_head, key_heads.extent());
+    const Expr in_queries = inside(Rows::row(u, i), queries.extent()),
+               in_keys = inside(Rows::met_row(u, k), keys.extent());
     query_tile(i, c, u, h, b) = query(in_batch, in_heads, in_queries, c);
     value_tile(c, k, h, b) = padded(value, b, key_head, k, c);
     dot(i, k, u, h, b) = 0.0f;
     dot(i, k, u, h, b) +=
         key(in_batch, in_key_heads, in_keys, certain(all, width.extent())) * query_tile(i, all, u, h, b);
-    const Expr mask = attn_mask(in_batch, in_heads, in_queries, in_keys);
-    has_no_mask = is_absent(mask) && Value(is_boolean).expr() == 0;
-    score(i, k, u, h, b) = masked(dot(i, k, u, h, b), mask, row, k, keys.extent());
+    score(i, k, u, h, b) = Rows::score(*this, dot(i, k, u, h, b), in_batch, in_heads, u, i, k, /*are_keys=*/false);
     best_of_row(i, u, h, b) = kLowest;  // finite, so that no score is -∞ - -∞
     best_of_row(i, u, h, b) = Halide::max(best_of_row(i, u, h, b), score(i, seen, u, h, b));
     Descriptor::current->maxima_of_numbers.insert(best_of_row.name());  // a NaN among them is in the sum
@@ -198,7 +183,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
     sum(i, u, h, b) += Drop::counted(one);
     logarithm(i, u, h, b) = log(Value(Expr(sum(i, u, h, b)))) + Value(Expr(best_of_row(i, u, h, b)));
     part(c, i, u, h, b) = 0.0f;
-    part(c, i, u, h, b) += Drop::taking_part(one) * value_tile(c, seen, h, b);
+    part(c, i, u, h, b) += Drop::taking_part(one) * value_tile(c, certain(Rows::met_row(u, seen), keys.extent()), h, b);
     const Value of_all = Value(Expr(sum(i, u, h, b)));
     mean(c, i, u, h, b) = select(of_all == 0, 0, Drop::scaled(Value(Expr(part(c, i, u, h, b))) / of_all));
     y(b, h, q, c) = Value(Expr(mean(c, q % kQueries, q / kQueries, h, b)));
@@ -208,10 +193,9 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
   Plans plans;
   AttentionIndex at;
   AttentionOnCpu cpu;
-  Expr has_no_mask;
   Var q{"q"};
   AttentionTile tile;
-  RDom term, member, tiles;
+  RDom term, member, tiles_of_keys;
   OfRow best{"best", "top"}, total{"sum", "total"};
   RunningSoftmax running{Drop::kDrops ? "running" : "state"};
   Func query_tile{"query_tile"}, key_tile{"key_tile"}, value_tile{"value_tile"}, dot{"dot"}, score{"score"},
@@ -219,6 +203,27 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, AttentionMa
       logarithm{"logarithm"}, mean{"mean"};
   PairIndex in_pair;
   Func kept{"kept"};
+};
+
+/// Of batches: what callers know as scaled_dot_product_attention.
+template <class Derived, ElementType T, class Drop>
+class AttentionOfBatches : public AttentionOf<Derived, T, Drop, RowsOfBatches> {
+ public:
+  AttentionOfBatches() {
+    this->formula(Drop::kDrops
+                      ? "y = dropout(softmax(scale query keyᵀ + attn_mask), p) value, by the stream of state, which "
+                        "stays where it is; scale 0: 1/√width; a query that sees no key: 0"
+                      : "y = softmax(scale query keyᵀ + attn_mask) value, scale 0: 1/√width; a query that sees no key: "
+                        "0");
+    this->form(forms::Attention::signature);
+    this->gradient(kAllInputs,
+                   Drop::kDrops ? "attention_dropout_grad(dy, query, key, value, state, attn_mask, y, logsumexp, "
+                                  "is_causal, p, scale, needs)"
+                                : "attention_grad(dy, query, key, value, attn_mask, y, logsumexp, is_causal, scale, "
+                                  "needs)",
+                   "autograd/recipes/attention.h");
+    this->flops("2.0 * shapes[0].numel() * shapes[1][2] * (1.0 + double(shapes[2][3]) / double(shapes[1][3]))");
+  }
 };
 
 }  // namespace ashlar::dsl

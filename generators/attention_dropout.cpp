@@ -5,16 +5,16 @@
 namespace ashlar::dsl {
 
 template <ElementType T>
-class AttentionDropout : public AttentionOf<AttentionDropout<T>, T, Dropout> {};
+class AttentionDropout : public AttentionOfBatches<AttentionDropout<T>, T, Dropout> {};
 template <ElementType T>
 class AttentionDropoutQueryGradient
-    : public AttentionGradient<AttentionDropoutQueryGradient<T>, T, Wanted::query, Dropout> {};
+    : public AttentionGradient<AttentionDropoutQueryGradient<T>, T, Wanted::query, RowsOfBatches, Dropout> {};
 template <ElementType T>
-class AttentionDropoutKeyGradient : public AttentionGradient<AttentionDropoutKeyGradient<T>, T, Wanted::key, Dropout> {
+class AttentionDropoutKeyGradient : public AttentionGradient<AttentionDropoutKeyGradient<T>, T, Wanted::key, RowsOfBatches, Dropout> {
 };
 template <ElementType T>
 class AttentionDropoutValueGradient
-    : public AttentionGradient<AttentionDropoutValueGradient<T>, T, Wanted::value, Dropout> {};
+    : public AttentionGradient<AttentionDropoutValueGradient<T>, T, Wanted::value, RowsOfBatches, Dropout> {};
 
 const bool registered = register_kernel<AttentionDropout, f32>("attention_dropout_at") &&
                         register_kernel<AttentionDropoutQueryGradient, f32>("attention_dropout_query_grad") &&

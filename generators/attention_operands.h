@@ -11,6 +11,7 @@ namespace ashlar::dsl {
 
 using Halide::Func;
 using Halide::RDom;
+using Halide::RVar;
 
 inline constexpr float kLowest = -std::numeric_limits<float>::max(),
                        kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -29,6 +30,13 @@ template <ElementType T>
 Expr padded(const In<T, 4>& x, const Expr& b, const Expr& h, const Expr& row, const Expr& c) {
   const Expr at = x(certain(b, x.extent(0)), certain(h, x.extent(1)), inside(row, x.extent(2)), inside(c, x.extent(3)));
   return Halide::select(row < x.extent(2) && c < x.extent(3), at, 0.0f);
+}
+
+/// Whether a tensor that may be absent is: from what In makes of an element.
+inline Expr is_absent(const Expr& element) {
+  const auto* given = element.as<Halide::Internal::Select>();
+  if (given == nullptr) mistake("reads a tensor as if it might be absent, which it can't be");
+  return !given->condition;
 }
 
 /// The sizes of a call of attention.

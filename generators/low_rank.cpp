@@ -14,16 +14,18 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
 
   LowRankUpdate() { this->formula("y[b,m,n] = x[b,m,n] + share Σ_k a[b,m,k] b[b,k,n]").internal(); }
   void algorithm() {
-    product.define(plans(contraction_problem(a, b, y, batch, m, n)));
-    product.write(y, batch, m, n, [this](const Value& sum, const Value& at, const Value& row, const Value& column) {
-      return x(at, row, column) + share() * sum;
+    Halide::Func moved("moved");
+    moved(n, m, batch) = x(batch, m, n).expr();
+    product.define(plans(contraction_problem(a, b, y, batch, m, n), moved));
+    product.write(y, batch, m, n, [&](const Value& sum, const Value& at, const Value& row, const Value& column) {
+      return Value(moved(column.expr(), row.expr(), at.expr())) + share() * sum;
     });
   }
   void schedule(auto) { product.schedule(y.func()); }
 
  private:
-  // Sums of few terms: on CUDA all that a block needs is on its way before the first turn.
-  static std::vector<ContractionPlan> plans(const ContractionProblem& problem) {
+  // Sums of few terms: on CUDA all that a block needs, `moved` too, is on its way before the first turn.
+  static std::vector<ContractionPlan> plans(const ContractionProblem& problem, const Halide::Func& moved) {
     const WorkgroupTile workgroup{
         .columns = 64, .rows = 64, .thread_columns = 4, .thread_rows = 8, .depth = 32, .unroll = 16};
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
@@ -50,7 +52,8 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     // Without a guard around each element of x they are all on their way before the first is needed.
     const Expr is_whole =
         problem.rows >= tile.rows() && problem.columns >= tile.columns() && problem.inner % tile.stage_depth() == 0;
-    const PipelinedAccess whole{.whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true};
+    const PipelinedAccess whole{.whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true,
+                                .loaded_ahead = {moved}};
     return {pipelined_plan(problem, tile, whole, "whole", {along_k && is_whole}),
             pipelined_plan(problem, tile, {.left_along_k = true, .right_along_k = true}, "along_k", {along_k}),
             pipelined_plan(problem, tile, {}, "any", {})};

@@ -1,8 +1,8 @@
 // Attention within packed sequences, on their rows as they lie: tables of tiles, the kernels that go by them, and rows
 // of tiles back to packed ones. Calls: operators/varlen_attention.cpp.
-#include "generators/varlen_attention.h"
-
-#include "generators/varlen_gradient.h"
+#include "generators/attention.h"
+#include "generators/attention_gradient.h"
+#include "generators/attention_gradients.h"
 #include "schedules/generic.h"
 
 namespace ashlar::dsl {
@@ -133,11 +133,20 @@ class RowsOfTiles : public Kernel<RowsOfTiles<T>>, PackedSequences {
 };
 
 template <ElementType T>
-class VarlenQueryGradient : public VarlenGradient<VarlenQueryGradient<T>, T, Wanted::query> {};
+class VarlenAttention : public AttentionOf<VarlenAttention<T>, T, NoDropout, RowsOfSequences> {
+ public:
+  VarlenAttention() {
+    this->formula("y = softmax(scale query keyᵀ) value within each sequence, tile by tile").internal();
+  }
+};
 template <ElementType T>
-class VarlenKeyGradient : public VarlenGradient<VarlenKeyGradient<T>, T, Wanted::key> {};
+class VarlenGradients : public AttentionGradients<VarlenGradients<T>, T, RowsOfSequences> {};
 template <ElementType T>
-class VarlenValueGradient : public VarlenGradient<VarlenValueGradient<T>, T, Wanted::value> {};
+class VarlenQueryGradient : public AttentionGradient<VarlenQueryGradient<T>, T, Wanted::query, RowsOfSequences> {};
+template <ElementType T>
+class VarlenKeyGradient : public AttentionGradient<VarlenKeyGradient<T>, T, Wanted::key, RowsOfSequences> {};
+template <ElementType T>
+class VarlenValueGradient : public AttentionGradient<VarlenValueGradient<T>, T, Wanted::value, RowsOfSequences> {};
 
 const bool registered =
     register_kernel<SequenceTileTable, i32>("sequence_tiles") && register_kernel<RowsOfTiles, f32>("rows_of_tiles") &&

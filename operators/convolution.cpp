@@ -61,13 +61,6 @@ std::string described(const Tensor& x, const Tensor& weight, const Tensor& bias 
   return "x: " + x.str() + ", weight: " + weight.str() + (bias.defined() ? ", bias: " + bias.str() : "");
 }
 
-void check_groups(const char* operation, int64_t groups, int64_t outputs, const std::string& came) {
-  if (groups < 1 || outputs % groups != 0) {
-    throw ValueError(operation, std::to_string(groups) + " groups for " + came, "groups that divide the channels",
-                     "Set groups to a divisor of both numbers of channels");
-  }
-}
-
 void check_device(const char* operation, const Tensor& x, const Tensor& y) {
   if (y.defined() && x.device() != y.device()) {
     throw DeviceError(operation, x.str() + " and " + y.str(), "all tensors on one device", "Copy with to(Device)");

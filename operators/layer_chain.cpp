@@ -5,10 +5,8 @@
 #include <array>
 #include <vector>
 
-#include "ashlar/ops/activations.h"
 #include "ashlar/ops/matmul.h"
-#include "ashlar/ops/unary.h"
-#include "generators/layer_chain.h"
+#include "operators/composed/layer_chain.h"
 #include "runtime/forms/check.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
@@ -22,21 +20,6 @@ struct Layer {
   Tensor weight, bias;
 };
 
-Tensor activated(ChainActivation f, const Tensor& x) {
-  switch (f) {
-    case ChainActivation::relu:
-      return relu(x);
-    case ChainActivation::tanh:
-      return tanh(x);
-    case ChainActivation::gelu:
-      return gelu(x);
-    case ChainActivation::sigmoid:
-      return sigmoid(x);
-    default:
-      return silu(x);
-  }
-}
-
 Tensor layer_by_layer(Tensor x, std::span<const Layer> layers, ChainActivation f, bool activate_last) {
   for (const Layer& layer : layers) {
     const bool is_activated = activate_last || &layer != &layers.back();
@@ -44,7 +27,7 @@ Tensor layer_by_layer(Tensor x, std::span<const Layer> layers, ChainActivation f
     const bool is_fused = f == ChainActivation::relu || f == ChainActivation::gelu;
     if (is_activated && is_fused) options.activation = f == ChainActivation::relu ? Activation::relu : Activation::gelu;
     x = matmul(x, layer.weight, options, layer.bias);
-    if (is_activated && !is_fused) x = activated(f, x);
+    if (is_activated && !is_fused) x = composed::activated(f, x);
   }
   return x;
 }

@@ -36,6 +36,13 @@ int64_t Window::outputs(const char* operation, int axis, int64_t size) const {
   return (padded - extent(axis)) / stride[axis] + 1;
 }
 
+void check_groups(const char* operation, int64_t groups, int64_t channels, const std::string& came) {
+  if (groups < 1 || channels % groups != 0) {
+    throw ValueError(operation, std::to_string(groups) + " groups for " + came, "groups that divide the channels",
+                     "Set groups to a divisor of both numbers of channels");
+  }
+}
+
 Window window_of(const char* operation, const Pair& taps, const Shape& stride, const Shape& padding,
                  const Shape& dilation) {
   Window window;

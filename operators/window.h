@@ -33,6 +33,9 @@ struct Window {
   }
 };
 
+/// Throws ValueError, with what came, unless the groups of a convolution divide its channels.
+void check_groups(const char* operation, int64_t groups, int64_t channels, const std::string& came);
+
 /// Sizes and steps of a window from a call's arguments. Throws ValueError.
 Window window_of(const char* operation, const Pair& taps, const Shape& stride, const Shape& padding,
                  const Shape& dilation);

@@ -39,13 +39,7 @@ struct AttentionOnCpu {
     f.vectorize(i, lanes()).unroll(i).unroll(one);
     micro_tile(sums, i, k, Halide::LoopLevel(f, pair));
   }
-  /// Keys in blocks of a micro-tile's rows, those of which any is at most `last`: key y rows() + x.
-  static Halide::RDom blocks_of_keys(const Halide::Expr& keys, const Halide::Expr& last) {
-    Halide::RDom block(0, rows(), 0, (keys + rows() - 1) / rows(), "block");
-    block.where(block.y * rows() <= last);
-    return block;
-  }
-  /// The same as an update over such blocks.
+  /// The same as an update over keys in blocks of a micro-tile's rows: key y rows() + x.
   void of_products(Halide::Func f, const Halide::RDom& block, const Halide::Func& sums,
                    const Halide::LoopLevel& level) const {
     Var pair("pair");
@@ -62,12 +56,5 @@ struct AttentionOnCpu {
     sums.update().reorder(along, across, sums.rvars()[0]).vectorize(along, lanes()).unroll(along).unroll(across);
   }
 };
-
-/// Whether a tensor that may be absent is: from what In makes of an element.
-inline Halide::Expr is_absent(const Halide::Expr& element) {
-  const auto* given = element.as<Halide::Internal::Select>();
-  if (given == nullptr) mistake("reads a tensor as if it might be absent, which it can't be");
-  return !given->condition;
-}
 
 }  // namespace ashlar::dsl

@@ -79,6 +79,9 @@ struct PipelinedAccess {
   bool columns_apart = false;
   /// A kernel for each pair of the operands' layouts, so that no branch stands among a turn's copies, from sm_80 on.
   bool by_layouts = false;
+  /// What the output reads beside its sum, by its own (column, row, batch): loaded before the first turn and kept in
+  /// registers, so that of few terms it doesn't wait for memory once more.
+  std::vector<Halide::Func> loaded_ahead = {};
 };
 
 // product(n, m, b) = Σ_s sums(n, m, s, b),  sums(n, m, s, b) = Σ over stages t, Σ_{k in slice s of stage t}
@@ -257,6 +260,15 @@ inline ContractionPlan pipelined_plan(const ContractionProblem& p, const Pipelin
     else
       right_tile.align_storage(n, columns + 4);
     right_tile.bound_extent(k, stage_depth).bound_extent(n, columns).bound_extent(b, 1);
+
+    for (Func ahead : access.loaded_ahead) {
+      Loops a;
+      ahead.compute_at(out, block_n).bound_extent(n, columns).bound_extent(m, rows).bound_extent(b, 1);
+      over_threads(ahead, a, false);
+      ahead.reorder(a.n1, a.n4, a.m1, a.m4, a.lane, a.warp, b);
+      ahead.unroll(a.n1).unroll(a.n4).unroll(a.m1).unroll(a.m4).gpu_threads(a.lane, a.warp);
+      per_thread(ahead);
+    }
 
     const auto deal = [=](Stage stage, const Var& item) {
       Var warp("warp");

@@ -84,11 +84,9 @@ std::vector<T> composed_attention_grad(const T& dy, const T& query, const T& key
 Tensor attention_delta(const Tensor& dy, const Tensor& y) {
   // Rows in the order in which dy has them, which is y's for heads of one row: they are read where they lie.
   const Tensor given = dy.to(DType::f32);
-  const Shape axes = forms::axes_in_memory(given);
-  Shape back = Shape::filled(axes.rank() - 1, 0);
-  for (int i = 0; i < back.rank(); i++) back[static_cast<int>(axes[i])] = i;
+  const Shape axes = forms::axes_in_memory(given, given.rank() - 1);
   const std::array rows{given.permute(axes), y.to(DType::f32).permute(axes)};
-  return forms::rows(kernels::row_dots, rows, -1)[0].permute(back);
+  return forms::rows(kernels::row_dots, rows, -1)[0].unsqueeze(-1).permute(forms::inverse_of(axes)).squeeze(-1);
 }
 
 template <class T>

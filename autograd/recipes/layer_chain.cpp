@@ -4,7 +4,7 @@
 #include "ashlar/ops.h"
 #include "autograd/composition.h"
 #include "autograd/recipes/values.h"
-#include "generators/layer_chain.h"
+#include "operators/composed/layer_chain.h"
 
 namespace ashlar::recipes {
 
@@ -12,28 +12,13 @@ using namespace ashlar::ad;
 
 namespace {
 
-Var activated(ChainActivation f, const Var& x) {
-  switch (f) {
-    case ChainActivation::relu:
-      return relu(x);
-    case ChainActivation::tanh:
-      return tanh(x);
-    case ChainActivation::gelu:
-      return gelu(x);
-    case ChainActivation::sigmoid:
-      return sigmoid(x);
-    default:
-      return silu(x);
-  }
-}
-
 /// x and the layers' weights and biases, those of a third undefined where there are two. In f32, as the operator.
 Var layer_by_layer(const std::vector<Var>& inputs, ChainActivation f, bool activate_last) {
   const size_t count = inputs[5].defined() ? 3 : 2;
   Var y = inputs[0].to(DType::f32);
   for (size_t i = 0; i < count; i++) {
     y = matmul(y, inputs[2 * i + 1].to(DType::f32), {.transpose_b = true}, inputs[2 * i + 2].to(DType::f32));
-    if (activate_last || i + 1 < count) y = activated(f, y);
+    if (activate_last || i + 1 < count) y = composed::activated(f, y);
   }
   return y.to(inputs[0].dtype());
 }

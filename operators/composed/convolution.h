@@ -7,6 +7,7 @@
 #include "ashlar/ops/convolution.h"
 #include "ashlar/ops/unfold.h"
 #include "operators/composed/values.h"
+#include "operators/window.h"
 
 namespace ashlar::composed {
 
@@ -14,12 +15,6 @@ namespace ashlar::composed {
 template <class T>
 void check_window(const char* operation, const T& weight, int axes, const char* needed) {
   if (weight.shape().rank() != axes) throw ShapeError(operation, "weight: " + shown(weight), needed, "Reshape it");
-}
-
-inline void check_groups(const char* operation, int64_t groups, int64_t channels) {
-  if (groups > 0 && channels % groups == 0) return;
-  throw ValueError(operation, std::to_string(groups) + " groups of " + std::to_string(channels) + " channels",
-                   "a positive number that divides them", "1 is all of them together");
 }
 
 template <class T>
@@ -65,7 +60,7 @@ T conv_transpose3d(const T& given, const T& weight, const T& bias, const Axes& s
   const Shape steps = sizes_of(kName, stride, {1, 1, 1}), border = sizes_of(kName, padding, {0, 0, 0}),
               more = sizes_of(kName, output_padding, {0, 0, 0}), gaps = sizes_of(kName, dilation, {1, 1, 1});
   const T x = as_volumes(kName, given, weight.size(0));
-  check_groups(kName, groups, x.size(1));
+  check_groups(kName, groups, x.size(1), "x: " + shown(x));
   const int64_t n = x.size(0), c = x.size(1), d = x.size(2), h = x.size(3), w = x.size(4);
   const int64_t k = weight.size(2), out = weight.size(1) * groups;
   const int64_t depth = (d - 1) * steps[0] - 2 * border[0] + gaps[0] * (k - 1) + 1 + more[0];

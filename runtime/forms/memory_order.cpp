@@ -77,24 +77,26 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
   return results;
 }
 
-Shape axes_in_memory(const Tensor& x) {
+Shape axes_in_memory(const Tensor& x, int count) {
   Shape axes;
   for (int i = 0; i < x.rank(); i++) axes.push_back(i);
-  if (x.rank() < 3) return axes;
-  std::stable_sort(axes.begin(), axes.end() - 1, [&](int64_t a, int64_t b) {
+  std::stable_sort(axes.begin(), axes.begin() + count, [&](int64_t a, int64_t b) {
     return x.strides()[static_cast<int>(a)] > x.strides()[static_cast<int>(b)];
   });
   return axes;
 }
 
+Shape inverse_of(const Shape& axes) {
+  Shape back = axes;
+  for (int i = 0; i < axes.rank(); i++) back[static_cast<int>(axes[i])] = i;
+  return back;
+}
+
 Tensor empty_in_order_of(const Tensor& x, const Shape& shape) {
-  const Shape axes = axes_in_memory(x);
-  Shape lying, back = axes;
-  for (int i = 0; i < axes.rank(); i++) {
-    lying.push_back(shape[static_cast<int>(axes[i])]);
-    back[static_cast<int>(axes[i])] = i;
-  }
-  return Tensor::empty(lying, x.dtype(), x.device()).permute(back);
+  const Shape axes = axes_in_memory(x, x.rank() - 1);
+  Shape lying;
+  for (int i = 0; i < axes.rank(); i++) lying.push_back(shape[static_cast<int>(axes[i])]);
+  return Tensor::empty(lying, x.dtype(), x.device()).permute(inverse_of(axes));
 }
 
 std::optional<Tensor> whole_of(std::span<const Tensor> parts, int axis) {

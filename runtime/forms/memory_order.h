@@ -22,8 +22,11 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
                                                      std::vector<Tensor> (*form)(const KernelInfo&, const FormCall&),
                                                      bool broadcasts = false);
 
-/// The axes of x from the outermost in memory to the innermost, but for the last, which stays.
-Shape axes_in_memory(const Tensor& x);
+/// The first `count` axes of x from the outermost in memory to the innermost, those behind them as they are.
+Shape axes_in_memory(const Tensor& x, int count);
+
+/// What permute() takes to undo permute(axes).
+Shape inverse_of(const Shape& axes);
 
 /// Uninitialised, of x's dtype and device, and of a shape of its rank whose axes follow each other in memory as x's do,
 /// rows dense.

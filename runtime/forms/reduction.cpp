@@ -253,20 +253,9 @@ FirstPass first_pass_of(const Split& split, int64_t few) {
   return {};
 }
 
-/// x's axes as they lie in memory, the outermost first.
-Shape axes_in_memory(const Tensor& x) {
-  Shape axes;
-  for (int i = 0; i < x.rank(); i++) axes.push_back(i);
-  std::ranges::stable_sort(
-      axes, [&](int64_t a, int64_t b) { return x.strides()[static_cast<int>(a)] > x.strides()[static_cast<int>(b)]; });
-  return axes;
-}
-
 /// A copy of x without gaps, its axes in memory as they are, where that leaves fewer loops; else undefined.
 Tensor without_gaps(const Tensor& x, unsigned reduced_axes, int loops) {
-  const Shape axes = axes_in_memory(x);
-  Shape back = axes;
-  for (int i = 0; i < x.rank(); i++) back[static_cast<int>(axes[i])] = i;
+  const Shape axes = axes_in_memory(x, x.rank()), back = inverse_of(axes);
   const Tensor in_order = x.permute(axes);
   const Shape& sizes = in_order.shape();
   const Tensor imagined(x.storage(), sizes, dense_strides(sizes), 0, x.dtype());  // never read

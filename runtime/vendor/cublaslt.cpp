@@ -21,6 +21,7 @@ const Api* load_api() noexcept {
                         load(lib, a.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
                         load(lib, a.preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
                         load(lib, a.heuristic, "cublasLtMatmulAlgoGetHeuristic") &&
+                        load(lib, a.algorithm_get, "cublasLtMatmulAlgoConfigGetAttribute") &&
                         load(lib, a.matmul, "cublasLtMatmul");
   log(complete ? "opened cuBLASLt" : "cuBLASLt isn't there");
   return complete ? &a : nullptr;

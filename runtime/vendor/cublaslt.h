@@ -30,7 +30,8 @@ enum PreferenceAttribute : int {
   kAlignmentC = 7,
   kAlignmentD = 8
 };
-inline constexpr uint32_t kReduceInComputeType = 2;  // partial sums stay f32
+inline constexpr uint32_t kReduceInPlace = 1, kReduceInComputeType = 2;  // partial sums of the latter stay f32
+enum AlgorithmAttribute : int { kSplits = 2, kReductionScheme = 3 };
 
 struct Algorithm {
   uint64_t data[8];
@@ -56,6 +57,7 @@ struct Api {
   Status (*preference_set)(Preference preference, int attribute, const void* value, size_t bytes);
   Status (*heuristic)(Handle handle, MatmulDescription description, Layout a, Layout b, Layout c, Layout d,
                       Preference preference, int requested, Heuristic* results, int* returned);
+  Status (*algorithm_get)(const Algorithm* algorithm, int attribute, void* value, size_t bytes, size_t* written);
   Status (*matmul)(Handle handle, MatmulDescription description, const void* alpha, const void* a, Layout a_layout,
                    const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,
                    Layout d_layout, const Algorithm* algorithm, void* workspace, size_t workspace_bytes,

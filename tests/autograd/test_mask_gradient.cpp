@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "autograd/recipes/attention.h"
 #include "runtime/device/counters.h"
@@ -13,15 +12,7 @@ namespace {
 
 constexpr int64_t kAll = int64_t{1} << 40;
 
-class MaskGradient : public testing::OnDevice {
- protected:
-  Tensor numbers(const Shape& shape) {
-    std::vector<float> values(static_cast<size_t>(shape.numel()));
-    for (float& v : values) v = std::uniform_real_distribution<float>(-1, 1)(engine_);
-    return Tensor::from(values, shape, device());
-  }
-  std::mt19937 engine_{3};
-};
+class MaskGradient : public testing::OnDevice {};
 INSTANTIATE_TEST_SUITE_P(Devices, MaskGradient, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 
 TEST_P(MaskGradient, OfPiecesIsThatOfTheWhole) {

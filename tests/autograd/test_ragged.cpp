@@ -23,13 +23,7 @@ using Doubles = std::vector<double>;
 
 class Ragged : public testing::OnDevice {
  protected:
-  Tensor numbers(const Shape& shape) {
-    std::vector<float> values(static_cast<size_t>(shape.numel()));
-    for (float& v : values) v = std::uniform_real_distribution<float>(-1, 1)(engine_);
-    return Tensor::from(values, shape, device());
-  }
   int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(engine_); }
-  std::mt19937 engine_{7};
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Ragged, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 

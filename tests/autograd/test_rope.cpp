@@ -1,8 +1,6 @@
 // Offsets of rotary position embeddings that lie on the device.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/autograd.h"
@@ -18,15 +16,9 @@ using Doubles = std::vector<double>;
 
 class Rope : public testing::OnDevice {
  protected:
-  Tensor numbers(const Shape& shape) {
-    std::vector<float> values(static_cast<size_t>(shape.numel()));
-    for (float& v : values) v = std::uniform_real_distribution<float>(-1, 1)(engine_);
-    return Tensor::from(values, shape, device());
-  }
   Tensor offsets(const std::vector<int64_t>& values) {
     return Tensor::from(values, {static_cast<int64_t>(values.size())}, device());
   }
-  std::mt19937 engine_{5};
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Rope, ::testing::ValuesIn(testing::usable_devices()), testing::device_name);
 

@@ -117,19 +117,34 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDescription, Layout a, Layou
   const bool possible = requested > 0 && well_formed(*a) && well_formed(*b) && c == d && well_formed(*d) &&
                         preference->workspace >= kFakeWorkspaceBytes && keeps_sums;
   if (!possible || state.refuses) return kSuccess;
-  *results = {.algorithm = {}, .workspace_bytes = kFakeWorkspaceBytes, .state = kSuccess, .waves = 1, .reserved = {}};
+  const uint64_t room = sizeof(float) * static_cast<uint64_t>(std::max(state.splits, 1) * d->rows * d->columns);
+  const bool is_in_place = state.splits > 1 && preference->workspace < room;
+  *results = {.algorithm = {{static_cast<uint64_t>(state.splits), is_in_place ? kReduceInPlace : kReduceInComputeType}},
+              .workspace_bytes = state.splits > 1 && !is_in_place ? room : kFakeWorkspaceBytes,
+              .state = kSuccess,
+              .waves = 1,
+              .reserved = {}};
   return *returned = 1, kSuccess;
+}
+
+Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int attribute, void* value, size_t bytes,
+                                            size_t* written) {
+  if (bytes != sizeof(uint32_t) || (attribute != kSplits && attribute != kReductionScheme)) return kInvalidValue;
+  const auto stored = static_cast<uint32_t>(algorithm->data[attribute == kSplits ? 0 : 1]);
+  std::memcpy(value, &stored, bytes);
+  return *written = bytes, kSuccess;
 }
 
 /// D = activation(op(A) op(B) + bias along the rows of D)
 Status cublasLtMatmul(Handle, MatmulDescription description, const void* alpha, const void* a, Layout a_layout,
                       const void* b, Layout b_layout, const void* beta, const void*, Layout, void* d, Layout d_layout,
-                      const Algorithm*, void* workspace, size_t workspace_bytes, ashlar::detail::cuda::Queue stream) {
+                      const Algorithm* algorithm, void* workspace, size_t workspace_bytes, ashlar::detail::cuda::Queue stream) {
   if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 || stream == nullptr ||
       workspace_bytes < kFakeWorkspaceBytes) {
     return kInvalidValue;
   }
   std::memset(workspace, 0xff, workspace_bytes);
+  state.sums_in_place += algorithm->data[1] == kReduceInPlace;
   const int64_t inner = description->transpose_a ? a_layout->rows : a_layout->columns;
   for (int64_t batch = 0; batch < d_layout->batches; ++batch) {
     const float* left = static_cast<const float*>(a) + batch * a_layout->batch_stride;

@@ -93,6 +93,22 @@ TEST_F(CudaVendor, OneProductPerCallAndOnePlanPerShape) {
   EXPECT_EQ(log.live_objects - objects, 4);  // a description and three layouts; the preference is gone
 }
 
+// Of 3.7 MB of results 11 partial sums have room in 64 MB, though not in the 32 that a product has at first.
+TEST_F(CudaVendor, ManyPartialSumsGetRoom) {
+  FakeCublasLtLog& log = *fake_log();
+  const auto are_added_in_place = [&](int32_t splits) {
+    log.splits = splits;
+    const int64_t before = log.sums_in_place;
+    expect_same(random({1024, splits}), random({splits, 900}), {}, splits);
+    log.splits = 0;
+    return log.sums_in_place > before;
+  };
+  EXPECT_FALSE(are_added_in_place(8));
+  EXPECT_TRUE(are_added_in_place(10));
+  EXPECT_FALSE(are_added_in_place(11));
+  EXPECT_TRUE(are_added_in_place(20));
+}
+
 TEST_F(CudaVendor, StrictUnlessAsked) {
   FakeCublasLtLog& log = *fake_log();
   const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));

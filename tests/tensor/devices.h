@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@ namespace ashlar::testing {
 class OnDevice : public ::testing::TestWithParam<Device> {
  protected:
   Device device() const { return GetParam(); }
+  /// Between -1 and 1, the same in each run.
+  Tensor numbers(const Shape& shape) {
+    std::vector<float> values(static_cast<size_t>(shape.numel()));
+    for (float& v : values) v = std::uniform_real_distribution<float>(-1, 1)(engine_);
+    return Tensor::from(values, shape, device());
+  }
+  std::mt19937 engine_{7};
 };
 
 /// Devices of this machine that this build has kernels for. A build for the CPU alone still sees OpenCL's driver.

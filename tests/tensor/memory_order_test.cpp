@@ -87,11 +87,13 @@ TEST(MemoryOrder, OthersArent) {
 
 TEST(MemoryOrder, RowsStayDense) {
   const Tensor x = Tensor::empty({2, 5, 3, 4}).permute({0, 2, 1, 3});
-  EXPECT_EQ(axes_in_memory(x), (Shape{0, 2, 1, 3}));
+  EXPECT_EQ(axes_in_memory(x, 3), (Shape{0, 2, 1, 3}));
   const Tensor y = empty_in_order_of(x, {2, 3, 5, 7});
   EXPECT_EQ(y.shape(), (Shape{2, 3, 5, 7}));
   EXPECT_EQ(y.strides(), (Shape{105, 7, 21, 1}));
-  EXPECT_EQ(axes_in_memory(x.transpose(2, 3)), (Shape{0, 1, 2, 3}));
+  EXPECT_EQ(axes_in_memory(x.transpose(2, 3), 3), (Shape{0, 1, 2, 3}));
+  EXPECT_EQ(axes_in_memory(x.transpose(2, 3), 4), (Shape{0, 3, 1, 2}));
+  EXPECT_EQ(x.permute({2, 0, 3, 1}).permute(inverse_of({2, 0, 3, 1})).strides(), x.strides());
   EXPECT_EQ(empty_in_order_of(x.transpose(2, 3), {2, 3, 4, 5}).strides(), (Shape{60, 20, 5, 1}));
 }
 

@@ -14,18 +14,20 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
 
   LowRankUpdate() { this->formula("y[b,m,n] = x[b,m,n] + share Σ_k a[b,m,k] b[b,k,n]").internal(); }
   void algorithm() {
-    Halide::Func moved("moved");
+    Halide::Func moved("moved"), factor("factor");
     moved(n, m, batch) = x(batch, m, n).expr();
-    product.define(plans(contraction_problem(a, b, y, batch, m, n), moved));
+    factor(n, m, batch) = share().expr();
+    product.define(plans(contraction_problem(a, b, y, batch, m, n), {moved, factor}));
     product.write(y, batch, m, n, [&](const Value& sum, const Value& at, const Value& row, const Value& column) {
-      return Value(moved(column.expr(), row.expr(), at.expr())) + share() * sum;
+      const std::vector<Expr> place{column.expr(), row.expr(), at.expr()};
+      return Value(moved(place)) + Value(factor(place)) * sum;
     });
   }
   void schedule(auto) { product.schedule(y.func()); }
 
  private:
-  // Sums of few terms: on CUDA all that a block needs, `moved` too, is on its way before the first turn.
-  static std::vector<ContractionPlan> plans(const ContractionProblem& problem, const Halide::Func& moved) {
+  // Sums of few terms: on CUDA all that a block needs, `beside` its sums too, is on its way before the first turn.
+  static std::vector<ContractionPlan> plans(const ContractionProblem& problem, const std::vector<Halide::Func>& beside) {
     const WorkgroupTile workgroup{
         .columns = 64, .rows = 64, .thread_columns = 4, .thread_rows = 8, .depth = 32, .unroll = 16};
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
@@ -41,10 +43,10 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     const PipelinedTile tile{.lane_rows = 4,
                              .lane_columns = 4,
                              .lanes_n = 8,
-                             .warps_m = 4,
+                             .warps_m = 2,
                              .warps_n = 1,
                              .depth = 16,
-                             .stages = 2,
+                             .stages = 3,
                              .order = PipelinedOrder::quads,
                              .lead = 2};
     const QuadLoads can = quad_loads(problem);
@@ -53,7 +55,7 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     const Expr is_whole =
         problem.rows >= tile.rows() && problem.columns >= tile.columns() && problem.inner % tile.stage_depth() == 0;
     const PipelinedAccess whole{.whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true,
-                                .loaded_ahead = {moved}};
+                                .loaded_ahead = beside};
     return {pipelined_plan(problem, tile, whole, "whole", {along_k && is_whole}),
             pipelined_plan(problem, tile, {.left_along_k = true, .right_along_k = true}, "along_k", {along_k}),
             pipelined_plan(problem, tile, {}, "any", {})};

@@ -140,12 +140,15 @@ BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const
 
 std::vector<MeasuredPlans> measured_plans(const KernelSummary& kernel, const std::vector<TunedTable>& tables) {
   const FormSignature& form = *kernel.descriptor.form;
+  const auto plan_of = [&](const TunedPoint& point) {
+    return std::ranges::find(form.plans, point.tunables.begin()->second, [](const char* one) { return std::string(one); });
+  };
   std::vector<MeasuredPlans> all;
   for (const TunedTable& table : tables) {
     const auto instances = table.kernels.find(kernel.entry->name);
     if (instances == table.kernels.end() || !instances->second.contains(kAnyInstance)) continue;
-    std::map<uint64_t, std::pair<double, uint8_t>> of_class;
-    for (const TunedPoint& point : instances->second.at(kAnyInstance)) {
+    const std::vector<TunedPoint>& points = instances->second.at(kAnyInstance);
+    for (const TunedPoint& point : points) {
       const std::string where = kernel.entry->name + " " + kAnyInstance;
       if (point.sizes.size() != form.plan_sizes.size()) {
         refuse(table, where + ": " + std::to_string(point.sizes.size()) + " sizes",
@@ -153,21 +156,18 @@ std::vector<MeasuredPlans> measured_plans(const KernelSummary& kernel, const std
       }
       if (point.tunables.empty()) continue;
       const auto& [name, plan] = *point.tunables.begin();
-      const auto found = std::ranges::find(form.plans, plan, [](const char* one) { return std::string(one); });
-      if (point.tunables.size() > 1 || name != kPlanOfSetting || found == form.plans.end()) {
+      if (point.tunables.size() > 1 || name != kPlanOfSetting || plan_of(point) == form.plans.end()) {
         std::string names;
         for (const char* one : form.plans) names += (names.empty() ? "" : ", ") + std::string(one);
         refuse(table, where + ": " + name + " " + plan, "one of its plans " + names);
       }
-      const std::pair best{point.of_default, static_cast<uint8_t>(found - form.plans.begin())};
-      const auto [place, is_first] = of_class.try_emplace(half_octaves(point.sizes), best);
-      if (!is_first) place->second = std::min(place->second, best);
     }
-    if (of_class.empty()) continue;
+    const std::map<uint64_t, const TunedPoint*> deciding = deciding_points(points);
+    if (deciding.empty()) continue;
     MeasuredPlans& one = all.emplace_back(MeasuredPlans{table.device, table.family, {}, {}});
-    for (const auto& [sizes, best] : of_class) {
+    for (const auto& [sizes, best] : deciding) {
       one.classes.push_back(sizes);
-      one.plans.push_back(best.second);
+      one.plans.push_back(static_cast<uint8_t>(plan_of(*best) - form.plans.begin()));
     }
   }
   return all;

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "json/strict_json.h"
+#include "runtime/launch/kernel.h"
 #include "runtime/support/error.h"
 
 namespace ashlar::dsl {
@@ -143,6 +144,16 @@ void write_tuned_table(const TunedTable& table, const path& file) {
     refuse(file, "a disk that took no more, or a folder that isn't there", "a file that can be written");
   out.close();
   std::filesystem::rename(partial, file);
+}
+
+std::map<uint64_t, const TunedPoint*> deciding_points(const std::vector<TunedPoint>& points) {
+  std::map<uint64_t, const TunedPoint*> of_class;
+  for (const TunedPoint& point : points) {
+    if (point.tunables.empty()) continue;
+    const TunedPoint*& best = of_class[half_octaves(point.sizes)];
+    if (best == nullptr || point.of_default < best->of_default) best = &point;
+  }
+  return of_class;
 }
 
 std::string table_file_name(const std::string& device) {

@@ -10,6 +10,7 @@
 //       {"sizes": [1, 512, 512, 512], "tunables": {"tile_rows": 128}, "microseconds": 12.3, "of_default": 0.812},
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -45,6 +46,10 @@ std::vector<TunedTable> read_tuned_tables(const std::filesystem::path& folder);
 void write_tuned_table(const TunedTable& table, const std::filesystem::path& file);
 /// One instance's points as they stand in the file.
 std::string text_of(const std::vector<TunedPoint>& points);
+
+/// The point that decides for each class of sizes (half_octaves of runtime/launch/kernel.h): the one that saves most of
+/// those with tunables. They point into `points`.
+std::map<uint64_t, const TunedPoint*> deciding_points(const std::vector<TunedPoint>& points);
 
 /// "nvidia_h200.json" for "NVIDIA H200"
 std::string table_file_name(const std::string& device);

@@ -11,6 +11,7 @@
 #include "runtime/forms/check.h"
 #include "runtime/forms/collapse.h"
 #include "runtime/forms/forms.h"
+#include "runtime/forms/memory_order.h"
 #include "runtime/forms/promotion.h"
 #include "runtime/forms/unrounded_reduction.h"
 #include "runtime/memory/host_memory.h"

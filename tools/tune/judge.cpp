@@ -33,12 +33,9 @@ const TunedTable* table_of(const Where& where, const std::vector<TunedTable>& ta
 Tunables tuned(const TunedTable& table, const std::string& operation, const std::vector<int64_t>& sizes) {
   const auto instances = table.kernels.find(operation);
   if (instances == table.kernels.end() || !instances->second.contains(dsl::kAnyInstance)) return {};
-  const TunedPoint* best = nullptr;
-  for (const TunedPoint& point : instances->second.at(dsl::kAnyInstance)) {
-    const bool is_near = !point.tunables.empty() && half_octaves(point.sizes) == half_octaves(sizes);
-    if (is_near && (best == nullptr || point.of_default < best->of_default)) best = &point;
-  }
-  return best == nullptr ? Tunables{} : best->tunables;
+  const std::map<uint64_t, const TunedPoint*> deciding = dsl::deciding_points(instances->second.at(dsl::kAnyInstance));
+  const auto found = deciding.find(half_octaves(sizes));
+  return found == deciding.end() ? Tunables{} : found->second->tunables;
 }
 
 std::ostream& operator<<(std::ostream& out, const Spread& spread) {

@@ -144,6 +144,8 @@ def exact_values(benchmark, x):
         values = [np.linalg.svd(x[0] @ x[1].T, compute_uv=False)[:x[0].shape[1]]]
     elif kernel == "apply_corrections":
         values = [x[0] + x[3] * (x[1] @ x[2].T)]
+    elif kernel == "corrections_in_turn":
+        values = [weights + x[3] * (left @ right.T) for left, right, weights in zip(*x[:3])]
     elif kernel == "forecast_chain":
         values = list(forecast_chain(*x))
     elif kernel == "adam":

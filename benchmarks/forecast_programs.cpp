@@ -76,6 +76,28 @@ Var paths_from(Tensors states_and_encoder, Tensors start_and_units) {
   return nn::roll_out(from, start_and_units[1], start_and_units[2], start_and_units[3], kHorizon);
 }
 
+/// Corrections of matrices of their own one after the other, more of them than caches hold, as the trainer applies them.
+Benchmark corrections_in_turn() {
+  constexpr int64_t kCount = 57;
+  const auto of_each = [](Input one) {
+    one.shape.insert(0, kCount);
+    return one;
+  };
+  Benchmark benchmark = as_one_graph(
+      "corrections_in_turn", "57_of_rank_32_of_1000x512",
+      joined({{of_each(kFactors[0]), of_each(kFactors[1]), of_each(kWeights), kShare}}),
+      [](Tensors x, const Tensor&, const Tensor&) {
+        std::vector<Tensor> moved;
+        for (int64_t i = 0; i < kCount; i++) {
+          moved.push_back(nn::apply_correction(x[2].select(0, i), {x[0].select(0, i), x[1].select(0, i), {}}, x[3]));
+        }
+        return moved;
+      });
+  benchmark.flops = kCount * 2.0 * kOutputs * kInputs * kRank;
+  benchmark.operations = kCount;
+  return benchmark;
+}
+
 }  // namespace
 
 std::vector<Benchmark> forecast_benchmarks() {
@@ -107,6 +129,7 @@ std::vector<Benchmark> forecast_benchmarks() {
             return std::vector{nn::apply_correction(x[0], {x[1], x[2], {}}, x[3])};
           },
           2.0 * kOutputs * kInputs * kRank),
+      corrections_in_turn(),
       as_one_graph(
           "forecast_chain", "batch_32",
           joined(

@@ -132,6 +132,8 @@ FORECASTS = {"encode_state": lambda x, weight, bias: (torch.relu(F.linear(x, wei
              "gru_rollout": lambda *x: (roll_out(*x),),
              "compress_residuals": lambda left, right: compress(left @ right.T, left.shape[1]),
              "apply_corrections": lambda w, left, right, share: (torch.addmm(w, left * share, right.T),),
+             "corrections_in_turn": lambda left, right, w, share: tuple(torch.addmm(w[i], left[i] * share, right[i].T)
+                                                                        for i in range(len(w))),
              "forecast_chain": forecast_chain}
 
 

@@ -104,12 +104,12 @@ if [[ ${1:-} == sanitize ]]; then
     echo "cover: $(tail -n 1 "$output/cover.log")"
     sed 's/^/  not reached on this device: /' "$cover/missed.txt"
   fi
-  awk -v part="$part" -v parts="$parts" '(NR - 1) % parts == part' "$cover/tests.txt" > "$cover/part.txt"
+  awk -v part="$part" -v parts="$parts" '(NR - 1) % parts == part' "$cover/tests.txt" > "$cover/part-$part.txt"
   for tool in memcheck racecheck; do
     log=$output/$tool-$part-of-$parts.log
     begin=$SECONDS
     compute-sanitizer --tool "$tool" --error-exitcode 1 "$output/bin/ashlar-conformance" --devices cuda \
-      --gtest_brief=1 --only "$cover/part.txt" > "$log" 2>&1
+      --gtest_brief=1 --only "$cover/part-$part.txt" > "$log" 2>&1
     code=$?
     echo "$tool $part/$parts: exit code $code after $((SECONDS - begin)) s; $(
       grep -E '^\[==========\].*ran|SUMMARY' "$log" | tr '\n' ' ')"

@@ -225,6 +225,7 @@ inline std::vector<ContractionPlan> contraction_plans(Cpu, const ContractionProb
   }
   if (unpacked) {
     plans.push_back(detail::unpacked_plan("unpacked_row", p, of_columns, {8 * lanes, 1, lanes}));
+    plans.push_back(detail::terms_plan("unpacked_terms", p, of_columns, lanes));
     plans.push_back(detail::unpacked_plan("unpacked_narrow", p, of_columns, {lanes, 8, lanes}));
     plans.push_back(
         detail::unpacked_plan("unpacked", p, of_columns, {detail::widest_vectors(lanes) * lanes, 4, lanes}));

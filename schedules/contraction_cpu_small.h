@@ -86,11 +86,12 @@ struct TileLoops {
         max(1, kWork / ((max(1, min(p.inner, kWork)) + terms_beside) * (tile.wide * tile.narrow)));
     // What is packed of the wide side is packed for each run along the narrow one: as few runs as give enough tasks.
     const Expr run = max(max(tiles_of_task, least_run / tile.narrow), narrow_tiles * min(wide_tiles, kRuns) / kRuns);
-    // Short rows of results that are soon worked out are a task's as a whole, which still has the lines that two tiles
-    // share in a cache.
-    constexpr int kFewTiles = 4, kFewTerms = 128;
-    const Expr of_row = select(wide_tiles <= kFewTiles && p.inner <= kFewTerms, wide_tiles, 1);
     const Expr narrow_side = even_share(narrow_tiles, along_wide ? max(1, tiles_of_task / wide_tiles) : run);
+    // Short rows of results that are soon worked out are a task's as a whole, which still has the lines that two tiles
+    // share in a cache; where that leaves several tasks.
+    constexpr int kFewTiles = 4, kFewTerms = 128;
+    const Expr of_row = select(
+        wide_tiles <= kFewTiles && p.inner <= kFewTerms && s.narrow_count >= 2 * least_run, wide_tiles, 1);
     const Expr wide_side =
         even_share(wide_tiles, along_wide ? tiles_of_task : max(of_row, max(1, tiles_of_task / narrow_tiles)));
     const Expr products =
@@ -176,6 +177,62 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
                 load_masked(inputs_of(micro));
               },
           .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride, tile, s.by_rows)};
+}
+
+// sum(w, q) = Σ_u part(w, q, u) + the k % U last terms,  part(w, q, u) = Σ_r wide(rU + u, w) narrow(rU + u, q): as
+// unpacked_plan(), a vector of one row at a time, of which U terms are added up side by side: alone they would wait for
+// each other.
+inline ContractionPlan terms_plan(const std::string& name, const ContractionProblem& p, const TileSides& s, int lanes) {
+  using Halide::Func;
+  constexpr int kBeside = 8;
+  const CpuTile tile{lanes, 1, lanes};
+  const Var b = p.batch, n = p.column, m = p.row;
+  const Expr w = s.wide_index, q = s.narrow_index;
+  Var u("u");
+  Func part(name + "_part"), product(name);
+  const Expr groups = p.inner / kBeside;
+  Halide::RDom r(0, groups, "r"), rest(groups * kBeside, p.inner % kBeside, "rest");
+  const Expr is_there = TileLoops::has_results(p, s, w / lanes * lanes, q);
+  r.where(is_there);
+  rest.where(is_there);
+  const auto term = [&](const Expr& k) {
+    const Expr inside = Halide::unsafe_promise_clamped(k, 0, p.inner - 1);
+    return select(w < s.wide_count, s.wide(inside, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), b), 0) *
+           s.narrow(inside, ContractionProblem::inside(q, s.narrow_count), b);
+  };
+  part(n, m, u, b) = 0.0f;
+  part(n, m, u, b) += term(r * kBeside + u);
+  std::vector<Expr> sums;
+  for (int i = 0; i < kBeside; i++) sums.emplace_back(part(n, m, i, b));
+  for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
+    for (size_t i = 0; i < sums.size() / 2; i++) sums[i] = sums[i] + sums[i + sums.size() / 2];
+  }
+  product(n, m, b) = sums[0];
+  product(n, m, b) += term(rest);
+  const TileLoops loops{.tile = tile, .terms_beside = 16, .unrolled = true, .along_wide = true};
+  return {.name = name,
+          .when = {s.wide_stride == 1 && p.inner >= 1},
+          .product = product,
+          .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
+          .schedule_stages =
+              [=](Func out) {
+                Func parts = part, total = product;
+                const Halide::LoopLevel at(out, loops.wide_tile);
+                for (Func f : {parts, total}) {
+                  f.compute_at(at).store_in(Halide::MemoryType::Stack).bound_storage(b, 1);
+                  f.bound_extent(s.wide_index, lanes).bound_storage(s.wide_index, lanes);
+                  f.bound_extent(s.narrow_index, 1).bound_storage(s.narrow_index, 1);
+                  for (Halide::Stage stage : {Halide::Stage(f), f.update()}) {
+                    Var vector("vector"), x("x");
+                    stage.split(s.wide_index, vector, x, lanes, Halide::TailStrategy::RoundUp).vectorize(x);
+                    stage.unroll(vector);
+                  }
+                }
+                parts.bound(u, 0, kBeside).unroll(u);
+                parts.update().reorder(u, r).unroll(u);
+                load_masked(inputs_of(part));
+              },
+          .microseconds = modelled_terms(p, s.wide_count, s.narrow_count, s.narrow_k_stride, lanes)};
 }
 
 // panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
@@ -304,6 +361,8 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
   product(n, m, b) = micro(n, m, b);
 
   const bool is_before = packed == PanelsPacked::before;
+  // Where half of the widest tile is beyond the results, a narrower one does half of the work.
+  const Expr of_wasted_tile = is_before ? select(s.wide_count * 2 <= wide, 2.0f, 1.0f) : Expr(1.0f);
   const TileLoops loops{.tile = tile,
                         .terms_beside = 32,
                         .unrolled = !s.by_rows && epilogue != EpilogueLength::long_one,
@@ -318,7 +377,7 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                 write_tile_ahead(micro, out);
                 panel.schedule({out, is_before ? loops.product_in_task : loops.wide_tile}, packed);
               },
-          .microseconds = loops.of_one_task(p, s) *
+          .microseconds = loops.of_one_task(p, s) * of_wasted_tile *
                           modelled_direct(p, s.wide_count, s.narrow_count, is_before ? Expr(1) : loops.runs(p, s),
                                           s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, packed, epilogue)};
 }

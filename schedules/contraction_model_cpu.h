@@ -181,9 +181,30 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
       kFarLine * far_lines(p, as_real(wide) * k) +
       kFarLineOfElements * wide_tiles * select(narrow_k_stride == 1, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr far = select(as_real(wide) * k > cached, wide_tiles * vectors * k, 0.0f);
+  // Several rows at a time, of sums that no line's way is hidden by.
+  constexpr int kCachedResults = 1 << 18;
+  constexpr float kResultLine = 4.5f, kHiddenByTerm = 1.5f;
+  const Expr far_rows = by_rows || is_row ? Expr(0.0f)
+                                          : select(results * tile.lanes > kCachedResults,
+                                                   results * max(0.0f, kResultLine - kHiddenByTerm * k), 0.0f);
   return microseconds_of(
       p, cost.start,
-      cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + cost.far * far + lines);
+      cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + far_rows + cost.far * far + lines);
+}
+
+// start + products · (product + tiles · (k + tile)), a tile being a vector of one row; a line of each k of a matrix that
+// no second cache holds comes by itself
+inline Expr modelled_terms(const ContractionProblem& p, const Expr& wide, const Expr& narrow,
+                           const Expr& narrow_k_stride, int lanes) {
+  struct Cost {
+    float start, product, vector, tile, strided, far;
+  };
+  const Cost cost = has_long_vectors(lanes) ? Cost{447, 28, 0.8f, 8, 0.26f, 10} : Cost{450, 54, 0.8f, 8, 0, 5};
+  constexpr float kCached = 1 << 18;  // elements
+  const Expr k = as_real(p.inner), tiles = as_real(rounded_up(wide, lanes)) * as_real(narrow);
+  const Expr far = select(as_real(p.batches) * as_real(wide) * k > kCached, cost.far * k, 0.0f);
+  const Expr of_tile = k * (cost.vector + cost_of_step(p, narrow_k_stride, cost.strided)) + far + cost.tile;
+  return microseconds_of(p, cost.start, cost.product + tiles * of_tile);
 }
 
 /// Where the short side of dot products lies: along k, or to be packed so.

@@ -76,7 +76,8 @@ Var paths_from(Tensors states_and_encoder, Tensors start_and_units) {
   return nn::roll_out(from, start_and_units[1], start_and_units[2], start_and_units[3], kHorizon);
 }
 
-/// Corrections of matrices of their own one after the other, more of them than caches hold, as the trainer applies them.
+/// Corrections of matrices of their own one after the other, more of them than caches hold, as the trainer applies
+/// them.
 Benchmark corrections_in_turn() {
   constexpr int64_t kCount = 57;
   const auto of_each = [](Input one) {

@@ -40,8 +40,7 @@ class AttentionOf : public Kernel<Derived>, AttentionOperands, Drop, Rows {
     dot(j, i, t, u, h, b) = 0.0f;
     dot(j, i, t, u, h, b) += query_tile(place, i, u, h, b) * key_tile(place, j, t, u, h, b);
     const Expr is_met = Rows::leave_out(tiles_of_keys, tiles_of_keys.x, t, u, tile.columns, /*are_keys=*/false);
-    score(j, i, t, u, h, b) =
-        Rows::score(*this, dot(j, i, t, u, h, b), b, h, u, i, column, /*are_keys=*/false, is_met);
+    score(j, i, t, u, h, b) = Rows::score(*this, dot(j, i, t, u, h, b), b, h, u, i, column, /*are_keys=*/false, is_met);
     best.maximum(at, tile, [&](const Expr& k) -> Expr { return score(k, i, t, u, h, b); });  // a NaN is in the sum
     const Expr exponential = exp_below_zero(Value(score(j, i, t, u, h, b) - best.of_all(i, t, u, h, b)));
     own_weight(j, i, t, u, h, b) = signed_on_gpu(exponential);

@@ -10,8 +10,8 @@ template <ElementType T>
 class AttentionDropoutQueryGradient
     : public AttentionGradient<AttentionDropoutQueryGradient<T>, T, Wanted::query, RowsOfBatches, Dropout> {};
 template <ElementType T>
-class AttentionDropoutKeyGradient : public AttentionGradient<AttentionDropoutKeyGradient<T>, T, Wanted::key, RowsOfBatches, Dropout> {
-};
+class AttentionDropoutKeyGradient
+    : public AttentionGradient<AttentionDropoutKeyGradient<T>, T, Wanted::key, RowsOfBatches, Dropout> {};
 template <ElementType T>
 class AttentionDropoutValueGradient
     : public AttentionGradient<AttentionDropoutValueGradient<T>, T, Wanted::value, RowsOfBatches, Dropout> {};

@@ -10,8 +10,8 @@ namespace ashlar::dsl {
 
 // With weight[q,k] = e^(s[q,k] - lse[q]) and ds[q,k] = scale weight[q,k] (dy[q] · value[k] - delta[q]):
 //   dquery[q] = Σ_k ds[q,k] key[k],  dkey[k] = Σ_q ds[q,k] query[q],  dvalue[k] = Σ_q weight[q,k] dy[q]
-// A head's tiles of 32 queries are cut into parts by the call's shape alone, which are worked out beside each other where
-// heads are few, each tile after the other: its own gradient, and what it adds to those of all keys that it sees.
+// A head's tiles of 32 queries are cut into parts by the call's shape alone, which are worked out beside each other
+// where heads are few, each tile after the other: its own gradient, and what it adds to those of all keys that it sees.
 template <class Derived, ElementType T, class Rows>
 class AttentionGradients : public Kernel<Derived>, AttentionGradientOperands, Rows {
  public:
@@ -85,8 +85,8 @@ class AttentionGradients : public Kernel<Derived>, AttentionGradientOperands, Ro
     const Expr of_part = tiles_of(count_of_tiles, parts), all = Halide::max(keys.extent(), kQueries);
     turn = RDom(0, rows, 0, tiles_of(all, rows), 0, 3, 0, of_part, "turn");
     const Expr line = turn.y * rows + turn.x, gradient = turn.z, tile = p * of_part + turn.w;
-    const Expr last = Halide::select(gradient == 0, kQueries - 1,
-                                     Halide::min(keys.extent() - 1, Rows::last_met(tile, rows, turn.y)));
+    const Expr last =
+        Halide::select(gradient == 0, kQueries - 1, Halide::min(keys.extent() - 1, Rows::last_met(tile, rows, turn.y)));
     turn.where(tile < count_of_tiles && turn.y * rows <= last);
     sums(c, n, of, p, h, b) = 0.0f;
     // The last block that a tile meets may end behind the last key.

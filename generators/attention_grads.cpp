@@ -3,8 +3,7 @@
 namespace ashlar::dsl {
 
 template <ElementType T>
-class AttentionGradientsOfBatches
-    : public AttentionGradients<AttentionGradientsOfBatches<T>, T, RowsOfBatches> {};
+class AttentionGradientsOfBatches : public AttentionGradients<AttentionGradientsOfBatches<T>, T, RowsOfBatches> {};
 
 const bool registered = register_kernel<AttentionGradientsOfBatches, f32>("attention_grads");
 

@@ -89,8 +89,8 @@ struct RowsOfSequences {
     return Halide::select(sees(u, i, j, are_keys) && is_met, dot * Value(scale).expr(), kMinusInfinity);
   }
   static Expr usual(const AttentionSizes&) { return {}; }
-  /// A value that is a part of sums over pairs: a NaN of another sequence's, which is next to this one's last row, stays
-  /// there.
+  /// A value that is a part of sums over pairs: a NaN of another sequence's, which is next to this one's last row,
+  /// stays there.
   Expr of_pair(const Expr& value, const Expr& u, const Expr& i, const Expr& j, bool are_keys) const {
     return Halide::select(sees(u, i, j, are_keys), value, 0.0f);
   }

@@ -27,7 +27,8 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
 
  private:
   // Sums of few terms: on CUDA all that a block needs, `beside` its sums too, is on its way before the first turn.
-  static std::vector<ContractionPlan> plans(const ContractionProblem& problem, const std::vector<Halide::Func>& beside) {
+  static std::vector<ContractionPlan> plans(const ContractionProblem& problem,
+                                            const std::vector<Halide::Func>& beside) {
     const WorkgroupTile workgroup{
         .columns = 64, .rows = 64, .thread_columns = 4, .thread_rows = 8, .depth = 32, .unroll = 16};
     if (Descriptor::target.has_feature(Halide::Target::OpenCL)) {
@@ -54,8 +55,8 @@ class LowRankUpdate : public Kernel<LowRankUpdate<T>> {
     // Without a guard around each element of x they are all on their way before the first is needed.
     const Expr is_whole =
         problem.rows >= tile.rows() && problem.columns >= tile.columns() && problem.inner % tile.stage_depth() == 0;
-    const PipelinedAccess whole{.whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true,
-                                .loaded_ahead = beside};
+    const PipelinedAccess whole{
+        .whole_stages = true, .whole_tiles = true, .left_along_k = true, .right_along_k = true, .loaded_ahead = beside};
     return {pipelined_plan(problem, tile, whole, "whole", {along_k && is_whole}),
             pipelined_plan(problem, tile, {.left_along_k = true, .right_along_k = true}, "along_k", {along_k}),
             pipelined_plan(problem, tile, {}, "any", {})};

@@ -90,8 +90,8 @@ struct TileLoops {
     // Short rows of results that are soon worked out are a task's as a whole, which still has the lines that two tiles
     // share in a cache; where that leaves several tasks.
     constexpr int kFewTiles = 4, kFewTerms = 128;
-    const Expr of_row = select(
-        wide_tiles <= kFewTiles && p.inner <= kFewTerms && s.narrow_count >= 2 * least_run, wide_tiles, 1);
+    const Expr of_row =
+        select(wide_tiles <= kFewTiles && p.inner <= kFewTerms && s.narrow_count >= 2 * least_run, wide_tiles, 1);
     const Expr wide_side =
         even_share(wide_tiles, along_wide ? tiles_of_task : max(of_row, max(1, tiles_of_task / narrow_tiles)));
     const Expr products =

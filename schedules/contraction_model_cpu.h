@@ -192,8 +192,8 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
       cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + far_rows + cost.far * far + lines);
 }
 
-// start + products · (product + tiles · (k + tile)), a tile being a vector of one row; a line of each k of a matrix that
-// no second cache holds comes by itself
+// start + products · (product + tiles · (k + tile)), a tile being a vector of one row; a line of each k of a matrix
+// that no second cache holds comes by itself
 inline Expr modelled_terms(const ContractionProblem& p, const Expr& wide, const Expr& narrow,
                            const Expr& narrow_k_stride, int lanes) {
   struct Cost {

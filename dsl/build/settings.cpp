@@ -141,7 +141,8 @@ BuildSettings settings_of(const KernelSummary& kernel, const Build& build, const
 std::vector<MeasuredPlans> measured_plans(const KernelSummary& kernel, const std::vector<TunedTable>& tables) {
   const FormSignature& form = *kernel.descriptor.form;
   const auto plan_of = [&](const TunedPoint& point) {
-    return std::ranges::find(form.plans, point.tunables.begin()->second, [](const char* one) { return std::string(one); });
+    return std::ranges::find(form.plans, point.tunables.begin()->second,
+                             [](const char* one) { return std::string(one); });
   };
   std::vector<MeasuredPlans> all;
   for (const TunedTable& table : tables) {

@@ -138,7 +138,8 @@ Status cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int attr
 /// D = activation(op(A) op(B) + bias along the rows of D)
 Status cublasLtMatmul(Handle, MatmulDescription description, const void* alpha, const void* a, Layout a_layout,
                       const void* b, Layout b_layout, const void* beta, const void*, Layout, void* d, Layout d_layout,
-                      const Algorithm* algorithm, void* workspace, size_t workspace_bytes, ashlar::detail::cuda::Queue stream) {
+                      const Algorithm* algorithm, void* workspace, size_t workspace_bytes,
+                      ashlar::detail::cuda::Queue stream) {
   if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 || stream == nullptr ||
       workspace_bytes < kFakeWorkspaceBytes) {
     return kInvalidValue;

@@ -9,10 +9,10 @@ struct FakeCublasLtLog {
   int64_t products;
   int64_t plans;  // heuristics asked for
   int64_t tf32_products;
-  int64_t live_objects;  // descriptions, layouts and preferences not destroyed
-  bool refuses;          // set by a test: the heuristic then finds nothing
-  int32_t splits;        // set by a test: of so many partial sums, added in place where there is no room for them
-  int64_t sums_in_place; // products computed that way
+  int64_t live_objects;   // descriptions, layouts and preferences not destroyed
+  bool refuses;           // set by a test: the heuristic then finds nothing
+  int32_t splits;         // set by a test: of so many partial sums, added in place where there is no room for them
+  int64_t sums_in_place;  // products computed that way
 };
 
 FakeCublasLtLog* fake_cublaslt_log();

@@ -80,7 +80,7 @@ std::optional<std::vector<Tensor>> call_along_memory(const KernelInfo& kernel, c
 Shape axes_in_memory(const Tensor& x, int count) {
   Shape axes;
   for (int i = 0; i < x.rank(); i++) axes.push_back(i);
-  std::stable_sort(axes.begin(), axes.begin() + count, [&](int64_t a, int64_t b) {
+  std::stable_sort(axes.begin(), axes.begin() + std::max(count, 0), [&](int64_t a, int64_t b) {
     return x.strides()[static_cast<int>(a)] > x.strides()[static_cast<int>(b)];
   });
   return axes;

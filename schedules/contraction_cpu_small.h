@@ -151,6 +151,13 @@ inline void keep_in_registers(Halide::Func sums, const TileSides& s, const CpuTi
   unrolled(sums.update(), {x, vector, s.narrow_index, r, batch});
 }
 
+// wide(k, w) narrow(k, q), 0 beyond the wide side, whose lanes there load_masked() doesn't load.
+inline Expr masked_term(const ContractionProblem& p, const TileSides& s, const Expr& k) {
+  const Expr w = s.wide_index, q = s.narrow_index;
+  return select(w < s.wide_count, s.wide(k, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), p.batch), 0) *
+         s.narrow(k, ContractionProblem::inside(q, s.narrow_count), p.batch);
+}
+
 // sum(w, q) = Σ_k wide(k, w) narrow(k, q): as direct_plan(), but the wide side's operand, too, is read from where it
 // lies, along its vectors: for few tiles of the narrow side, and for short k. Lanes beyond it aren't loaded.
 inline ContractionPlan unpacked_plan(const std::string& name, const ContractionProblem& p, const TileSides& s,
@@ -162,8 +169,7 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
   Halide::RDom r(0, p.inner, "r");
   r.where(TileLoops::has_results(p, s, w / tile.wide * tile.wide, q / tile.narrow * tile.narrow));
   micro(n, m, b) = 0.0f;
-  micro(n, m, b) += select(w < s.wide_count, s.wide(r, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), b), 0) *
-                    s.narrow(r, ContractionProblem::inside(q, s.narrow_count), b);
+  micro(n, m, b) += masked_term(p, s, r);
   product(n, m, b) = micro(n, m, b);
   const TileLoops loops{.tile = tile, .terms_beside = 16, .unrolled = !s.by_rows, .along_wide = true};
   return {.name = name,
@@ -195,11 +201,7 @@ inline ContractionPlan terms_plan(const std::string& name, const ContractionProb
   const Expr is_there = TileLoops::has_results(p, s, w / lanes * lanes, q);
   r.where(is_there);
   rest.where(is_there);
-  const auto term = [&](const Expr& k) {
-    const Expr inside = Halide::unsafe_promise_clamped(k, 0, p.inner - 1);
-    return select(w < s.wide_count, s.wide(inside, Halide::unsafe_promise_clamped(w, 0, s.wide_count - 1), b), 0) *
-           s.narrow(inside, ContractionProblem::inside(q, s.narrow_count), b);
-  };
+  const auto term = [&](const Expr& k) { return masked_term(p, s, Halide::unsafe_promise_clamped(k, 0, p.inner - 1)); };
   part(n, m, u, b) = 0.0f;
   part(n, m, u, b) += term(r * kBeside + u);
   std::vector<Expr> sums;

@@ -9,7 +9,9 @@
 // others with them, held near to what they were. Of the draws that weren't fitted the chosen plan takes 1.05 times what
 // the best one does, with AVX2 1.06 (1.13 and 1.12 with the numbers of before). Of AVX2's, those of `packed`,
 // `batched`, `stream`, `few_rows`, `unpacked_row` and `unpacked_rows`, and what `direct_along` packs, went by 1030
-// draws on an AMD EPYC (Zen 3).
+// draws on an AMD EPYC (Zen 3). `unpacked_terms`, far results of `unpacked` and `unpacked_narrow`, and that narrow
+// products aren't for `direct_along`, went by 320 draws on an AMD EPYC of Zen 4, which takes 512 bits in two halves: to
+// it the other numbers weren't fitted.
 #pragma once
 
 #include "schedules/contraction.h"
@@ -85,10 +87,10 @@ inline Expr results_of(const Expr& wide, const Expr& narrow, const CpuTile& tile
 
 /// What results of short sums cost more in columns of tiles, of a matrix that no second cache holds: their lines come
 /// one by one, and tiles of longer sums wait for none of them.
-inline Expr far_results(const ContractionProblem& p, const Expr& results, int lanes) {
+inline Expr far_results(const ContractionProblem& p, const Expr& results, int lanes, float hidden_by_term) {
   constexpr int kCached = 1 << 18;  // elements
-  constexpr float kLine = 4.5f, kHiddenByTerm = 0.15f;
-  return select(results * lanes > kCached, results * max(0.0f, kLine - kHiddenByTerm * as_real(p.inner)), 0.0f);
+  constexpr float kLine = 4.5f;
+  return select(results * lanes > kCached, results * max(0.0f, kLine - hidden_by_term * as_real(p.inner)), 0.0f);
 }
 
 /// What a plan of tiles takes, in cycles.
@@ -149,7 +151,7 @@ inline Expr modelled_direct(const ContractionProblem& p, const Expr& wide, const
   const Expr results = results_of(wide, narrow, tile, by_rows);
   return microseconds_of(p, cost.start,
                          cost.product + packed + lines + wide_tiles * narrow_tiles * of_tile + cost.result * results +
-                             (by_rows ? Expr(0.0f) : far_results(p, results, tile.lanes)));
+                             (by_rows ? Expr(0.0f) : far_results(p, results, tile.lanes, /*hidden_by_term=*/0.15f)));
 }
 
 // start + products · (product + tiles · (k · vectors + tile) + results + vectors of the wide operand that come from
@@ -181,12 +183,7 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
       kFarLine * far_lines(p, as_real(wide) * k) +
       kFarLineOfElements * wide_tiles * select(narrow_k_stride == 1, 0.0f, far_lines(p, as_real(narrow) * k));
   const Expr far = select(as_real(wide) * k > cached, wide_tiles * vectors * k, 0.0f);
-  // Several rows at a time, of sums that no line's way is hidden by.
-  constexpr int kCachedResults = 1 << 18;
-  constexpr float kResultLine = 4.5f, kHiddenByTerm = 1.5f;
-  const Expr far_rows = by_rows || is_row ? Expr(0.0f)
-                                          : select(results * tile.lanes > kCachedResults,
-                                                   results * max(0.0f, kResultLine - kHiddenByTerm * k), 0.0f);
+  const Expr far_rows = by_rows || is_row ? Expr(0.0f) : far_results(p, results, tile.lanes, /*hidden_by_term=*/1.5f);
   return microseconds_of(
       p, cost.start,
       cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + far_rows + cost.far * far + lines);

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "examples" / "from_python"))
 from ashlar import Ashlar  # noqa: E402
+from distribution import numbers, statistics_of  # noqa: E402
 from drawing import log_uniform  # noqa: E402
 
 LEAST_FLOPS, MOST_FLOPS = 1e10, 1e12  # calls from Python cost tens of microseconds, which are not to count
@@ -114,8 +115,9 @@ def measured(ashlar, packed):
     def padding(q, k, v):
         return packed.packed(packed.of_padded(*(packed.padded(x) for x in (q, k, v))))
     with torch.no_grad():
-        forward = {"ashlar": lambda: ashlar.call("varlen_attn", *arguments, **options), "padded before": lambda: packed.of_padded(*ready),
-                   "padding": lambda: padding(*operands), "one by one": lambda: packed.one_by_one(*operands)}
+        forward = {"ashlar": lambda: ashlar.call("varlen_attn", *arguments, **options),
+                   "padded before": lambda: packed.of_padded(*ready), "padding": lambda: padding(*operands),
+                   "one by one": lambda: packed.one_by_one(*operands)}
         result = {"forward": {who: milliseconds(call) for who, call in forward.items()}}
     backward = {"ashlar": gradients, "padded before": with_gradients(packed.of_padded, ready, dy_padded),
                 "padding": with_gradients(padding, operands, dy), "one by one": with_gradients(packed.one_by_one, operands, dy)}
@@ -145,9 +147,7 @@ def main():
             shown = ", ".join(f"{who} {value:.3f}" for who, value in rivals.items())
             print(f"{what} {packed.name()}: {ours:.3f} ms ({shown}): {ratios[what][-1]:.2f}", flush=True)
     for what, all_of in ratios.items():
-        all_of.sort()
-        mean = math.exp(sum(map(math.log, all_of)) / len(all_of))
-        print(f"{what}: {mean:.2f} / {all_of[len(all_of) // 10]:.2f} / {all_of[0]:.2f} of {len(all_of)} draws")
+        print(f"{what}: {numbers(statistics_of(all_of))} of {len(all_of)} draws")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 
 namespace ashlar {
 
+using detail::exponent_of;
 using detail::is_affine;
 using detail::kNoShift;
 using detail::tensor_of;
@@ -39,7 +40,7 @@ Tensor mul(Number a, const Tensor& b) { return mul(b, a); }
 Tensor div(const Tensor& a, Number b) { return div(a, tensor_of(b, a)); }
 Tensor div(Number a, const Tensor& b) { return div(tensor_of(a, b), b); }
 
-Tensor pow(const Tensor& a, Number b) { return pow(a, tensor_of(b, a)); }
+Tensor pow(const Tensor& a, Number b) { return pow(a, exponent_of(b, a)); }
 Tensor pow(Number a, const Tensor& b) { return pow(tensor_of(a, b), b); }
 Tensor fmod(const Tensor& a, Number b) { return fmod(a, tensor_of(b, a)); }
 Tensor remainder(const Tensor& a, Number b) { return remainder(a, tensor_of(b, a)); }

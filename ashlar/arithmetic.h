@@ -25,7 +25,7 @@ Tensor mul(Number a, const Tensor& b);
 /// a / b
 Tensor div(const Tensor& a, Number b);
 Tensor div(Number a, const Tensor& b);
-/// a^b, in f32 for integers
+/// a^b. Of integers modulo 2^bits; where b is negative the whole part of it, and an error where b is a number.
 Tensor pow(const Tensor& a, Number b);
 Tensor pow(Number a, const Tensor& b);
 /// a - trunc(a / b) b, with the sign of a

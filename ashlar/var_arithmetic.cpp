@@ -11,6 +11,7 @@
 
 namespace ashlar {
 
+using detail::exponent_of;
 using detail::is_affine;
 using detail::kNoShift;
 using detail::tensor_of;
@@ -60,7 +61,7 @@ Var mul(Number a, const Var& b) { return mul(b, a); }
 Var div(const Var& a, Number b) { return a / Var(tensor_of(b, a.value())); }
 Var div(Number a, const Var& b) { return Var(tensor_of(a, b.value())) / b; }
 
-Var pow(const Var& a, Number b) { return with_promotion(pow, a, Var(tensor_of(b, a.value()))); }
+Var pow(const Var& a, Number b) { return with_promotion(pow, a, Var(exponent_of(b, a.value()))); }
 Var pow(Number a, const Var& b) { return with_promotion(pow, Var(tensor_of(a, b.value())), b); }
 Var fmod(const Var& a, Number b) { return with_promotion(fmod, a, Var(tensor_of(b, a.value()))); }
 Var remainder(const Var& a, Number b) { return with_promotion(remainder, a, Var(tensor_of(b, a.value()))); }

@@ -99,7 +99,7 @@ def measured(ashlar, packed):
     """{"forward": {who: milliseconds}, "with backward": …}, numbers checked."""
     *operands, dy = packed.operands
     arguments = (*operands, packed.offsets, packed.offsets)
-    options = {"is_causal": packed.causal}
+    options = {"max_q": max(packed.lengths), "max_k": max(packed.lengths), "is_causal": packed.causal}
     double = with_gradients(packed.one_by_one, [x.double() for x in operands], dy.double())
     exact = [packed.one_by_one(*(x.double() for x in operands)), *double()]
 

@@ -5,7 +5,7 @@
 // other.
 #pragma once
 
-#include "generators/attention_operands.h"
+#include "generators/attention_rows.h"
 #include "runtime/forms/attention.h"
 #include "schedules/attention_products.h"
 #include "schedules/generic.h"
@@ -26,13 +26,13 @@ struct AttentionPairs {
 
   /// Few pairs fill a GPU by small tiles. Sums over pairs have few blocks, so that four warps share the terms of each;
   /// narrow tiles of them suit an odd number of 32 places, and few blocks again. `lead` is a matter of registers.
-  void declare_plans(const AttentionSizes& of, int lead) {
+  void declare_plans(const AttentionSizes& of, const Expr& tiles, const Expr& keys, int lead) {
     constexpr int kFewPairs = 600, kFewSums = 150;  // tiles of 64 × 128 and 64 × 64, by 132 multiprocessors
     constexpr int kNarrow = kPlaces / 2;
     if (on_gpu() && !on_opencl()) {
-      const Expr rows = of.batch.extent() * of.heads.extent() * tiles_of(of.queries.extent(), kRows);
+      const Expr rows = of.batch.extent() * of.heads.extent() * tiles;
       const Expr widest = Halide::max(of.width.extent(), of.value_width.extent());
-      plans.declare({{.name = "small_tiles", .preferred = rows * tiles_of(of.keys.extent(), kColumns) < kFewPairs},
+      plans.declare({{.name = "small_tiles", .preferred = rows * tiles_of(keys, kColumns) < kFewPairs},
                      {.name = "small_sums",
                       .preferred = tiles_of(widest, kNarrow) % 2 == 1 || rows * tiles_of(widest, kPlaces) < kFewSums},
                      {.name = "large_tiles"}});
@@ -77,10 +77,13 @@ struct AttentionPairs {
   Expr turns_before(const Expr& tile, const Expr& past) const {
     return ((tile + 1) * sums.rows() + past + (sums.stage_depth() - 1)) / sums.stage_depth();
   }
-  /// Whether a tile of pairs has any that is seen. Large tiles are written whole: whoever sums over pairs reads them
-  /// so.
+  /// The first key of a tile of pairs, and its rows' tile of queries. Large tiles are written whole: whoever sums over
+  /// pairs reads them so.
+  Expr first_column(const Expr& column) const { return column * pairs.columns() / kColumns * kColumns; }
+  Expr tile_of_queries(const Expr& row, const Expr& tiles) const { return row * pairs.rows() / kRows % tiles; }
+  /// Whether a tile of pairs has any that is seen.
   Expr sees(const Expr& column, const Expr& row, const Expr& tiles, const Expr& past) const {
-    return column * pairs.columns() / kColumns * kColumns < (row * pairs.rows() / kRows % tiles + 1) * kRows + past;
+    return first_column(column) < (tile_of_queries(row, tiles) + 1) * kRows + past;
   }
   /// Known of every buffer of such sizes, and what Halide proves the alignment of vectors from.
   static Expr in_quads(auto& x) {
@@ -151,7 +154,7 @@ class AttentionByPairs : public Kernel<AttentionByPairs<T>>, AttentionPairs, Att
   }
 
   void algorithm() {
-    declare_plans(*this, 0);
+    declare_plans(*this, tiles_of(queries.extent(), kRows), keys.extent(), 0);
     const Expr group = heads.extent() / key_heads.extent(), tiles = tiles_of(queries.extent(), kRows),
                all_rows = heads.extent() * tiles * kRows, all_keys = whole(keys, kColumns);
     const Expr head = n / kRows / tiles, q = n / kRows % tiles * kRows + n % kRows;

@@ -58,13 +58,22 @@ struct RowsOfBatches : AttentionMask {
   }
 };
 
-/// Of packed sequences: a tile's rows are all of one, and what it meets stands in a table (runtime/forms/
-/// sequence_tiles.h).
+/// A table of the tiles of packed sequences (runtime/forms/sequence_tiles.h).
+struct SequenceTable : In<i32, 2> {
+  using Of = forms::SequenceTiles::Of;
+  explicit SequenceTable(const std::string& name)
+      : In<i32, 2>(name, {any_size, constant(forms::SequenceTiles::kNumbers)}) {}
+  Expr number(const Expr& u, Of which) const {
+    return (*this)(Value(inside(u, extent(0))), static_cast<int>(which)).expr();
+  }
+};
+
+/// Of packed sequences: a tile's rows are all of one, and what it meets stands in a table.
 struct RowsOfSequences {
   static constexpr bool kArePacked = true;
-  using Of = forms::SequenceTiles::Of;
+  using Of = SequenceTable::Of;
   explicit RowsOfSequences(const AttentionSizes&) {}
-  In<i32, 2> tiles{"tiles", {any_size, constant(forms::SequenceTiles::kNumbers)}};
+  SequenceTable tiles{"tiles"};
   Scalar<float> scale{"scale"};
   int rows_of_tile = 0;
 
@@ -73,7 +82,7 @@ struct RowsOfSequences {
   Expr row(const Expr& u, const Expr& i) const { return number(u, Of::row) + i; }
   Expr met_row(const Expr& u, const Expr& j) const { return number(u, Of::other_row) + j; }
   Expr own(const In<f32, 4>& x, const Expr& b, const Expr& h, const Expr& u, const Expr& i, const Expr& c) const {
-    return Halide::select(i < number(u, Of::count) && c < x.extent(3), element(x, b, h, row(u, i), c), 0.0f);
+    return own_of(tiles, x, b, h, u, i, c);
   }
   Expr met(const In<f32, 4>& x, const Expr& b, const Expr& h, const Expr& u, const Expr& j, const Expr& c) const {
     return Halide::select(j < met_count(u) && c < x.extent(3), element(x, b, h, met_row(u, j), c), 0.0f);
@@ -95,11 +104,16 @@ struct RowsOfSequences {
     return Halide::select(sees(u, i, j, are_keys), value, 0.0f);
   }
 
- private:
-  Expr number(const Expr& u, Of which) const {
-    return tiles(Value(inside(u, tiles.extent(0))), static_cast<int>(which)).expr();
-  }
+ protected:
+  Expr number(const Expr& u, Of which) const { return tiles.number(u, which); }
   Expr met_count(const Expr& u) const { return number(u, Of::other_count); }
+  static Expr own_of(const SequenceTable& table, const In<f32, 4>& x, const Expr& b, const Expr& h, const Expr& u,
+                     const Expr& i, const Expr& c) {
+    const Expr read = element(x, b, h, table.number(u, Of::row) + i, c);
+    return Halide::select(i < table.number(u, Of::count) && c < x.extent(3), read, 0.0f);
+  }
+
+ private:
   /// Whether both are there and see each other.
   Expr sees(const Expr& u, const Expr& i, const Expr& j, bool are_keys) const {
     const Expr own = number(u, Of::place) + i, other = number(u, Of::other_place) + j, shift = number(u, Of::shift);

@@ -3,6 +3,7 @@
 #include "generators/attention.h"
 #include "generators/attention_gradient.h"
 #include "generators/attention_gradients.h"
+#include "generators/attention_pair_gradients.h"
 #include "schedules/generic.h"
 
 namespace ashlar::dsl {
@@ -61,7 +62,8 @@ class SequenceTileTable : public Kernel<SequenceTileTable<T>>, PackedSequences {
     const Expr met = Halide::select(rows_left > 0, last - other_place, 0);
     table(u, number) = Value(Halide::select(
         number == 0, begin + Halide::min(place, own_length), number == 1, place, number == 2, rows_left, number == 3,
-        offset(other_offsets, own, all_others) + other_place, number == 4, other_place, number == 5, met, shift));
+        offset(other_offsets, own, all_others) + other_place, number == 4, other_place, number == 5, met, number == 6,
+        shift, own));
   }
   void schedule(Cpu) {
     table.func().unroll(number, forms::SequenceTiles::kNumbers, Halide::TailStrategy::GuardWithIf);
@@ -147,6 +149,8 @@ template <ElementType T>
 class VarlenKeyGradient : public AttentionGradient<VarlenKeyGradient<T>, T, Wanted::key, RowsOfSequences> {};
 template <ElementType T>
 class VarlenValueGradient : public AttentionGradient<VarlenValueGradient<T>, T, Wanted::value, RowsOfSequences> {};
+template <ElementType T>
+class VarlenPairGradients : public AttentionPairGradients<VarlenPairGradients<T>, T, PairsOfSequences> {};
 
 const bool registered =
     register_kernel<SequenceTileTable, i32>("sequence_tiles") && register_kernel<RowsOfTiles, f32>("rows_of_tiles") &&
@@ -155,6 +159,7 @@ const bool registered =
     register_kernel<VarlenQueryGradient, f32>("varlen_query_grad") &&
     register_kernel<VarlenKeyGradient, f32>("varlen_key_grad") &&
     register_kernel<VarlenValueGradient, f32>("varlen_value_grad") &&
+    register_kernel<VarlenPairGradients, f32>("varlen_pair_grads") &&
     register_operator(
         {.name = "varlen_attn",
          .formula =

@@ -10,12 +10,14 @@
 #include "ashlar/ops/ragged.h"
 #include "ashlar/ops/varlen_attention.h"
 #include "operators/ragged.h"
+#include "runtime/forms/attention.h"
 #include "runtime/forms/attention_pieces.h"
 #include "runtime/forms/check.h"
 #include "runtime/forms/sequence_tiles.h"
 #include "runtime/launch/launch.h"
 #include "runtime/memory/host_memory.h"
 #include "runtime/support/error.h"
+#include "runtime/support/rounding.h"
 
 namespace ashlar {
 namespace {
@@ -65,15 +67,16 @@ Scalar steps_of(const Tensor& offsets) {
 struct Sequences {
   Tensor offsets_q, offsets_k;
   int64_t queries, keys;  // of all sequences
+  int64_t longest_keys;   // at most
   bool is_causal;
 
   Sequences(const Tensor& query, const Tensor& key, const Tensor& cu_seq_q, const Tensor& cu_seq_k, int64_t max_q,
             int64_t max_k, bool causal)
-      : queries(query.size(0)), keys(key.size(0)), is_causal(causal) {
+      : queries(query.size(0)), keys(key.size(0)), longest_keys(longest(max_k, keys)), is_causal(causal) {
     check_longest("max_q", max_q);
     check_longest("max_k", max_k);
     offsets_q = checked_offsets(kName, "cu_seq_q", query, cu_seq_q, queries, longest(max_q, queries));
-    offsets_k = checked_offsets(kName, "cu_seq_k", key, cu_seq_k, keys, longest(max_k, keys));
+    offsets_k = checked_offsets(kName, "cu_seq_k", key, cu_seq_k, keys, longest_keys);
   }
   int64_t count() const { return offsets_q.numel() - 1; }
 
@@ -150,6 +153,52 @@ VarlenAttnResult varlen_attn(const Tensor& query, const Tensor& key, const Tenso
   detail::throw_out_of_host_memory(kName);
 }
 
+namespace {
+
+// As the kernel cuts sizes (generators/attention_pairs.h).
+constexpr int64_t kRowsOfPairs = 64, kKeysOfPairs = 128;
+
+int64_t keys_of_pairs(const Sequences& of) { return detail::round_up(of.longest_keys, kKeysOfPairs); }
+int64_t rows_of_pairs(const Sequences& of) {
+  return kRowsOfPairs * forms::SequenceTiles::count(of.queries, of.count(), kRowsOfPairs);
+}
+
+/// Of how many heads at a time the weights of all pairs of a query and a key, and their slopes, may lie in memory: 0
+/// where that's none, or where another way is quicker.
+int64_t heads_by_pairs(const Sequences& of, const Tensor& query, const Tensor& key,
+                       const std::array<bool, 3>& needed) {
+  constexpr int64_t kBytesOfPair = 8;
+  if (needed[0] + needed[1] + needed[2] == 1 || query.size(1) != key.size(1)) return 0;
+  return std::min(query.size(1), forms::Attention::kMostBytes / (kBytesOfPair * keys_of_pairs(of) * rows_of_pairs(of)));
+}
+
+/// All three gradients, by weights and slopes that are worked out once. `inputs`: of the kernels of one gradient each.
+std::vector<Tensor> by_pairs(const Sequences& of, const std::array<Tensor, 7>& inputs, std::span<const Scalar> scalars,
+                             int64_t heads_at_once) {
+  const Device device = inputs[0].device();
+  const int64_t heads = inputs[0].size(1);
+  const Tensor tiles = of.tiles(kRowsOfPairs, false), key_tiles = of.tiles(kKeysOfPairs, true),
+               columns = Tensor::empty({keys_of_pairs(of)}, DType::i32, device);
+  const auto empty = [&](int64_t rows, int64_t width) {
+    return Tensor::empty({1, heads, rows, width}, DType::f32, device);
+  };
+  const int64_t queries = rows_of_pairs(of), keys = key_tiles.size(0) * kKeysOfPairs;
+  const std::array all{empty(queries, inputs[1].size(3)), empty(keys, inputs[2].size(3)),
+                       empty(keys, inputs[3].size(3))};
+  for (int64_t head = 0; head < heads; head += heads_at_once) {
+    const int64_t end = std::min(head + heads_at_once, heads);
+    const auto some = [&](const Tensor& x) { return x.slice(1, head, end); };
+    std::vector<Tensor> operands{inputs.begin(), inputs.end() - 1}, outputs{all.begin(), all.end()};
+    for (std::vector<Tensor>* of_heads : {&operands, &outputs}) std::ranges::transform(*of_heads, of_heads->begin(), some);
+    operands.insert(operands.end(), {tiles, key_tiles, columns});
+    launch(kernels::varlen_pair_grads, {}, operands, scalars, outputs);
+  }
+  return {of.packed(all[0], kRowsOfPairs, false), of.packed(all[1], kKeysOfPairs, true),
+          of.packed(all[2], kKeysOfPairs, true)};
+}
+
+}  // namespace
+
 std::vector<Tensor> varlen_attn_gradients(const Tensor& dy, const Tensor& query, const Tensor& key, const Tensor& value,
                                           const Tensor& cu_seq_q, const Tensor& cu_seq_k, const Tensor& logsumexp,
                                           const Tensor& delta, int64_t max_q, int64_t max_k, bool is_causal,
@@ -184,6 +233,8 @@ std::vector<Tensor> varlen_attn_gradients(const Tensor& dy, const Tensor& query,
     for (const size_t i : {1, 2}) {
       if (needed[i]) gradients[i] = outputs[i].reshape({like[i].size(1), of.keys, like[i].size(2)}).permute({1, 0, 2});
     }
+  } else if (const int64_t heads = heads_by_pairs(of, query, key, needed); heads > 0) {
+    gradients = by_pairs(of, inputs, scalars, heads);
   } else {
     const std::array by{&kernels::varlen_query_grad, &kernels::varlen_key_grad, &kernels::varlen_value_grad};
     for (size_t i = 0; i < 3; i++) {

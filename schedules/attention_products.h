@@ -15,13 +15,38 @@
 namespace ashlar::dsl {
 
 /// What a block leaves out by its place, of which Halide's loops over a reduction can't know: in terms of the output's
-/// loops over blocks.
+/// loops over blocks, and of elements of inputs.
 struct BlockCuts {
   Expr runs;   ///< whether the block computes anything at all; undefined: it does
   Expr turns;  ///< of the reduction's outermost loop
 };
 
 namespace detail {
+
+// Elements of inputs as lowered code loads them.
+struct LoadInputs : Halide::Internal::IRMutator {
+  using IRMutator::visit;
+  Expr visit(const Halide::Internal::Call* op) override {
+    if (op->call_type == Halide::Internal::Call::Halide) {  // of the function that stands for an input
+      const Halide::Internal::Function input(op->func);
+      std::map<std::string, Expr> index;
+      for (size_t i = 0; i < op->args.size(); i++) index[input.args()[i]] = op->args[i];
+      return mutate(Halide::Internal::substitute(index, input.values()[static_cast<size_t>(op->value_index)]));
+    }
+    if (op->call_type != Halide::Internal::Call::Image || !op->param.defined()) return IRMutator::visit(op);
+    const auto field = [&](const char* name, int i, const Expr& known) {
+      const std::string of_buffer = op->name + "." + name + "." + std::to_string(i);
+      return known.defined() ? known : Halide::Internal::Variable::make(Halide::Int(32), of_buffer, op->param);
+    };
+    Expr index = 0;
+    for (int i = 0; i < static_cast<int>(op->args.size()); i++) {
+      const Expr from_first = mutate(op->args[static_cast<size_t>(i)]) - field("min", i, op->param.min_constraint(i));
+      index = index + from_first * field("stride", i, op->param.stride_constraint(i));
+    }
+    return Halide::Internal::Load::make(op->type, op->name, index, {}, op->param, Halide::Internal::const_true(),
+                                        Halide::Internal::ModulusRemainder());
+  }
+};
 
 // The lowering pass behind cut_by_block().
 class CutByBlock : public ir::EachKernel {
@@ -52,17 +77,18 @@ class CutByBlock : public ir::EachKernel {
         depth++;
         Stmt body = mutate(op->body);
         if (deepest < depth && cut.cuts_.runs.defined()) {
-          body = Halide::Internal::IfThenElse::make(Halide::Internal::substitute(places, cut.cuts_.runs), body);
+          body = Halide::Internal::IfThenElse::make(at_block(cut.cuts_.runs), body);
         }
         deepest = std::max(deepest, depth--);
         return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api, body);
       }
       if (!op->name.ends_with("." + cut.loop_)) return IRMutator::visit(op);
       loops++;
-      const Expr turns = Halide::Internal::substitute(places, cut.cuts_.turns);
+      const Expr turns = at_block(cut.cuts_.turns);
       return For::make(op->name, op->min, Halide::min(op->extent, turns), op->for_type, op->partition_policy,
                        op->device_api, op->body);
     }
+    Expr at_block(const Expr& e) const { return LoadInputs().mutate(Halide::Internal::substitute(places, e)); }
     const CutByBlock& cut;
     std::map<std::string, Expr> places;
     int depth = 0, deepest = 0, loops = 0;

@@ -103,14 +103,11 @@ struct TileLoops {
     return (rounded_up(s.narrow_count, tile.narrow) + length - 1) / length;
   }
 
-  /// How many times what the model says a product takes that is one task: the model's cycles are those of two threads.
-  /// Short ones take no longer for it.
-  Expr of_one_task(const ContractionProblem& p, const TileSides& s) const {
-    constexpr int kManyTerms = 512;
+  /// Whether a call has several tasks.
+  Expr is_shared(const ContractionProblem& p, const TileSides& s) const {
     const Share of_task = share(p, s);
-    const Expr is_one = p.batches <= of_task.products && s.wide_count <= of_task.wide * tile.wide &&
-                        s.narrow_count <= of_task.narrow * tile.narrow;
-    return select(is_one && p.inner > kManyTerms, 2.0f, 1.0f);
+    return p.batches > of_task.products || s.wide_count > of_task.wide * tile.wide ||
+           s.narrow_count > of_task.narrow * tile.narrow;
   }
 
   void operator()(Halide::Stage out, const ContractionProblem& p, const TileSides& s) const {
@@ -182,7 +179,8 @@ inline ContractionPlan unpacked_plan(const std::string& name, const ContractionP
                 write_tile_ahead(micro, out);
                 load_masked(inputs_of(micro));
               },
-          .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride, tile, s.by_rows)};
+          .microseconds = modelled_unpacked(p, s.wide_count, s.narrow_count, s.narrow_k_stride, tile, s.by_rows,
+                                            loops.is_shared(p, s))};
 }
 
 // sum(w, q) = Σ_u part(w, q, u) + the k % U last terms,  part(w, q, u) = Σ_r wide(rU + u, w) narrow(rU + u, q): as
@@ -234,7 +232,7 @@ inline ContractionPlan terms_plan(const std::string& name, const ContractionProb
                 parts.update().reorder(u, r).unroll(u);
                 load_masked(inputs_of(part));
               },
-          .microseconds = modelled_terms(p, s.wide_count, s.narrow_count, s.narrow_k_stride, lanes)};
+          .microseconds = modelled_terms(p, s.wide_count, s.narrow_count, s.narrow_k_stride, lanes, loops.is_shared(p, s))};
 }
 
 // panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
@@ -269,7 +267,11 @@ class Panels {
     is_along_k_ = s.wide_k_stride == 1;
     constexpr int kElementsOfTask = 1 << 13;
     tiles_of_task_ = max(1, kElementsOfTask / (max(p.inner, 1) * tile.wide));
+    are_of_one_task_ = p.batches == 1 && rounded_up(s.wide_count, tile.wide) <=
+                                             select(is_contiguous_, kSideBySide, tiles_of_task_);
   }
+  /// Whether one thread packs all of them, where they are packed before.
+  const Expr& are_of_one_task() const { return are_of_one_task_; }
 
   Expr operator()(const Expr& lane, const Expr& k, const Expr& v, const Expr& tile, const Expr& b) const {
     return func_(lane, k, v, tile, b);
@@ -279,7 +281,6 @@ class Panels {
   /// whole lines are read.
   void schedule(const Halide::LoopLevel& at, PanelsPacked packed) const {
     using Halide::TailStrategy;
-    constexpr int kSideBySide = 8;
     const int beside = packed == PanelsPacked::before ? kSideBySide : 1;
     Halide::Func panels = func_;
     panels.compute_at(at).bound(i_, 0, lanes_).bound(v_, 0, vectors_);
@@ -334,11 +335,12 @@ class Panels {
   }
 
   static constexpr int kWhole = 0, kFew = 1, kRest = 2, kBeyond = 3;  ///< updates
+  static constexpr int kSideBySide = 8;
   int lanes_, vectors_;
   Var b_, i_{"i"}, v_{"v"}, k_{"k"}, tile_{"wide_tile"};
   Halide::RDom whole_, few_, rest_, beyond_{0, lanes_, "beyond"};
   Halide::Func func_;
-  Expr is_contiguous_, is_along_k_, tiles_of_task_;
+  Expr is_contiguous_, is_along_k_, tiles_of_task_, are_of_one_task_;
 };
 
 // sum(w, q) = Σ_k panel(w mod V, k, w / V) narrow(k, q): vectors of V along the wide side, whose operand is packed into
@@ -363,8 +365,6 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
   product(n, m, b) = micro(n, m, b);
 
   const bool is_before = packed == PanelsPacked::before;
-  // Where half of the widest tile is beyond the results, a narrower one does half of the work.
-  const Expr of_wasted_tile = is_before ? select(s.wide_count * 2 <= wide, 2.0f, 1.0f) : Expr(1.0f);
   const TileLoops loops{.tile = tile,
                         .terms_beside = 32,
                         .unrolled = !s.by_rows && epilogue != EpilogueLength::long_one,
@@ -379,9 +379,11 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                 write_tile_ahead(micro, out);
                 panel.schedule({out, is_before ? loops.product_in_task : loops.wide_tile}, packed);
               },
-          .microseconds = loops.of_one_task(p, s) * of_wasted_tile *
-                          modelled_direct(p, s.wide_count, s.narrow_count, is_before ? Expr(1) : loops.runs(p, s),
-                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, packed, epilogue)};
+          .microseconds = modelled_direct(p, s.wide_count, s.narrow_count,
+                                          is_before ? PanelWork{1, packed, panel.are_of_one_task()}
+                                                    : PanelWork{loops.runs(p, s), packed, {}},
+                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, epilogue,
+                                          loops.is_shared(p, s))};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products
@@ -471,7 +473,7 @@ ContractionPlan dots_plan(const std::string& name, const ContractionProblem& p, 
                 operand.reorder(v, j, c, few_tile, b);
                 operand.specialize(s.narrow_k_stride == 1).vectorize(v);
               },
-          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, lies, tile)};
+          .microseconds = modelled_dots(p, s.wide_count, s.narrow_count, lies, tile, loops.is_shared(p, s))};
 }
 
 // product(n, m, b) = Σ_k left(k, m, b) · right(n, k, b) of many small products: vectors along b, an element of each of

@@ -16,7 +16,7 @@ FUNCTIONS = {
         ("sub", ALL, "sub affine; fill", None),
         ("mul", ALL, "mul affine; fill", None),
         ("div", ALL, "div; fill", "a / b, of integers in f32"),
-        ("pow", NOT_F64, "pow; fill", "a^b, of integers in f32"),
+        ("pow", NOT_F64, "pow; fill", None),
         ("fmod", NOT_F64, "fmod; fill", None),
         ("remainder", NOT_F64, "remainder; fill", None),
         ("where", ALL, "where; fill", None),

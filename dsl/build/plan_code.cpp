@@ -101,7 +101,8 @@ class AsCpp : public IRVisitor {
   }
   void visit(const StringImm* op) override { refuse(plan_, "the text " + op->value); }
   void visit(const Variable* op) override {
-    constexpr const char* kDevice[] = {"device.multiprocessors", "device.gigahertz", "device.gigabytes_per_second"};
+    constexpr const char* kDevice[] = {"device.multiprocessors", "device.gigahertz", "device.gigabytes_per_second",
+                                       "device.vector_bytes"};
     static_assert(std::size(kDevice) == kPlanDeviceNumbers);
     for (size_t i = 0; i < std::size(kDevice); i++) {
       if (op->name == kDevice[i]) {

@@ -162,11 +162,32 @@ Value exp10(const Value& value) {
   return nan_from(x, times_power(power, k));
 }
 
+// x^y = Π x^(2^n) over the bits n < 6 that are set in y: of a larger y all but 1, 0 and -1 overflow. Without signs, whose
+// products may not.
+static Value integer_power(const Value& base, const Value& exponent) {
+  using Halide::select;
+  const Expr x = base.expr(), y = exponent.expr();
+  const Halide::Type type = x.type(), word = type.with_code(Halide::Type::UInt);
+  const Expr one = Halide::Internal::make_one(word), zero = Halide::Internal::make_zero(type);
+  Expr square = Halide::cast(word, x), rest = Halide::cast(word, y), power = one;
+  for (int n = 0; n < 6; n++) {
+    power = power * select((rest & one) != 0, square, one);
+    square = square * square;
+    rest = rest >> one;
+  }
+  power = select(x == 0 && y > 0, zero, Halide::cast(type, power));
+  if (type.is_uint()) return power;
+  const Expr of_unit = select(x == -1 && (y & 1) != 0, Halide::cast(type, -1), x == 1 || x == -1,
+                              Halide::Internal::make_one(type), zero);
+  return select(y < 0, of_unit, power);
+}
+
 // x^y = 2^(y log2 |x|) with the sign of x where y is an odd integer; the exponent in two floats, since 2^t multiplies
 // t's error by up to 128. Special cases as in C (annex F.10.4.4).
 Value pow(const Value& base, const Value& exponent) {
   auto [a, b] = detail::matched(base, exponent);
   if (a.type() == Halide::Float(64) && b.type() == Halide::Float(64)) return Halide::pow(a, b);
+  if (a.type().is_int_or_uint() && a.type() == b.type()) return integer_power(a, b);
   const Expr x = detail::f32_operand(a, "pow").expr(), y = detail::f32_operand(b, "pow").expr();
   const Expr size = magnitude(x), y_size = magnitude(y);
   const Pair logarithm = log2_in_two(size);

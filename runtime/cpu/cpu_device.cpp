@@ -103,6 +103,18 @@ std::string cpu_driver() {
   return std::string(name) + " kernels, " + std::to_string(ThreadPool::instance().threads()) + " threads";
 }
 
+int cpu_vector_bytes() noexcept {
+  static const int bytes = [] {
+    constexpr unsigned int kAuthenticAmd = 0x68747541, kZen4 = 0x19;  // CPUID's first letters; its family
+    unsigned int a = 0, b = 0, c = 0, d = 0;
+    const bool is_amd = __get_cpuid(0, &a, &b, &c, &d) && b == kAuthenticAmd;
+    if (!is_amd || !__get_cpuid(1, &a, &b, &c, &d)) return 64;
+    const unsigned int family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
+    return family <= kZen4 ? 32 : 64;
+  }();
+  return bytes;
+}
+
 CodeTarget cpu_code_target() noexcept { return picked_code().load(std::memory_order_relaxed); }
 
 CodeTarget set_cpu_code_target(CodeTarget widest) noexcept {

@@ -10,9 +10,9 @@ namespace ashlar::forms {
 struct SequenceTiles {
   /// The numbers of a tile in a table i32 [tiles, kNumbers]: its first packed row, that row's place in its sequence,
   /// how many rows it has; the same of the rows of the other side that it meets; query q sees key k where k ≤ q +
-  /// shift, both as places in their sequence.
-  enum class Of { row, place, count, other_row, other_place, other_count, shift };
-  static constexpr int kNumbers = 7;
+  /// shift, both as places in their sequence; which sequence.
+  enum class Of { row, place, count, other_row, other_place, other_count, shift, sequence };
+  static constexpr int kNumbers = 8;
 
   static int64_t count(int64_t total, int64_t sequences, int64_t rows) { return total / rows + sequences; }
 };

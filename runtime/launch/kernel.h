@@ -130,8 +130,8 @@ struct PlanSet {
   void (*cost)(const int* features, const double* device, double* microseconds);
 };
 /// What models know of a device, by their indices.
-enum class PlanDevice : uint8_t { multiprocessors, gigahertz, gigabytes_per_second };
-inline constexpr int kPlanDeviceNumbers = 3;
+enum class PlanDevice : uint8_t { multiprocessors, gigahertz, gigabytes_per_second, vector_bytes };
+inline constexpr int kPlanDeviceNumbers = 4;
 
 /// By which a device and its like are known in a table (FNV-1a). Given the hash of a text, that of it and `text`.
 constexpr uint64_t identity_hash(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
@@ -197,7 +197,7 @@ struct VendorRoutine;
 struct Form;  // runtime/launch/form.h
 
 /// Counts the layouts that the tables in this header have had: raised with every change of one.
-inline constexpr uint32_t kTablesVersion = 7;
+inline constexpr uint32_t kTablesVersion = 8;
 
 /// A kernel's constant self-description; or that of an operator written by hand, which calls kernels and has no
 /// instances of its own.

@@ -80,7 +80,7 @@ TunedPlan tuned_plan(const KernelInfo& operation, Device device, std::span<const
 std::array<double, kPlanDeviceNumbers> ask_device(Device device) {
   switch (device.kind) {
     case DeviceKind::cpu:
-      return {static_cast<double>(environment().threads), 3, 20};
+      return {static_cast<double>(environment().threads), 3, 20, static_cast<double>(cpu_vector_bytes())};
     case DeviceKind::opencl: {
       const OpenClSpeed speed = opencl_speed(device.index);
       return {static_cast<double>(speed.compute_units), speed.gigahertz, speed.gigabytes_per_second};

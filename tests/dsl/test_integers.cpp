@@ -103,6 +103,17 @@ void check_all(auto run) {
   check(
       "a % b", [](Value x, Value y) { return x % y; }, remainder);
   check(
+      "a^b", [](Value x, Value y) { return pow(x, y); },
+      [](T x, T y) {
+        if (y < T(0)) return x == T(1) ? T(1) : x == T(-1) ? T(y % 2 == 0 ? 1 : -1) : T(0);
+        uint64_t power = 1, square = static_cast<uint64_t>(x);
+        if (x == T(0)) return y == T(0) ? T(1) : T(0);
+        for (uint64_t rest = static_cast<uint64_t>(y) % 64; rest != 0; rest /= 2, square *= square) {
+          if (rest % 2 != 0) power *= square;
+        }
+        return static_cast<T>(power);
+      });
+  check(
       "a / 7", [](Value x, Value) { return x / 7; }, [](T x, T) { return floor_quotient<T>(x, 7); });
   check(
       "a & b", [](Value x, Value y) { return x & y; }, [](T x, T y) { return static_cast<T>(x & y); });

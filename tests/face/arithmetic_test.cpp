@@ -218,6 +218,20 @@ TEST_P(Arithmetic, ExtremaOfEveryDtype) {
   expect_error<ShapeError>([&] { argmax(Tensor::empty({0}, DType::i32, device())); }, {"argmax"});
 }
 
+// PyTorch's: whole, modulo 2^bits; of a negative exponent what is left of 1 / a^|b| without its fraction.
+TEST_P(Arithmetic, PowersOfIntegersAreIntegers) {
+  const Tensor a = Tensor::from<int64_t>({3, -2, 1, -1, 0, 7, -1}, device()),
+               b = Tensor::from<int64_t>({39, 63, -5, -3, 0, -1, 1'000'000'000'001}, device());
+  const Tensor y = pow(a, b);
+  EXPECT_EQ(y.dtype(), DType::i64);
+  EXPECT_EQ(y.to_vector<int64_t>(), (Integers{4052555153018976267, INT64_MIN, 1, -1, 1, 0, -1}));
+  EXPECT_EQ(pow(a.to(DType::i32), 3).dtype(), DType::i32);
+  EXPECT_EQ(pow(a.to(DType::i32), 3).to_vector<int32_t>(), (std::vector<int32_t>{27, -8, 1, -1, 0, 343, -1}));
+  EXPECT_EQ(pow(2, Tensor::from<int64_t>({10, 62}, device())).to_vector<int64_t>(), (Integers{1024, int64_t{1} << 62}));
+  EXPECT_EQ(pow(a, 0.5).dtype(), DType::f32);
+  EXPECT_EQ(pow(a, -2.0).to_vector<float>()[1], 0.25F);
+}
+
 TEST_P(Arithmetic, RefusedInPlace) {
   const Tensor x = Tensor::ones({2}, DType::f32, device()), whole = Tensor::ones({2}, DType::i64, device());
   expect_error<ShapeError>(
@@ -239,6 +253,7 @@ TEST_P(Arithmetic, Refused) {
   expect_error<ValueError>([&] { Tensor() * 2; }, {"undefined"});
   expect_error<DTypeError>([&] { -(x == x); }, {"neg", "bool[2]", "x == false"});
   expect_error<ValueError>([&] { Tensor::ones({2}, DType::u8, device()) + 300; }, {"300", "u8"});
+  expect_error<ValueError>([&] { pow(Tensor::ones({2}, DType::i32, device()), -1); }, {"pow", "i32[2]", "-1", "to("});
   if (device() != Device::cpu()) {
     expect_error<DeviceError>([&] { x + Tensor::ones({2}); }, {"add", "on cpu", "to(Device)"});
     expect_error<DeviceError>([&] { x + Tensor::ones({2}, DType::f64); }, {"add", "on cpu", "to(Device)"});

@@ -50,6 +50,8 @@ double floor_mod(double a, double b) {
 }
 int64_t floor_mod(int64_t a, int64_t b) { return b == 0 ? 0 : ((a % b) + b) % b; }
 
+int64_t power_of(int64_t a, int64_t b) { return b == 0 ? 1 : a * power_of(a, b - 1); }
+
 /// Infinite where f32's overflows.
 double sum_of(double a, double b) { return std::abs(a + b) > 0x1.fffffep127 ? std::copysign(HUGE_VAL, a + b) : a + b; }
 double size_of_sum(double a, double b) { return std::abs(sum_of(a, b)); }
@@ -76,6 +78,7 @@ const Bits kBits[] = {
     {"bitwise_right_shift", bitwise_right_shift, [](int64_t a, int64_t b) { return a >> b; }, 12, false},
     {"fmod", fmod, [](int64_t a, int64_t b) { return b == 0 ? 0 : a % b; }, 12, false},
     {"remainder", remainder, floor_mod, 12, false},
+    {"pow", pow, power_of, 3, false},
 };
 
 const Ternary kTernary[] = {

@@ -227,8 +227,10 @@ void add_attention_gradients(const std::string& name, const Problem& p) {
   } calls[] = {{"varlen_attention_grads", {true, true, true}},
                {"varlen_query_grad", {true, false, false}},
                {"varlen_key_grad", {false, true, false}},
-               {"varlen_value_grad", {false, false, true}}};
+               {"varlen_value_grad", {false, false, true}},
+               {"varlen_pair_grads", {true, true, true}}};
   for (const auto& [kernel, needed] : calls) {
+    if (std::string_view(kernel) == "varlen_pair_grads" && p.heads != p.key_heads) continue;
     add_case({.kernel = kernel,
               .name = name,
               .inputs = {{of_queries},
@@ -295,6 +297,9 @@ void add_ragged_cases() {
       const Problem problem{{3, 67, 132, 133, 190, 191}, {0, 64, 200, 333, 335, 400}, 2, 1, width, is_causal};
       add_case(attention(name, problem, Layout::dense, false));
       add_attention_gradients(name, problem);
+      Problem unshared = problem;
+      unshared.key_heads = unshared.heads;
+      add_attention_gradients(name + "_unshared", unshared);
     }
   }
 }

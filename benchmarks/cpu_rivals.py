@@ -112,10 +112,11 @@ class OnnxRuntime:
             return [one(plain[kernel], names, ["y"])]
         if kernel in ("softmax", "log_softmax"):
             return [one({"softmax": "Softmax", "log_softmax": "LogSoftmax"}[kernel], names, ["y"], axis=-1)]
-        if kernel == "argmax":
-            return [one("ArgMax", names, ["y"], axis=axis_of(name), keepdims=0)] if axis_of(name) is not None else None
-        if kernel in ("sum", "mean", "max"):
-            operator = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}[kernel]
+        if kernel in ("argmax", "argmin"):
+            operator = {"argmax": "ArgMax", "argmin": "ArgMin"}[kernel]
+            return [one(operator, names, ["y"], axis=axis_of(name), keepdims=0)] if axis_of(name) is not None else None
+        if kernel in ("sum", "mean", "max", "min"):
+            operator = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin"}[kernel]
             axis = axis_of(name)
             if axis is None:
                 return [one(operator, names, ["y"], keepdims=0)]

@@ -91,7 +91,7 @@ UNARY = {"neg": np.negative, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsq
          "silu": lambda x: x / (1 + np.exp(-x))}
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "maximum": np.maximum,
           "minimum": np.minimum}
-REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "argmax": np.argmax}
+REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "argmax": np.argmax, "argmin": np.argmin}
 ROWS = {"softmax": softmax, "log_softmax": log_softmax,
         "softmax_grad": lambda dy, y: y * (dy - (dy * y).sum(axis=-1, keepdims=True)),
         "log_softmax_grad": lambda dy, y: dy - np.exp(y) * dy.sum(axis=-1, keepdims=True)}

@@ -154,7 +154,7 @@ class Measurer:
         """Rivals too have to be right. Those with state aren't asked: each has made steps of its own by now."""
         if benchmark.stateful:
             return
-        limit = RIVALS_INDICES if benchmark.kernel == "argmax" else RIVALS_LIMIT * limit_of(benchmark)
+        limit = RIVALS_INDICES if benchmark.kernel in ("argmax", "argmin") else RIVALS_LIMIT * limit_of(benchmark)
         for name, contender in list(theirs.items()):
             try:
                 error = self.rival.error(contender.result(), exact)

@@ -9,7 +9,8 @@ UNARY = {"neg": torch.neg, "exp": torch.exp, "log": torch.log, "sqrt": torch.sqr
          "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu, "gelu": F.gelu, "silu": F.silu}
 BINARY = {"add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "maximum": torch.maximum,
           "minimum": torch.minimum, "equal": torch.eq}
-REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "argmax": torch.argmax, "var": torch.var,
+REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin, "argmax": torch.argmax,
+              "argmin": torch.argmin, "var": torch.var,
               "prod": torch.prod, "logsumexp": lambda x, dim=None: torch.logsumexp(x, tuple(range(x.dim())) if dim is None else dim)}
 ADAM = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8}
 

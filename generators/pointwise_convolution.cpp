@@ -37,7 +37,8 @@ class PointwiseConvolution : public Kernel<PointwiseConvolution<T>> {
                                .batch = b,
                                .row = o,
                                .column = q};
-    product.define(contraction_plans(problem, tunables, EpilogueLength::short_one));
+    // Bias and bound are soon applied, and its products as those of matrices without: filters may lie across their rows.
+    product.define(contraction_plans(problem, tunables, EpilogueLength::none));
     product.write(y, b, o, q, [&](const Value& sum, const Expr& batch, const Expr& row, const Value&) {
       const Expr of_row =
           Halide::unsafe_promise_clamped(batch % groups * rows + Halide::min(row, rows - 1), 0, bias.extent(0) - 1);

@@ -184,8 +184,9 @@ class AttentionPairGradients : public Kernel<Derived>, AttentionPairs, Attention
     weights(b, n, m) =
         Value(Halide::select((score < Value(kLowest)).expr() || Rows::is_beyond(tile, n % kRows), 0.0f,
                              exp_below_zero(score - logsumexp(b, in_heads, in_queries)).expr()));
-    slopes(b, n, m) = Value(Expr(weights.func()(m, n, b))) *
-                      (product(slope, value_terms, value_width) - delta(b, in_heads, in_queries)) * Value(Rows::scale);
+    const Value ds = Value(Expr(weights.func()(m, n, b))) *
+                     (product(slope, value_terms, value_width) - delta(b, in_heads, in_queries)) * Value(Rows::scale);
+    slopes(b, n, m) = Value(Rows::of_pair(ds.expr(), tile, n % kRows, m, false));
 
     // Sums over the keys that a tile of queries sees, and over the queries, of all heads that share it, that see one of
     // keys.

@@ -14,9 +14,7 @@ inline Expr device_gigabytes_per_second() {
   return Halide::Internal::Variable::make(Halide::Float(32), "device.gigabytes_per_second");
 }
 /// Of a CPU: how many bytes of a vector its units take at once.
-inline Expr device_vector_bytes() {
-  return Halide::Internal::Variable::make(Halide::Float(32), "device.vector_bytes");
-}
+inline Expr device_vector_bytes() { return Halide::Internal::Variable::make(Halide::Float(32), "device.vector_bytes"); }
 
 /// The plans of a kernel: a member of it, or of its family's tunables. algorithm() declares them, which may depend on
 /// the target, the element type and comptime values; chosen() is the one that is being compiled.

@@ -121,12 +121,12 @@ class AttentionPairGradients : public Kernel<Derived>, AttentionPairs, Attention
   Out<T, 4> dkey{"dkey", {batch, key_heads, Rows::keys_of_head(), width}};
   Out<T, 4> dvalue{"dvalue", {batch, key_heads, Rows::keys_of_head(), value_width}};
   // Terms beside each other for products with one of each pair, rows for sums over pairs.
-  Scratch<f32, 3> query_terms{
-      "query_terms", {batch, padded_to(width, kTerms) + padded_to(value_width, kTerms), Rows::query_rows()}};
+  Scratch<f32, 3> query_terms{"query_terms",
+                              {batch, padded_to(width, kTerms) + padded_to(value_width, kTerms), Rows::query_rows()}};
   Scratch<f32, 4> key_terms{
       "key_terms", {batch, key_heads, padded_to(width, kTerms) + padded_to(value_width, kTerms), Rows::key_rows()}};
-  Scratch<f32, 3> query_rows{
-      "query_rows", {batch, Rows::query_rows(), padded_to(width, kPlaces) + padded_to(value_width, kPlaces)}};
+  Scratch<f32, 3> query_rows{"query_rows",
+                             {batch, Rows::query_rows(), padded_to(width, kPlaces) + padded_to(value_width, kPlaces)}};
   Scratch<f32, 4> key_rows{"key_rows", {batch, key_heads, Rows::key_rows(), padded_to(width, kPlaces)}};
   Scratch<f32, 3> weights{"weights", {batch, Rows::query_rows(), Rows::pair_columns()}};
   Scratch<f32, 3> slopes{"slopes", {batch, Rows::query_rows(), Rows::pair_columns()}};
@@ -181,9 +181,8 @@ class AttentionPairGradients : public Kernel<Derived>, AttentionPairs, Attention
     const Value score =
         Value(Rows::score(*this, product(dot, 0, width).expr(), b, in_heads, tile, n % kRows, m, false));
     // Where nothing is seen the logarithm is -∞ as well. Queries beyond the last are none.
-    weights(b, n, m) =
-        Value(Halide::select((score < Value(kLowest)).expr() || Rows::is_beyond(tile, n % kRows), 0.0f,
-                             exp_below_zero(score - logsumexp(b, in_heads, in_queries)).expr()));
+    weights(b, n, m) = Value(Halide::select((score < Value(kLowest)).expr() || Rows::is_beyond(tile, n % kRows), 0.0f,
+                                            exp_below_zero(score - logsumexp(b, in_heads, in_queries)).expr()));
     const Value ds = Value(Expr(weights.func()(m, n, b))) *
                      (product(slope, value_terms, value_width) - delta(b, in_heads, in_queries)) * Value(Rows::scale);
     slopes(b, n, m) = Value(Rows::of_pair(ds.expr(), tile, n % kRows, m, false));

@@ -13,7 +13,7 @@ Value truncated_rest(const Value& a, const Value& b) {
 
 const bool maths =
     add_binary<f32, i64>("pow", "a^b", [](auto a, auto b) { return pow(a, b); },
-                    {{"a", "pow_base_grad(dy, a, b)"}, {"b", "pow_exponent_grad(dy, a, b)"}}) &&
+                         {{"a", "pow_base_grad(dy, a, b)"}, {"b", "pow_exponent_grad(dy, a, b)"}}) &&
     add_binary<f32, i64>("fmod", "a - trunc(a / b) b", [](auto a, auto b) { return truncated_rest(a, b); },
                          {{"a", "dy"}, {"b", "fmod_divisor_grad(dy, a, b)"}}) &&
     add_binary<f32, i64>("remainder", "a - floor(a / b) b", [](auto a, auto b) { return a % b; },

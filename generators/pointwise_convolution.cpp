@@ -37,7 +37,8 @@ class PointwiseConvolution : public Kernel<PointwiseConvolution<T>> {
                                .batch = b,
                                .row = o,
                                .column = q};
-    // Bias and bound are soon applied, and its products as those of matrices without: filters may lie across their rows.
+    // Bias and bound are soon applied, and its products as those of matrices without: filters may lie across their
+    // rows.
     product.define(contraction_plans(problem, tunables, EpilogueLength::none));
     product.write(y, b, o, q, [&](const Value& sum, const Expr& batch, const Expr& row, const Value&) {
       const Expr of_row =

@@ -60,10 +60,10 @@ class SequenceTileTable : public Kernel<SequenceTileTable<T>>, PackedSequences {
     const Expr other_place = Halide::select(is_of_keys, Halide::clamp(place - shift, 0, others), 0);
     const Expr last = Halide::select(is_of_keys, others, Halide::clamp(place + rows_left + shift, 0, others));
     const Expr met = Halide::select(rows_left > 0, last - other_place, 0);
-    table(u, number) = Value(Halide::select(
-        number == 0, begin + Halide::min(place, own_length), number == 1, place, number == 2, rows_left, number == 3,
-        offset(other_offsets, own, all_others) + other_place, number == 4, other_place, number == 5, met, number == 6,
-        shift, own));
+    table(u, number) =
+        Value(Halide::select(number == 0, begin + Halide::min(place, own_length), number == 1, place, number == 2,
+                             rows_left, number == 3, offset(other_offsets, own, all_others) + other_place, number == 4,
+                             other_place, number == 5, met, number == 6, shift, own));
   }
   void schedule(Cpu) {
     table.func().unroll(number, forms::SequenceTiles::kNumbers, Halide::TailStrategy::GuardWithIf);

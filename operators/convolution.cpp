@@ -270,8 +270,8 @@ bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t pla
 
 /// Of the gradient by the weight. On CUDA gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to
 /// 2.3 times for seven; H200). On a CPU writing the windows down is for many rows: of 18 layers of ResNet and VGG with
-/// so many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512). So it is for few terms
-/// (four layers of VGG, LeNet and DCGAN, 1.3 to 2 times; EPYC).
+/// so many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512). So it is for few
+/// terms (four layers of VGG, LeNet and DCGAN, 1.3 to 2 times; EPYC).
 bool is_weight_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
   constexpr int64_t kManyRows = 256, kTermsOfOneVector = 32;
   if (device.kind == DeviceKind::cpu) return rows >= kManyRows || terms <= kTermsOfOneVector;

@@ -165,8 +165,7 @@ int64_t rows_of_pairs(const Sequences& of) {
 
 /// Of how many heads at a time the weights of all pairs of a query and a key, and their slopes, may lie in memory: 0
 /// where that's none, or where another way is quicker.
-int64_t heads_by_pairs(const Sequences& of, const Tensor& query, const Tensor& key,
-                       const std::array<bool, 3>& needed) {
+int64_t heads_by_pairs(const Sequences& of, const Tensor& query, const Tensor& key, const std::array<bool, 3>& needed) {
   constexpr int64_t kBytesOfPair = 8;
   if (needed[0] + needed[1] + needed[2] == 1 || query.size(1) != key.size(1)) return 0;
   return std::min(query.size(1), forms::Attention::kMostBytes / (kBytesOfPair * keys_of_pairs(of) * rows_of_pairs(of)));
@@ -189,7 +188,8 @@ std::vector<Tensor> by_pairs(const Sequences& of, const std::array<Tensor, 7>& i
     const int64_t end = std::min(head + heads_at_once, heads);
     const auto some = [&](const Tensor& x) { return x.slice(1, head, end); };
     std::vector<Tensor> operands{inputs.begin(), inputs.end() - 1}, outputs{all.begin(), all.end()};
-    for (std::vector<Tensor>* of_heads : {&operands, &outputs}) std::ranges::transform(*of_heads, of_heads->begin(), some);
+    for (std::vector<Tensor>* of_heads : {&operands, &outputs})
+      std::ranges::transform(*of_heads, of_heads->begin(), some);
     operands.insert(operands.end(), {tiles, key_tiles, columns});
     launch(kernels::varlen_pair_grads, {}, operands, scalars, outputs);
   }

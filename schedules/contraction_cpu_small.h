@@ -210,29 +210,30 @@ inline ContractionPlan terms_plan(const std::string& name, const ContractionProb
   product(n, m, b) = sums[0];
   product(n, m, b) += term(rest);
   const TileLoops loops{.tile = tile, .terms_beside = 16, .unrolled = true, .along_wide = true};
-  return {.name = name,
-          .when = {s.wide_stride == 1 && p.inner >= 1},
-          .product = product,
-          .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
-          .schedule_stages =
-              [=](Func out) {
-                Func parts = part, total = product;
-                const Halide::LoopLevel at(out, loops.wide_tile);
-                for (Func f : {parts, total}) {
-                  f.compute_at(at).store_in(Halide::MemoryType::Stack).bound_storage(b, 1);
-                  f.bound_extent(s.wide_index, lanes).bound_storage(s.wide_index, lanes);
-                  f.bound_extent(s.narrow_index, 1).bound_storage(s.narrow_index, 1);
-                  for (Halide::Stage stage : {Halide::Stage(f), f.update()}) {
-                    Var vector("vector"), x("x");
-                    stage.split(s.wide_index, vector, x, lanes, Halide::TailStrategy::RoundUp).vectorize(x);
-                    stage.unroll(vector);
-                  }
-                }
-                parts.bound(u, 0, kBeside).unroll(u);
-                parts.update().reorder(u, r).unroll(u);
-                load_masked(inputs_of(part));
-              },
-          .microseconds = modelled_terms(p, s.wide_count, s.narrow_count, s.narrow_k_stride, lanes, loops.is_shared(p, s))};
+  return {
+      .name = name,
+      .when = {s.wide_stride == 1 && p.inner >= 1},
+      .product = product,
+      .schedule_output = [=](Halide::Stage out) { loops(out, p, s); },
+      .schedule_stages =
+          [=](Func out) {
+            Func parts = part, total = product;
+            const Halide::LoopLevel at(out, loops.wide_tile);
+            for (Func f : {parts, total}) {
+              f.compute_at(at).store_in(Halide::MemoryType::Stack).bound_storage(b, 1);
+              f.bound_extent(s.wide_index, lanes).bound_storage(s.wide_index, lanes);
+              f.bound_extent(s.narrow_index, 1).bound_storage(s.narrow_index, 1);
+              for (Halide::Stage stage : {Halide::Stage(f), f.update()}) {
+                Var vector("vector"), x("x");
+                stage.split(s.wide_index, vector, x, lanes, Halide::TailStrategy::RoundUp).vectorize(x);
+                stage.unroll(vector);
+              }
+            }
+            parts.bound(u, 0, kBeside).unroll(u);
+            parts.update().reorder(u, r).unroll(u);
+            load_masked(inputs_of(part));
+          },
+      .microseconds = modelled_terms(p, s.wide_count, s.narrow_count, s.narrow_k_stride, lanes, loops.is_shared(p, s))};
 }
 
 // panel(i, k, v, t, b): the wide side's operand, vector v of its t-th tile, packed. Vectors that lie within the operand
@@ -267,8 +268,8 @@ class Panels {
     is_along_k_ = s.wide_k_stride == 1;
     constexpr int kElementsOfTask = 1 << 13;
     tiles_of_task_ = max(1, kElementsOfTask / (max(p.inner, 1) * tile.wide));
-    are_of_one_task_ = p.batches == 1 && rounded_up(s.wide_count, tile.wide) <=
-                                             select(is_contiguous_, kSideBySide, tiles_of_task_);
+    are_of_one_task_ =
+        p.batches == 1 && rounded_up(s.wide_count, tile.wide) <= select(is_contiguous_, kSideBySide, tiles_of_task_);
   }
   /// Whether one thread packs all of them, where they are packed before.
   const Expr& are_of_one_task() const { return are_of_one_task_; }
@@ -379,11 +380,10 @@ inline ContractionPlan direct_plan(const std::string& name, const ContractionPro
                 write_tile_ahead(micro, out);
                 panel.schedule({out, is_before ? loops.product_in_task : loops.wide_tile}, packed);
               },
-          .microseconds = modelled_direct(p, s.wide_count, s.narrow_count,
-                                          is_before ? PanelWork{1, packed, panel.are_of_one_task()}
-                                                    : PanelWork{loops.runs(p, s), packed, {}},
-                                          s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, epilogue,
-                                          loops.is_shared(p, s))};
+          .microseconds = modelled_direct(
+              p, s.wide_count, s.narrow_count,
+              is_before ? PanelWork{1, packed, panel.are_of_one_task()} : PanelWork{loops.runs(p, s), packed, {}},
+              s.wide_stride == 1, s.narrow_k_stride, tile, s.by_rows, epilogue, loops.is_shared(p, s))};
 }
 
 // sum(w, q) = Σ_v part(v, w, q), part(v, w, q) = Σ_c wide(k, w) few(v, c, q), k = min(c·V, K - V) + v: dot products

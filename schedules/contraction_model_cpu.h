@@ -12,8 +12,8 @@
 // draws on an AMD EPYC (Zen 3). `unpacked_terms`, far results of `unpacked` and `unpacked_narrow`, and that narrow
 // products aren't for `direct_along`, went by 320 draws on an AMD EPYC of Zen 4.
 // Zen 4 takes 512 bits in two halves, and has numbers of its own: fitted to 3600 draws, half of them with ReLU, on two
-// of its cores. Of 400 that weren't fitted the chosen plan takes 1.04 times what the best one does, the tenth percentile
-// 1.10 (with the numbers of before 1.08 and 1.26).
+// of its cores. Of 400 that weren't fitted the chosen plan takes 1.04 times what the best one does, the tenth
+// percentile 1.10 (with the numbers of before 1.08 and 1.26).
 #pragma once
 
 #include "schedules/contraction.h"
@@ -266,11 +266,11 @@ inline Expr modelled_unpacked(const ContractionProblem& p, const Expr& wide, con
     const Expr of_tile =
         k * (vectors * static_cast<float>(tile.narrow) * cost.vector + cost_of_step(p, narrow_k_stride, cost.strided)) +
         cost.tile;
-    return microseconds_of(
-        p, cost.start,
-        cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + far_rows + cost.far * far + lines +
-            (unit == VectorUnit::bits_512_in_halves ? kAgainInHalves * again : Expr(0.0f)),
-        cost.sharing, is_shared);
+    return microseconds_of(p, cost.start,
+                           cost.product + wide_tiles * narrow_tiles * of_tile + cost.result * results + far_rows +
+                               cost.far * far + lines +
+                               (unit == VectorUnit::bits_512_in_halves ? kAgainInHalves * again : Expr(0.0f)),
+                           cost.sharing, is_shared);
   });
 }
 
@@ -344,9 +344,8 @@ inline Expr modelled_stream(const ContractionProblem& p, const Expr& shares, int
   };
   const Expr rows = as_real(p.rows), vectors = as_real(rounded_up(p.columns, lanes));
   return by_vector_unit(lanes, [&](VectorUnit unit) {
-    const Cost cost =
-        cost_on<Cost>(unit, {4570, 1170, 0.3f, 1.4f, 5.9f, 0.41f}, {584, 3530, 0.472f, 2.13f, 5.6f, 1.44f},
-                      {1200, 5270, 0.656f, 2.79f, 17.4f, 3.43f});
+    const Cost cost = cost_on<Cost>(unit, {4570, 1170, 0.3f, 1.4f, 5.9f, 0.41f},
+                                    {584, 3530, 0.472f, 2.13f, 5.6f, 1.44f}, {1200, 5270, 0.656f, 2.79f, 17.4f, 3.43f});
     return microseconds_of(
         p, cost.start,
         cost.product +
@@ -379,9 +378,8 @@ inline Expr modelled_packed(const ContractionProblem& p, const CpuTile& tile, in
     const Cost cost = cost_on<Cost>(unit, {2140, 468, 0.224f, 58, 7, 0.94f, 0.436f, 0.436f},
                                     {1130, 398, 0.263f, 116, 10.2f, 1.06f, 0.33f, 0.33f},
                                     {1040, 470, 0.568f, 213, 18.6f, 1.08f, 0.542f, 1.31f});
-    const Expr right =
-        select(p.right.column_stride == 1, cost.right_vector * as_real(rounded_up(p.columns, tile.lanes)),
-               cost.right * columns);
+    const Expr right = select(p.right.column_stride == 1,
+                              cost.right_vector * as_real(rounded_up(p.columns, tile.lanes)), cost.right * columns);
     const Expr left = k * as_real(p.rows) * select(p.left.column_stride == 1, cost.left, cost.left_strided);
     return microseconds_of(p, cost.start,
                            cost.product +

@@ -162,8 +162,8 @@ Value exp10(const Value& value) {
   return nan_from(x, times_power(power, k));
 }
 
-// x^y = Π x^(2^n) over the bits n < 6 that are set in y: of a larger y all but 1, 0 and -1 overflow. Without signs, whose
-// products may not.
+// x^y = Π x^(2^n) over the bits n < 6 that are set in y: of a larger y all but 1, 0 and -1 overflow. Without signs,
+// whose products may not.
 static Value integer_power(const Value& base, const Value& exponent) {
   using Halide::select;
   const Expr x = base.expr(), y = exponent.expr();

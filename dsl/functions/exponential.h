@@ -16,9 +16,9 @@ Value exp2(const Value& x);
 Value exp10(const Value& x);
 /// e^x - 1, without the loss near 0
 Value expm1(const Value& x);
-/// x^y; of a negative x where y is an integer, else NaN. x^0 and 1^y are 1, also for NaN. Of integers modulo 2^bits, and a
-/// y of 64 or more counts as y mod 64 where x is neither 1, 0 nor -1; of a negative y the whole part, which is 0 but for x
-/// of 1 and -1.
+/// x^y; of a negative x where y is an integer, else NaN. x^0 and 1^y are 1, also for NaN. Of integers modulo 2^bits,
+/// and a y of 64 or more counts as y mod 64 where x is neither 1, 0 nor -1; of a negative y the whole part, which is 0
+/// but for x of 1 and -1.
 Value pow(const Value& x, const Value& y);
 
 }  // namespace ashlar::dsl

@@ -14,8 +14,8 @@ DeviceState& open_cpu_device();
 std::string cpu_description();
 /// Which kernels are used and by how many threads, e.g. "AVX2 kernels, 2 threads".
 std::string cpu_driver();
-/// How many bytes of a vector of 512 bits its units take at once: 64, or 32 where they take it in two halves, as AMD's up
-/// to Zen 4 do.
+/// How many bytes of a vector of 512 bits its units take at once: 64, or 32 where they take it in two halves, as AMD's
+/// up to Zen 4 do.
 int cpu_vector_bytes() noexcept;
 /// The widest code that this processor and its operating system run and that ASHLAR_CPU allows; what wasn't compiled
 /// for it is taken from the next narrower one.

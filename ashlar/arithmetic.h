@@ -25,7 +25,8 @@ Tensor mul(Number a, const Tensor& b);
 /// a / b
 Tensor div(const Tensor& a, Number b);
 Tensor div(Number a, const Tensor& b);
-/// a^b. Of integers modulo 2^bits; where b is negative the whole part of it, and an error where b is a number.
+/// a^b. Of integers modulo 2^bits, and a b of 64 or more counts as b mod 64, but for an a of 1, 0 or -1; where b is
+/// negative the whole part, and an error where it is a number.
 Tensor pow(const Tensor& a, Number b);
 Tensor pow(Number a, const Tensor& b);
 /// a - trunc(a / b) b, with the sign of a

@@ -16,8 +16,7 @@ struct PairsOfBatches : RowsOfBatches {
   Size pair_columns() const { return key_rows(); }
   Size queries_of_head() const { return of.queries; }
   Size keys_of_head() const { return of.keys; }
-  /// Tiles of a head's queries, rows of keys, and the keys that a row of pairs has at most.
-  Expr query_tiles() const { return tiles_of(of.queries.extent(), By::kRows); }
+  /// Rows of keys, and the keys that a row of pairs has at most.
   Expr all_keys() const { return By::whole(of.keys, By::kColumns); }
   Expr most_keys() const { return all_keys(); }
   Expr usual_keys() const { return of.keys.extent(); }
@@ -31,11 +30,12 @@ struct PairsOfBatches : RowsOfBatches {
   Expr is_beyond(const Expr& tile, const Expr& i) const { return row(tile, i) >= of.queries.extent(); }
   /// What blocks leave out: tiles of pairs, turns over keys, and over queries.
   Expr sees(const By& by, const Expr& column, const Expr& row) const {
-    return by.sees(column, row, query_tiles(), past());
+    return by.sees(column, row, count_of_tiles(of.queries.extent()), past());
   }
   Expr turns_of_keys(const By& by, const Expr& tile) const { return by.turns_before(tile, past()); }
   Expr turns_of_queries(const By& by, const Expr& tile) const {
-    return (of.heads.extent() / of.key_heads.extent() * query_tiles() * By::kRows - first_row(by, tile)) /
+    return (of.heads.extent() / of.key_heads.extent() * count_of_tiles(of.queries.extent()) * By::kRows -
+            first_row(by, tile)) /
            by.sums.stage_depth();
   }
   /// From which on rows of a head see a tile of keys; all of them where heads share it, and on the CPU, which cuts no
@@ -67,7 +67,6 @@ struct PairsOfSequences : RowsOfSequences {
   Size pair_columns() const { return columns.size(0); }
   Size queries_of_head() const { return tiles.size(0) * constant(By::kRows); }
   Size keys_of_head() const { return key_rows(); }
-  Expr query_tiles() const { return tiles.extent(0); }
   Expr all_keys() const { return key_tiles.extent(0) * By::kColumns; }
   Expr most_keys() const { return columns.extent(0) / By::kColumns * By::kColumns; }
   Expr usual_keys() const { return columns.extent(0); }
@@ -75,7 +74,9 @@ struct PairsOfSequences : RowsOfSequences {
     return own_of(key_tiles, x, b, h, row / By::kColumns, row % By::kColumns, c);
   }
   Expr key_row(const Expr& tile, const Expr& k) const {
-    return first_tile(number(tile, Of::other_row), number(tile, Of::sequence), By::kColumns) * By::kColumns + k;
+    const Expr first =
+        forms::SequenceTiles::first(number(tile, Of::other_row), number(tile, Of::sequence), By::kColumns);
+    return first * By::kColumns + k;
   }
   // As multiples of a tile, from which alignment is proven.
   Expr key_place(const Expr& row) const {
@@ -84,7 +85,7 @@ struct PairsOfSequences : RowsOfSequences {
   Expr is_beyond(const Expr& tile, const Expr& i) const { return i >= number(tile, Of::count); }
   // A sequence may have more keys than the caller says: those beyond are left out.
   Expr sees(const By& by, const Expr& column, const Expr& row) const {
-    return by.first_column(column) < kept_count(by.tile_of_queries(row, query_tiles()));
+    return by.first_column(column) < kept_count(by.tile_of_queries(row, count_of_tiles(of.queries.extent())));
   }
   Expr turns_of_keys(const By& by, const Expr& tile) const {
     return tiles_of(kept_count(tile * by.sums.rows() / By::kRows), by.sums.stage_depth());
@@ -97,15 +98,14 @@ struct PairsOfSequences : RowsOfSequences {
   }
   Expr first_row(const By& by, const Expr& tile) const {
     const Expr row = tile * by.sums.rows(), place = of_keys(row, Of::other_place);
-    const Expr first = first_tile(of_keys(row, Of::other_row) - place, of_keys(row, Of::sequence), By::kRows);
+    const Expr first =
+        forms::SequenceTiles::first(of_keys(row, Of::other_row) - place, of_keys(row, Of::sequence), By::kRows);
     return (first + place / By::kRows) * By::kRows;
   }
 
   const AttentionSizes& of;
 
  private:
-  /// As sequences begin in a table (forms::SequenceTiles).
-  static Expr first_tile(const Expr& offset, const Expr& sequence, int rows) { return offset / rows + sequence; }
   Expr kept_count(const Expr& tile) const { return Halide::min(met_count(tile), most_keys()); }
   Expr of_keys(const Expr& row, Of which) const { return key_tiles.number(row / By::kColumns, which); }
 };
@@ -143,8 +143,8 @@ class AttentionPairGradients : public Kernel<Derived>, AttentionPairs, Attention
   }
 
   void algorithm() {
-    declare_plans(*this, Rows::query_tiles(), Rows::usual_keys(), 2);
-    const Expr group = heads.extent() / key_heads.extent(), tiles = Rows::query_tiles();
+    declare_plans(*this, Rows::count_of_tiles(queries.extent()), Rows::usual_keys(), 2);
+    const Expr group = heads.extent() / key_heads.extent(), tiles = Rows::count_of_tiles(queries.extent());
     const Expr all_rows = heads.extent() * tiles * kRows, value_terms = whole(width, kTerms),
                dy_places = whole(width, kPlaces), all_terms = value_terms + whole(value_width, kTerms);
     const Expr all_keys = Rows::all_keys(), most_keys = Rows::most_keys();

@@ -27,7 +27,9 @@ struct PackedSequences {
     const Expr before = last(place), next = before + (Expr(1) << (Value(steps).expr() - 1 - step));
     last(place) = Halide::select(next < count() && begin(Halide::min(next, count())) <= place, next, before);
   }
-  Expr first_tile(const Expr& begin, const Expr& b) const { return begin / Value(rows).expr() + b; }
+  Expr first_tile(const Expr& begin, const Expr& b) const {
+    return forms::SequenceTiles::first(begin, b, Value(rows).expr());
+  }
 };
 
 // A row of SequenceTiles' table (runtime/forms/sequence_tiles.h) for each tile.

@@ -14,7 +14,11 @@ struct SequenceTiles {
   enum class Of { row, place, count, other_row, other_place, other_count, shift, sequence };
   static constexpr int kNumbers = 8;
 
-  static int64_t count(int64_t total, int64_t sequences, int64_t rows) { return total / rows + sequences; }
+  template <class Number, class Rows>
+  static Number first(const Number& offset, const Number& sequence, const Rows& rows) {
+    return offset / rows + sequence;
+  }
+  static int64_t count(int64_t total, int64_t sequences, int64_t rows) { return first(total, sequences, rows); }
 };
 
 }  // namespace ashlar::forms

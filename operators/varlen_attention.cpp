@@ -166,9 +166,11 @@ int64_t rows_of_pairs(const Sequences& of) {
 /// Of how many heads at a time the weights of all pairs of a query and a key, and their slopes, may lie in memory: 0
 /// where that's none, or where another way is quicker.
 int64_t heads_by_pairs(const Sequences& of, const Tensor& query, const Tensor& key, const std::array<bool, 3>& needed) {
-  constexpr int64_t kBytesOfPair = 8, kMostBytes = 4 * forms::Attention::kMostBytes;  // one head has to fit
+  // One head has to fit. OpenCL's devices may have no buffers of half of four times as much.
+  constexpr int64_t kBytesOfPair = 8;
+  const int64_t most_bytes = forms::Attention::kMostBytes * (query.device().kind == DeviceKind::cuda ? 4 : 1);
   if (needed[0] + needed[1] + needed[2] == 1 || query.size(1) != key.size(1)) return 0;
-  return std::min(query.size(1), kMostBytes / (kBytesOfPair * keys_of_pairs(of) * rows_of_pairs(of)));
+  return std::min(query.size(1), most_bytes / (kBytesOfPair * keys_of_pairs(of) * rows_of_pairs(of)));
 }
 
 /// All three gradients, by weights and slopes that are worked out once. `inputs`: of the kernels of one gradient each.

@@ -19,6 +19,7 @@ HEADER = pathlib.Path(__file__).resolve().parent.parent / "schedules/contraction
 TILES = {"along_1": (1, 2, 512, 4), "along_1_deep": (1, 1, 2048, 8), "along_1_wide": (1, 4, 256, 2), "along_4": (4, 2, 512, 4),
          "along_8": (8, 2, 512, 8), "along_4_quads": (4, 2, 1024, 8), "along_8_quads": (8, 2, 512, 4), "across_1": (1, 32, 64, 8),
          "across_1_deep": (1, 32, 128, 8), "across_1_wide": (1, 64, 32, 8), "across_4": (4, 32, 32, 8), "across_8": (8, 32, 32, 8),
+         "across_8_quads": (8, 32, 128, 8), "across_8_quads_deep": (8, 16, 512, 8),
          "far_across_4": (4, 128, 32, 8),
          "tall_along_4": (2, 4, 512, 4), "tall_across_4": (32, 4, 32, 8), "tall_far_across_4": (128, 4, 32, 8),
          "layer_small": (16, 32, 64, 8), "layer_32": (32, 32, 64, 4), "layer_64": (64, 32, 64, 8),

@@ -232,15 +232,19 @@ void add_bias(const Tensor& y, const Tensor& bias, float low) {
 /// Whether it is quicker to work out each output's share of each tap, a product over the outputs' channels, and to fold
 /// these, than to gather. The product of few channels has few terms for each share that is written and read; large ones
 /// cuDNN, or our gathering, has at its best speed. Of 25 sizes on an H100 these are 17, 0.99 to 10 times as quick. A
-/// CPU gathers for tiles of eight channels: of 60 sizes of 3×3 taps these are 36, 1.04 to 11 times as quick (EPYC).
+/// CPU gathers for tiles of eight channels: of 60 sizes of 3×3 taps these are 36, 1.04 to 11 times as quick (EPYC); and
+/// of few places it gathers more than it computes (four of ResNet's layers, 1.1 to 2.2 times; EPYC).
 bool is_quicker_folded(const Tensor& dy, const Tensor& weight, int64_t groups) {
   constexpr int64_t kFewChannels = 4, kFewRows = 6, kRows = 32, kManyRows = 128, kMostShares = int64_t{1} << 28;
-  constexpr int64_t kRowsOfChannel = 13;
+  constexpr int64_t kRowsOfChannel = 13, kFewPlaces = 400, kRowsOfFewPlaces = 256;
   constexpr double kMuchWork = 3e9;  // multiplications
   const int64_t rows = weight.size(0), channels = weight.size(1), taps = weight.size(2) * weight.size(3);
   const int64_t shares = channels * taps * dy.size(0) * dy.size(2) * dy.size(3);
   if (groups != 1 || taps == 1 || shares > kMostShares) return false;
-  if (dy.device().kind == DeviceKind::cpu) return rows >= kRowsOfChannel * channels;
+  if (dy.device().kind == DeviceKind::cpu) {
+    const bool has_few_places = dy.size(0) * dy.size(2) * dy.size(3) <= kFewPlaces;
+    return rows >= kRowsOfChannel * channels || (has_few_places && rows >= kRowsOfFewPlaces);
+  }
   if (dy.device().kind != DeviceKind::cuda) return false;
   if (channels <= kFewChannels) return rows >= kFewRows;
   const bool is_much = static_cast<double>(shares) * static_cast<double>(rows) > kMuchWork;
@@ -273,8 +277,8 @@ bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t pla
 /// so many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512). So it is for few
 /// terms (four layers of VGG, LeNet and DCGAN, 1.3 to 2 times; EPYC).
 bool is_weight_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
-  constexpr int64_t kManyRows = 256, kTermsOfOneVector = 32;
-  if (device.kind == DeviceKind::cpu) return rows >= kManyRows || terms <= kTermsOfOneVector;
+  constexpr int64_t kManyRows = 256;
+  if (device.kind == DeviceKind::cpu) return rows >= kManyRows;
   constexpr int64_t kFewRows = 32, kFewTerms = 128, kManyElements = 1 << 23, kElementsOfOpenCl = 1 << 22;
   const int64_t elements = terms * places;
   if (device.kind == DeviceKind::opencl) return elements < kElementsOfOpenCl;

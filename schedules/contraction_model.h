@@ -38,8 +38,8 @@ struct BlockCost {
 
 /// Fitted for the least loss by the choice (fit_plans.py) to an H200: tiles at 4170 products of f32 drawn at random and
 /// 106 large layers; what few rows or columns, or threads, have at 2843 others and 600 with a side of up to 16 and more
-/// than 32 MB to read, of both of which the choice takes 1.03 times the best plan's time. Blocks of other GPUs are
-/// taken to need as many cycles.
+/// than 32 MB to read, of both of which the choice takes 1.03 times the best plan's time; quads across k at 420 of up
+/// to 16 rows (of 300 others 1.03 times). Blocks of other GPUs are taken to need as many cycles.
 inline constexpr std::array kBlockCosts{
     BlockCost{"along_1", 1, 61, 218, 10, 0.09f},           BlockCost{"along_1_deep", 1, 107, 243, 21, 0.55f},
     BlockCost{"along_1_wide", 7, 257, 725, 10, 0.77f},     BlockCost{"along_4", 2, 104, 641, 42, 0.14f},
@@ -47,6 +47,7 @@ inline constexpr std::array kBlockCosts{
     BlockCost{"along_8_quads", 3, 1122, 297, 195, 0.37f},  BlockCost{"across_1", 4, 0, 418, 21, 1.36f},
     BlockCost{"across_1_deep", 5, 0, 680, 433, 1.14f},     BlockCost{"across_1_wide", 7, 0, 407, 150, 1.17f},
     BlockCost{"across_4", 3, 0, 518, 213, 1.46f},          BlockCost{"across_8", 2, 0, 839, 567, 1.76f},
+    BlockCost{"across_8_quads", 3, 0, 1201, 613, 0.85f},   BlockCost{"across_8_quads_deep", 3, 0, 1534, 1769, 0.86f},
     BlockCost{"far_across_4", 2, 0, 1076, 914, 0.52f},     BlockCost{"tall_along_4", 3, 275, 834, 42, 0.15f},
     BlockCost{"tall_across_4", 3, 0, 540, 227, 1.50f},     BlockCost{"tall_far_across_4", 6, 0, 1551, 917, 0.49f},
     BlockCost{"layer_small", 1, 755, 651, 333, 0.45f},     BlockCost{"layer_32", 1, 2409, 995, 666, 0.08f},

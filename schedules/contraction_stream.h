@@ -10,6 +10,7 @@
 #include "runtime/launch/few_rows.h"
 #include "schedules/contraction_model.h"
 #include "schedules/contraction_workgroup.h"
+#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/per_thread.h"
 
 namespace ashlar::dsl {
@@ -108,17 +109,22 @@ inline ContractionPlan stream_plan(const ContractionProblem& p, const StreamTile
   return plan;
 }
 
-/// A block computes neighbours of `rows` rows. Its warps deal k among themselves; each thread has some columns, a warp
-/// apart, and loads `unroll` terms of them before it multiplies them.
+/// A block computes neighbours of `rows` rows. Each thread has some columns: as far apart as `lanes` are many, or for
+/// vectors of four next to each other. Those with the same columns deal k among themselves, each by `unroll` vectors of
+/// terms that it loads before it multiplies them.
 struct AcrossTile {
-  static constexpr int kLanes = 32, kWarps = 8;
-  int rows, columns_of_thread, unroll;
-  int columns() const { return kLanes * columns_of_thread; }
-  int terms() const { return kWarps * unroll; }
+  static constexpr int kWarps = 8;
+  int rows, columns_of_thread, unroll, lanes = 32, vector = 1;
+  int registers = 96;  ///< of a thread, for all loads of a turn: unless told, ptxas leaves room for 1024 threads
+  int columns() const { return lanes * columns_of_thread; }
+  int slices() const { return kWarps * 32 / lanes; }
+  int terms() const { return slices() * unroll * vector; }
 };
 
-// product(n, m, b) = Σ_s part(n, m, s, b),  part(n, m, s, b) = Σ_{k mod warps = s} left(k, m) · right(n, k)
-// For a right operand that lies along its columns, and few rows.
+// product(n, m, b) = Σ_s part(n, m, s, b),  part(n, m, s, b) = Σ over turns t, Σ_u left(m, vector (t, u, s)) ·
+//   right(n, vector (t, u, s)), a sum over its terms
+// For a right operand that lies along its columns, and few rows. For vectors of four it does so, and the left one along
+// k, in aligned quads (QuadLoads).
 inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile& tile, const std::string& prefix,
                                    std::vector<Expr> when) {
   using Halide::Func;
@@ -126,32 +132,41 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   using Halide::RVar;
   using Halide::Stage;
   using Halide::TailStrategy;
-  constexpr int kRegisters = 96;  // for all loads of a turn: unless told, ptxas leaves room for 1024 threads
-  constexpr int kLanes = AcrossTile::kLanes, kWarps = AcrossTile::kWarps;
-  const int each = tile.columns_of_thread;
+  const int lanes = tile.lanes, slices = tile.slices(), each = tile.columns_of_thread, vector = tile.vector;
+  const bool is_vector = vector > 1;
   const Var n = p.column, m = p.row, b = p.batch;
-  Var l("l"), j("j"), g("g"), u("u"), t("t"), s("s");  // a column is lane l's j-th of block g
+  Var l("l"), j("j"), g("g"), k("k"), u("u"), t("t"), s("s");  // a column is lane l's j-th of block g
   Func left(prefix + "_left"), right(prefix + "_right"), last_left(prefix + "_last_left"),
       last_right(prefix + "_last_right"), sums(prefix + "_sums"), part(prefix + "_part"), product(prefix);
 
   const auto promised = ContractionProblem::promised;
   const auto inside = [&](const Expr& i, const Expr& extent) { return promised(Halide::min(i, extent - 1), extent); };
-  const Expr column = inside((g * each + j) * kLanes + l, p.columns), row = inside(m, p.rows);
-  const Expr turns = p.inner / tile.terms(), done = turns * tile.terms();
-  const Expr term = (t * tile.unroll + u) * kWarps + s, last = done + u * kWarps + s;
-  left(u, m, t, s, b) = p.left_at(promised(term, p.inner), row, b);
-  right(j, u, t, l, s, g, b) = p.right_at(column, promised(term, p.inner), b);
-  last_left(u, m, t, s, b) = Halide::select(last < p.inner, p.left_at(inside(last, p.inner), row, b), 0.0f);
-  last_right(j, u, t, l, s, g, b) = Halide::select(last < p.inner, p.right_at(column, inside(last, p.inner), b), 0.0f);
-  const Halide::RDom whole(0, tile.unroll, 0, turns, "whole"),
-      rest(0, tile.unroll, 0, Halide::select(done < p.inner, 1, 0), "rest");
+  // Of quads the last one lies wholly inside.
+  const Expr quads = p.columns / 4,
+             column = is_vector ? promised(Halide::min(g * lanes + l, quads - 1), quads) * 4 + j
+                                : inside((g * each + j) * lanes + l, p.columns),
+             row = inside(m, p.rows);
+  const Expr vectors = p.inner / vector, turns = vectors / (tile.unroll * slices), done = turns * tile.unroll * slices;
+  const Expr at = (t * tile.unroll + u) * slices + s, last = done + u * slices + s;
+  const auto term = [&](const Expr& of_vector) { return promised(of_vector, vectors) * vector + k; };
+  const auto of_last = [&](const Expr& value) { return Halide::select(last < vectors, value, 0.0f); };
+  left(k, u, m, t, s, b) = p.left_at(term(at), row, b);
+  right(j, k, u, t, l, s, g, b) = p.right_at(column, term(at), b);
+  last_left(k, u, m, t, s, b) = of_last(p.left_at(term(Halide::min(last, vectors - 1)), row, b));
+  last_right(j, k, u, t, l, s, g, b) = of_last(p.right_at(column, term(Halide::min(last, vectors - 1)), b));
+  const Halide::RDom whole(0, vector, 0, tile.unroll, 0, turns, "whole"),
+      rest(0, vector, 0, tile.unroll, 0, Halide::select(done < vectors, 1, 0), "rest");
   sums(j, m, l, s, g, b) = 0.0f;
-  sums(j, m, l, s, g, b) += left(whole.x, m, whole.y, s, b) * right(j, whole.x, whole.y, l, s, g, b);
-  sums(j, m, l, s, g, b) += last_left(rest.x, m, rest.y, s, b) * last_right(j, rest.x, rest.y, l, s, g, b);
-  part(l, j, m, s, g, b) = sums(j, m, l, s, g, b);
-  const auto part_at = [&](int slice) { return part(n % kLanes, n / kLanes % each, m, slice, n / tile.columns(), b); };
+  sums(j, m, l, s, g, b) += left(whole.x, whole.y, m, whole.z, s, b) * right(j, whole.x, whole.y, whole.z, l, s, g, b);
+  sums(j, m, l, s, g, b) +=
+      last_left(rest.x, rest.y, m, rest.z, s, b) * last_right(j, rest.x, rest.y, rest.z, l, s, g, b);
+  part(j, l, m, s, g, b) = sums(j, m, l, s, g, b);
+  const auto part_at = [&](int slice) {
+    const Expr lane_of = is_vector ? n / each % lanes : n % lanes, of_lane = is_vector ? n % each : n / lanes % each;
+    return part(of_lane, lane_of, m, slice, n / tile.columns(), b);
+  };
   Expr total = part_at(0);
-  for (int i = 1; i < kWarps; i++) total = total + part_at(i);
+  for (int i = 1; i < slices; i++) total = total + part_at(i);
   product(n, m, b) = total;
 
   const Var block_n(prefix + "_block_n"), block_m(prefix + "_block_m"), lane("lane"), warp("warp");
@@ -161,10 +176,10 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   plan.product = product;
   plan.schedule_output = [=](Stage out) {
     out.split(n, block_n, n, tile.columns(), TailStrategy::GuardWithIf)
-        .split(n, n, lane, kLanes)
+        .split(n, n, lane, lanes)
         .split(m, block_m, m, tile.rows, TailStrategy::GuardWithIf)
         .fuse(n, m, n)
-        .split(n, n, warp, std::min(tile.rows * each, kWarps))
+        .split(n, n, warp, std::min(tile.rows * each, slices))
         .reorder({n, lane, warp, block_n, block_m, b})
         .gpu_threads(lane, warp)
         .gpu_blocks(block_n, block_m, b);
@@ -172,24 +187,39 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   plan.schedule_stages = [=](Func out) {
     Func accumulators = sums, parts = part;
     parts.compute_at(out, block_n).store_in(MemoryType::GPUShared);
-    parts.bound(l, 0, kLanes).bound(j, 0, each).bound(s, 0, kWarps).bound_extent(m, tile.rows);
+    parts.bound(l, 0, lanes).bound(j, 0, each).bound(s, 0, slices).bound_extent(m, tile.rows);
     parts.bound_extent(g, 1).bound_extent(b, 1);
-    parts.reorder({j, m, l, s, g, b}).unroll(j).unroll(m).gpu_threads(l, s);
+    parts.reorder({j, m, l, s, g, b}).unroll(m).gpu_threads(l, s);
+    if (is_vector)
+      parts.vectorize(j);
+    else
+      parts.unroll(j).reorder_storage(l, j, m, s, g, b);
     accumulators.compute_at(parts, l).store_in(MemoryType::Register);
     accumulators.bound(j, 0, each).bound_extent(m, tile.rows).bound_extent(l, 1).bound_extent(s, 1);
     accumulators.bound_extent(g, 1).bound_extent(b, 1).unroll(j).unroll(m);
-    limit_registers(accumulators, kRegisters);
+    limit_registers(accumulators, tile.registers);
     const auto update = [&](int index, const Halide::RDom& r, Func of_left, Func of_right) {
-      accumulators.update(index).reorder({j, m, r.x, l, s, g, b, r.y}).unroll(j).unroll(m).unroll(r.x);
+      const RVar step = r.x, ahead = r.y, turn = r.z;
+      accumulators.update(index).reorder({j, m, step, ahead, l, s, g, b, turn});
+      accumulators.update(index).unroll(j).unroll(m).unroll(step).unroll(ahead);
       for (Func operand : {of_left, of_right}) {
-        operand.compute_at(accumulators, r.y).store_in(MemoryType::Register);
-        operand.bound_extent(u, tile.unroll).bound_extent(t, 1).bound_extent(s, 1).bound_extent(b, 1).unroll(u);
+        operand.compute_at(accumulators, turn).store_in(MemoryType::Register);
+        operand.bound(k, 0, vector).bound_extent(u, tile.unroll).bound_extent(t, 1).bound_extent(s, 1);
+        operand.bound_extent(b, 1).unroll(u);
       }
       of_left.bound_extent(m, tile.rows).unroll(m);
-      of_right.bound(j, 0, each).bound_extent(l, 1).bound_extent(g, 1).unroll(j);
+      of_right.bound(j, 0, each).bound_extent(l, 1).bound_extent(g, 1).unroll(k);
+      if (is_vector) {
+        of_left.vectorize(k);
+        of_right.vectorize(j);
+      } else {
+        of_left.unroll(k);
+        of_right.unroll(j);
+      }
     };
     update(0, whole, left, right);
     update(1, rest, last_left, last_right);
+    if (is_vector) aligned_vectors();
   };
   return plan;
 }
@@ -212,10 +242,16 @@ inline constexpr std::array kTilesAcrossK{
     NamedTile<AcrossTile>{"across_1_wide", {.rows = 1, .columns_of_thread = 2, .unroll = 4}},
     NamedTile<AcrossTile>{"across_4", {.rows = 4, .columns_of_thread = 1, .unroll = 4}},
     NamedTile<AcrossTile>{"across_8", {.rows = 8, .columns_of_thread = 1, .unroll = 4}},
+    NamedTile<AcrossTile>{"across_8_quads",
+                          {.rows = 8, .columns_of_thread = 4, .unroll = 1, .lanes = 8, .vector = 4, .registers = 128}},
+    NamedTile<AcrossTile>{"across_8_quads_deep",
+                          {.rows = 8, .columns_of_thread = 4, .unroll = 2, .lanes = 4, .vector = 4, .registers = 168}},
     NamedTile<AcrossTile>{"far_across_4", {.rows = 4, .columns_of_thread = 4, .unroll = 4}},
 };
 
 static_assert(kTilesAlongK.back().tile.rows == FewRows::kAlong);
+static_assert(2 * std::ranges::find(kTilesAcrossK, "across_8_quads", &NamedTile<AcrossTile>::name)->tile.rows ==
+              FewRows::kQuadsAcross);
 
 struct FewRowsPlan {
   ContractionPlan plan;
@@ -240,7 +276,9 @@ inline FewRowsPlan few_rows_plan(const ContractionProblem& p, std::string_view n
             true};
   }
   const AcrossTile& tile = std::ranges::find(kTilesAcrossK, name, &NamedTile<AcrossTile>::name)->tile;
-  return {across_plan(p, tile, prefix, {p.rows <= 2 * tile.rows && p.right.column_stride == 1}),
+  const QuadLoads can = quad_loads(p);
+  const Expr applies = tile.vector == 1 ? p.right.column_stride == 1 : can.left_along_k && can.right_along_columns;
+  return {across_plan(p, tile, prefix, {p.rows <= 2 * tile.rows && applies}),
           {tile.rows, tile.columns(), tile.terms(), AcrossTile::kWarps},
           false};
 }

@@ -11,6 +11,10 @@ struct FewRows {
   static constexpr int kAlong = 8;          ///< where the other operand lies along k
   static constexpr int kAcross = 4;         ///< where it lies across k
   static constexpr int kOfFewColumns = 16;  ///< beside as few columns, however the operands lie
+  static constexpr int kQuadsAcross = 16;   ///< where it lies across k, all in aligned quads
+  /// In 16 bits such blocks, of 8 rows and 32 columns, become two, whose threads share k, where it has more terms than
+  /// these and so many for each block.
+  static constexpr int kFewTerms = 256, kTermsOfBlock = 6;
   /// Beside an operand that lies so; 0: there's no such plan.
   static constexpr int64_t most(bool along_k, bool across_k) { return along_k ? kAlong : across_k ? kAcross : 0; }
 };

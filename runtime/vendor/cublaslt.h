@@ -30,6 +30,7 @@ enum PreferenceAttribute : int {
   kAlignmentC = 7,
   kAlignmentD = 8
 };
+inline constexpr uint32_t kReduceNothing = 0;                            // no partial sums
 inline constexpr uint32_t kReduceInPlace = 1, kReduceInComputeType = 2;  // partial sums of the latter stay f32
 enum AlgorithmAttribute : int { kSplits = 2, kReductionScheme = 3 };
 

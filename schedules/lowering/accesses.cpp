@@ -5,6 +5,7 @@
 #include "dsl/descriptor.h"
 #include "dsl/element.h"
 #include "dsl/ptx_markers.h"
+#include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
 namespace {
@@ -12,6 +13,29 @@ namespace {
 using namespace Halide::Internal;
 using Halide::Expr;
 using Halide::Type;
+
+class AlignedVectors : public ir::ScopedMutator {
+ public:
+  AlignedVectors() : ScopedMutator(scope_) {}
+
+ private:
+  using ScopedMutator::visit;
+  ModulusRemainder alignment(const Expr& index, bool is_tensor, const ModulusRemainder& known) const {
+    const auto* run = index.as<Ramp>();
+    const bool is_aligned = is_tensor && run != nullptr && is_const_one(run->stride) && run->base.type().is_scalar() &&
+                            scope_.is_multiple(run->base, run->lanes);
+    return is_aligned ? ModulusRemainder(run->lanes, 0) : known;
+  }
+  Expr visit(const Load* op) override {
+    return Load::make(op->type, op->name, mutate(op->index), op->image, op->param, mutate(op->predicate),
+                      alignment(op->index, op->param.defined(), op->alignment));
+  }
+  Stmt visit(const Store* op) override {
+    return Store::make(op->name, mutate(op->value), mutate(op->index), op->param, mutate(op->predicate),
+                       alignment(op->index, op->param.defined(), op->alignment));
+  }
+  ir::Scope scope_;
+};
 
 class WideAccesses : public IRMutator {
   using IRMutator::visit;
@@ -368,6 +392,8 @@ Expr lane_of(const Expr& vector, int lane) {
 
 std::unique_ptr<IRMutator> plain_vectors_pass() { return std::make_unique<PlainVectors>(); }
 
+std::unique_ptr<IRMutator> aligned_vectors_pass() { return std::make_unique<AlignedVectors>(); }
+
 std::unique_ptr<IRMutator> wide_accesses_pass() { return std::make_unique<WideAccesses>(); }
 
 std::unique_ptr<IRMutator> whole_vectors_pass() { return std::make_unique<WholeVectors>(); }
@@ -383,6 +409,8 @@ void whole_vectors() {
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);
   if (is_cuda) Descriptor::current->lowering_passes.emplace_back(whole_vectors_pass());
 }
+
+void aligned_vectors() { Descriptor::current->lowering_passes.emplace_back(aligned_vectors_pass()); }
 
 void vector_accesses() {
   const bool is_cuda = Descriptor::target.has_feature(Halide::Target::CUDA);

@@ -13,6 +13,14 @@ Halide::Expr lane_of(const Halide::Expr& vector, int lane);
 /// Has the kernel under construction lowered with the first pass below on CUDA, the second on OpenCL.
 void vector_accesses();
 
+/// Has it lowered with aligned_vectors_pass().
+void aligned_vectors();
+
+/// Vectors of a tensor's neighbouring elements that begin at a multiple of their length, by the conditions around the
+/// kernel, are loaded and stored at once. Halide forgets that where it gives a condition a name, or moves what a loop
+/// doesn't change out of it.
+std::unique_ptr<Halide::Internal::IRMutator> aligned_vectors_pass();
+
 /// Has it lowered with the last one; before vector_accesses().
 void uniform_guards();
 

@@ -135,6 +135,21 @@ bool Scope::is_multiple(const Expr& index, int n) const {
   return found.modulus % n == 0 && found.remainder % n == 0;
 }
 
+Stmt ScopedMutator::visit(const LetStmt* op) {
+  const Expr value = mutate(op->value);
+  scope_.bindings.push(op->name, op->value);
+  const Stmt body = mutate(op->body);
+  scope_.bindings.pop();
+  return LetStmt::make(op->name, value, body);
+}
+
+Stmt ScopedMutator::visit(const IfThenElse* op) {
+  scope_.assume(op->condition);
+  const Stmt then_case = mutate(op->then_case);
+  scope_.forget();
+  return IfThenElse::make(op->condition, then_case, op->else_case.defined() ? mutate(op->else_case) : Stmt());
+}
+
 void fail(const std::string& directive, const std::string& func, const std::string& what) {
   throw Halide::CompileError(directive + "(" + func + "): " + what);
 }

@@ -62,6 +62,18 @@ class Scope {
   std::vector<std::map<std::string, int64_t>> multiples_;
 };
 
+/// A mutator that knows what holds where it is.
+class ScopedMutator : public Halide::Internal::IRMutator {
+ public:
+  explicit ScopedMutator(Scope& scope) : scope_(scope) {}
+
+ protected:
+  using IRMutator::visit;
+  Stmt visit(const Halide::Internal::LetStmt* op) override;
+  Stmt visit(const Halide::Internal::IfThenElse* op) override;
+  Scope& scope_;
+};
+
 /// An index as constant + Σ factor · part, with parts that are no sums themselves, by their text. Halide's simplifier
 /// leaves sums whose parts cancel.
 struct Linear {

@@ -14,32 +14,9 @@ using Halide::Expr;
 
 constexpr const char* kDirective = "stage_async";
 
-// A mutator that knows what holds where it is.
-class ScopedMutator : public IRMutator {
- public:
-  explicit ScopedMutator(ir::Scope& scope) : scope_(scope) {}
-
- protected:
-  using IRMutator::visit;
-  Stmt visit(const LetStmt* op) override {
-    const Expr value = mutate(op->value);
-    scope_.bindings.push(op->name, op->value);
-    const Stmt body = mutate(op->body);
-    scope_.bindings.pop();
-    return LetStmt::make(op->name, value, body);
-  }
-  Stmt visit(const IfThenElse* op) override {
-    scope_.assume(op->condition);
-    const Stmt then_case = mutate(op->then_case);
-    scope_.forget();
-    return IfThenElse::make(op->condition, then_case, op->else_case.defined() ? mutate(op->else_case) : Stmt());
-  }
-  ir::Scope& scope_;
-};
-
 // Turns a tile's stores into asynchronous copies: markers numbered within their region. Where the turn that they are
 // for doesn't exist, they copy no bytes: a branch around them would tempt LLVM to duplicate the commit that follows.
-class ToCopies : public ScopedMutator {
+class ToCopies : public ir::ScopedMutator {
  public:
   ToCopies(ir::Scope& scope, std::string tile, Expr exists, bool are_bounded, int region, int first)
       : ScopedMutator(scope),
@@ -108,7 +85,7 @@ class ToCopies : public ScopedMutator {
 };
 
 // Within one kernel: finds the loop that computes the tiles and rewrites it.
-class Pipeline : public ScopedMutator {
+class Pipeline : public ir::ScopedMutator {
  public:
   Pipeline(ir::Scope& scope, const AsyncTiles& directive) : ScopedMutator(scope), directive_(directive) {}
   int loops = 0;
@@ -293,7 +270,7 @@ class Pipeline : public ScopedMutator {
   const AsyncTiles& directive_;
 };
 
-class StageAsync : public ScopedMutator {
+class StageAsync : public ir::ScopedMutator {
  public:
   explicit StageAsync(AsyncTiles directive) : ScopedMutator(scope_), directive_(std::move(directive)) {}
 

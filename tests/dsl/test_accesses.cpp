@@ -1,4 +1,4 @@
-// Guarded vectors on OpenCL: how often a kernel's text says the same.
+// Guarded vectors on OpenCL: how often a kernel's text says the same; and where vectors of tensors begin.
 #include <gtest/gtest.h>
 
 #include "schedules/lowering/accesses.h"
@@ -63,6 +63,47 @@ TEST_F(Accesses, KeepsOneOfTwoEqualStoresUnderAUniformGuard) {
 
 TEST_F(Accesses, KeepsBothWhereTheyStoreSomethingElse) {
   for (const bool is_text : {true, false}) EXPECT_EQ(stores_in(uniform_guards_pass(is_text)->mutate(twice(2))), 2u);
+}
+
+// if (stride % 4 == 0) { let row = j stride in y[row + 4 i + lane] = x[row + 4 i + begin + lane] }, under that
+// condition by its own name, as Halide has it.
+struct AlignedVectors : Accesses {
+  const Expr stride = Variable::make(Halide::Int(32), "stride"), row = Variable::make(Halide::Int(32), "row");
+  const Expr condition = stride % 4 == 0, named = Variable::make(Halide::Bool(), "named");
+
+  Stmt copy(const Expr& guard, int begin) const {
+    const Halide::Parameter x(Halide::Float(32), true, 1, "x"), y(Halide::Float(32), true, 1, "y");
+    const auto run = [&](int from) { return Ramp::make(row + i * 4 + from, 1, 4); };
+    const Expr loaded = Load::make(Halide::Float(32, 4), "x", run(begin), {}, x, all, ModulusRemainder());
+    const Stmt stored = Store::make("y", loaded, run(0), y, all, ModulusRemainder());
+    const Stmt body = LetStmt::make("row", Variable::make(Halide::Int(32), "j") * stride, stored);
+    return LetStmt::make("named", condition, guard.defined() ? IfThenElse::make(guard, body) : body);
+  }
+  // How many accesses begin at a multiple of four, as code generation will know.
+  static int aligned_in(const Stmt& statement) {
+    struct Count : IRVisitor {
+      using IRVisitor::visit;
+      int aligned = 0;
+      void add(const ModulusRemainder& at) { aligned += at.modulus % 4 == 0 && at.remainder == 0 ? 1 : 0; }
+      void visit(const Load* op) override { add(op->alignment); }
+      void visit(const Store* op) override {
+        add(op->alignment);
+        op->value.accept(this);
+      }
+    } count;
+    aligned_vectors_pass()->mutate(statement).accept(&count);
+    return count.aligned;
+  }
+};
+
+TEST_F(AlignedVectors, BeginWhereTheConditionSaysSo) {
+  EXPECT_EQ(aligned_in(copy(condition, 0)), 2);
+  EXPECT_EQ(aligned_in(copy(named, 0)), 2);
+}
+
+TEST_F(AlignedVectors, BeginAnywhereElse) {
+  EXPECT_EQ(aligned_in(copy(condition, 1)), 1);
+  EXPECT_EQ(aligned_in(copy(Expr(), 0)), 0);
 }
 
 }  // namespace

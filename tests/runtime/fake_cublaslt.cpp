@@ -52,7 +52,10 @@ float at(const float* matrix, const LtLayout& layout, bool transpose, int64_t ro
   return transpose ? matrix[column + row * layout.leading] : matrix[row + column * layout.leading];
 }
 
-bool well_formed(const LtLayout& x) { return x.type == kFloat32 && x.leading >= x.rows && x.rows > 0 && x.columns > 0; }
+bool well_formed(const LtLayout& x) {
+  const bool is_known = x.type == kFloat32 || x.type == kFloat16 || x.type == kBFloat16;
+  return is_known && x.leading >= x.rows && x.rows > 0 && x.columns > 0;
+}
 
 }  // namespace
 
@@ -113,14 +116,16 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDescription, Layout a, Layou
   ++state.plans;
   *returned = 0;
   // Partial sums in 16 bits would be rounded.
-  const bool keeps_sums = d->type == kFloat32 || preference->schemes == kReduceInComputeType;
+  const bool is_whole = preference->schemes == kReduceNothing;
+  const bool keeps_sums = d->type == kFloat32 || is_whole || preference->schemes == kReduceInComputeType;
   const bool possible = requested > 0 && well_formed(*a) && well_formed(*b) && c == d && well_formed(*d) &&
                         preference->workspace >= kFakeWorkspaceBytes && keeps_sums;
   if (!possible || state.refuses) return kSuccess;
-  const uint64_t room = sizeof(float) * static_cast<uint64_t>(std::max(state.splits, 1) * d->rows * d->columns);
-  const bool is_in_place = state.splits > 1 && preference->workspace < room;
-  *results = {.algorithm = {{static_cast<uint64_t>(state.splits), is_in_place ? kReduceInPlace : kReduceInComputeType}},
-              .workspace_bytes = state.splits > 1 && !is_in_place ? room : kFakeWorkspaceBytes,
+  const int32_t splits = is_whole ? 1 : state.splits;
+  const uint64_t room = sizeof(float) * static_cast<uint64_t>(std::max(splits, 1) * d->rows * d->columns);
+  const bool is_in_place = splits > 1 && preference->workspace < room;
+  *results = {.algorithm = {{static_cast<uint64_t>(splits), is_in_place ? kReduceInPlace : kReduceInComputeType}},
+              .workspace_bytes = splits > 1 && !is_in_place ? room : kFakeWorkspaceBytes,
               .state = kSuccess,
               .waves = 1,
               .reserved = {}};
@@ -146,6 +151,9 @@ Status cublasLtMatmul(Handle, MatmulDescription description, const void* alpha, 
   }
   std::memset(workspace, 0xff, workspace_bytes);
   state.sums_in_place += algorithm->data[1] == kReduceInPlace;
+  state.products_in_parts += algorithm->data[0] > 1;
+  ++state.products;
+  if (d_layout->type != kFloat32) return kSuccess;
   const int64_t inner = description->transpose_a ? a_layout->rows : a_layout->columns;
   for (int64_t batch = 0; batch < d_layout->batches; ++batch) {
     const float* left = static_cast<const float*>(a) + batch * a_layout->batch_stride;
@@ -164,7 +172,6 @@ Status cublasLtMatmul(Handle, MatmulDescription description, const void* alpha, 
       }
     }
   }
-  ++state.products;
   state.tf32_products += description->compute == kComputeTf32;
   return kSuccess;
 }

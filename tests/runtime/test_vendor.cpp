@@ -109,6 +109,28 @@ TEST_F(CudaVendor, ManyPartialSumsGetRoom) {
   EXPECT_TRUE(are_added_in_place(20));
 }
 
+// Parts of whole steps leave cuBLASLt's last eight terms out: such a product isn't dealt.
+TEST_F(CudaVendor, NoTermIsLost) {
+  FakeCublasLtLog& log = *fake_log();
+  int64_t columns = 8;
+  const auto is_in_parts = [&](int64_t terms, int32_t splits, DType dtype) {
+    columns += 8;  // another problem, for which it's asked anew
+    log.splits = splits;
+    const int64_t before = log.products_in_parts;
+    const Device cuda = Device::cuda(0);
+    matmul(Tensor::empty({8, terms}, dtype, cuda), Tensor::empty({terms, columns}, dtype, cuda));
+    log.splits = 0;
+    return log.products_in_parts > before;
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    EXPECT_FALSE(is_in_parts(9 * 64 + 8, 9, dtype));
+    EXPECT_TRUE(is_in_parts(9 * 64 + 8, 4, dtype));
+    EXPECT_TRUE(is_in_parts(9 * 64 + 16, 9, dtype));
+    EXPECT_TRUE(is_in_parts(9 * 64, 9, dtype));
+  }
+  EXPECT_TRUE(is_in_parts(9 * 64 + 8, 9, DType::f32));
+}
+
 TEST_F(CudaVendor, StrictUnlessAsked) {
   FakeCublasLtLog& log = *fake_log();
   const Tensor a = random({4, 6}).to(Device::cuda(0)), b = random({6, 11}).to(Device::cuda(0));

@@ -275,10 +275,12 @@ bool is_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t pla
 /// Of the gradient by the weight. On CUDA gathering is quicker for few rows of many windows (of 61 drawn sizes 1.4 to
 /// 2.3 times for seven; H200). On a CPU writing the windows down is for many rows: of 18 layers of ResNet and VGG with
 /// so many all are, 1.04 to 8.4 times, of 12 with fewer two, 1.1 times (Intel Xeon with AVX-512). So it is for few
-/// terms (four layers of VGG, LeNet and DCGAN, 1.3 to 2 times; EPYC).
-bool is_weight_quicker_unfolded(Device device, int64_t rows, int64_t terms, int64_t places) {
-  constexpr int64_t kManyRows = 256;
-  if (device.kind == DeviceKind::cpu) return rows >= kManyRows;
+/// terms that no group has to itself: of VGG, LeNet and DCGAN three such layers take 1.04 to 1.3 times as long as
+/// gathered in one minute and half as long in another, which reads far apart (EPYC, a virtual machine). Of ten
+/// depthwise layers with stride 1 gathering is 4 to 13 times as quick.
+bool is_weight_quicker_unfolded(Device device, int64_t groups, int64_t rows, int64_t terms, int64_t places) {
+  constexpr int64_t kManyRows = 256, kTermsOfOneVector = 32;
+  if (device.kind == DeviceKind::cpu) return rows >= kManyRows || (groups == 1 && terms <= kTermsOfOneVector);
   constexpr int64_t kFewRows = 32, kFewTerms = 128, kManyElements = 1 << 23, kElementsOfOpenCl = 1 << 22;
   const int64_t elements = terms * places;
   if (device.kind == DeviceKind::opencl) return elements < kElementsOfOpenCl;
@@ -414,7 +416,7 @@ Tensor weight_gradient(const Tensor& dy, const Tensor& x, const Shape& shape, co
   ways[kDepthwise].applies = channels == 1;
   ways[kDepthwise].preferred = is_depthwise(window, channels, device) && !is_of_one_channel(problem, device);
   ways[kUnfolded].applies = can_be_unfolded(window, groups * terms * places);
-  ways[kUnfolded].preferred = is_weight_quicker_unfolded(device, rows, terms, images * places);
+  ways[kUnfolded].preferred = is_weight_quicker_unfolded(device, groups, rows, terms, images * places);
   const Gone gone = choose_way(problem, ways);
   if (gone.way == kByVendor) return gone.result;
   if (gone.way == kProduct) return product_over_places(dy, subsampled(x, window.stride), groups);

@@ -218,7 +218,8 @@ void add_tilings() {
                                   {320, 65, 640},
                                   {40, 36, 2900},
                                   {1, 200, 301},
-                                  {3, 200, 301}}) {
+                                  {3, 200, 301},
+                                  {11, 1064, 72}}) {
       for (const auto& [layouts, a, b] :
            {std::tuple{"nn", false, false}, {"nt", false, true}, {"tn", true, false}, {"tt", true, true}}) {
         Case item = example(std::string("tiling_") + epilogue + "_" + layouts + "_" + std::to_string(m) + "x" +

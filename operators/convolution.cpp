@@ -242,8 +242,8 @@ bool is_quicker_folded(const Tensor& dy, const Tensor& weight, int64_t groups) {
   const int64_t shares = channels * taps * dy.size(0) * dy.size(2) * dy.size(3);
   if (groups != 1 || taps == 1 || shares > kMostShares) return false;
   if (dy.device().kind == DeviceKind::cpu) {
-    const bool has_few_places = dy.size(0) * dy.size(2) * dy.size(3) <= kFewPlaces;
-    return rows >= kRowsOfChannel * channels || (has_few_places && rows >= kRowsOfFewPlaces);
+    const bool is_of_few_places = dy.size(0) * dy.size(2) * dy.size(3) <= kFewPlaces;
+    return rows >= kRowsOfChannel * channels || (is_of_few_places && rows >= kRowsOfFewPlaces);
   }
   if (dy.device().kind != DeviceKind::cuda) return false;
   if (channels <= kFewChannels) return rows >= kFewRows;

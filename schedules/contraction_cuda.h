@@ -46,8 +46,8 @@ inline std::vector<ContractionPlan> narrow_contraction_plans(const ContractionPr
   add_along("along_1", 1);
   add_along("along_4_quads", 4);
   add_along("along_4", 4);
-  add("across_8_quads_deep",
-      p.rows > 1 && p.inner > FewRows::kFewTerms && tiles_of_result(p, 8, 32) * FewRows::kTermsOfBlock <= p.inner);
+  const Expr blocks_of_quads = tiles_of_result(p, FewRows::kRowsOfQuads, FewRows::kColumnsOfQuads);
+  add("across_8_quads_deep", p.rows > 1 && FewRows::are_quads_deep(blocks_of_quads, p.inner));
   add("across_8_quads", p.rows > 1);
   add("across_1_deep", p.rows <= 2);
   add("across_4", p.rows <= 4);

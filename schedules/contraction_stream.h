@@ -116,7 +116,7 @@ struct AcrossTile {
   static constexpr int kWarps = 8;
   int rows, columns_of_thread, unroll, lanes = 32, vector = 1;
   int registers = 96;  ///< of a thread, for all loads of a turn: unless told, ptxas leaves room for 1024 threads
-  int columns() const { return lanes * columns_of_thread; }
+  constexpr int columns() const { return lanes * columns_of_thread; }
   int slices() const { return kWarps * 32 / lanes; }
   int terms() const { return slices() * unroll * vector; }
 };
@@ -142,8 +142,8 @@ inline ContractionPlan across_plan(const ContractionProblem& p, const AcrossTile
   const auto promised = ContractionProblem::promised;
   const auto inside = [&](const Expr& i, const Expr& extent) { return promised(Halide::min(i, extent - 1), extent); };
   // Of quads the last one lies wholly inside.
-  const Expr quads = p.columns / 4,
-             column = is_vector ? promised(Halide::min(g * lanes + l, quads - 1), quads) * 4 + j
+  const Expr quads = p.columns / each,
+             column = is_vector ? promised(Halide::min(g * lanes + l, quads - 1), quads) * each + j
                                 : inside((g * each + j) * lanes + l, p.columns),
              row = inside(m, p.rows);
   const Expr vectors = p.inner / vector, turns = vectors / (tile.unroll * slices), done = turns * tile.unroll * slices;
@@ -250,8 +250,10 @@ inline constexpr std::array kTilesAcrossK{
 };
 
 static_assert(kTilesAlongK.back().tile.rows == FewRows::kAlong);
-static_assert(2 * std::ranges::find(kTilesAcrossK, "across_8_quads", &NamedTile<AcrossTile>::name)->tile.rows ==
-              FewRows::kQuadsAcross);
+inline constexpr AcrossTile kTileOfQuads =
+    std::ranges::find(kTilesAcrossK, "across_8_quads", &NamedTile<AcrossTile>::name)->tile;
+static_assert(kTileOfQuads.rows == FewRows::kRowsOfQuads && kTileOfQuads.columns() == FewRows::kColumnsOfQuads &&
+              2 * kTileOfQuads.rows == FewRows::kQuadsAcross);
 
 struct FewRowsPlan {
   ContractionPlan plan;

@@ -13,16 +13,8 @@
 namespace ashlar::forms {
 namespace {
 
-constexpr int64_t kQuad = AlignedOperands::kQuad;
-
-bool is_in_quads(const Tensor& x, int along) {
-  const Shape& strides = x.strides();
-  if (strides[along] != 1 || x.offset() % kQuad != 0 || x.shape()[along] % kQuad != 0) return false;
-  for (int i = 0; i < x.rank(); i++) {
-    if (i != along && x.shape()[i] > 1 && strides[i] % kQuad != 0) return false;
-  }
-  return true;
-}
+using detail::is_in_quads;
+using detail::kQuad;
 
 /// Of one more copy: a kernel's start, and each byte read and written.
 double copy_microseconds(int64_t elements, double gigabytes_per_second, double start) {

@@ -6,13 +6,14 @@
 #include <span>
 
 #include "runtime/launch/kernel.h"
+#include "runtime/launch/quads.h"
 #include "runtime/tensor/tensor.h"
 
 namespace ashlar::forms {
 
 /// Which operands of a product are copied first.
 struct AlignedOperands {
-  static constexpr int64_t kQuad = 4;  ///< elements of the widest access
+  static constexpr int64_t kQuad = detail::kQuad;
   bool left = false, right = false;
   double microseconds = -1;  ///< what the product takes so by the model, with its copies; -1: there's none
 };

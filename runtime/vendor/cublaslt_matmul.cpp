@@ -15,6 +15,7 @@
 #include "runtime/launch/kernel_start.h"
 #include "runtime/launch/launch.h"
 #include "runtime/launch/plans.h"
+#include "runtime/launch/quads.h"
 #include "runtime/support/error.h"
 #include "runtime/support/rounding.h"
 #include "runtime/tensor/storage.h"
@@ -314,31 +315,21 @@ bool is_along_of_few_rows(const VendorCall& call) {
   return ours < 1.3 + 3.3e-3 * real(std::min(terms, kTermsInARow));
 }
 
-/// Whether b's rows and a's are aligned quads: the loads of `across_8_quads` (schedules/contraction_stream.h).
-bool are_quads_across(const Tensor& a, const Tensor& b) {
-  constexpr int64_t kQuad = 4;
-  const auto begins_quads = [](const Tensor& x) {
-    return x.strides()[2] == 1 && x.size(2) % kQuad == 0 && x.strides()[1] % kQuad == 0 && x.offset() % kQuad == 0 &&
-           (x.size(0) == 1 || x.strides()[0] % kQuad == 0);
-  };
-  return begins_quads(a) && begins_quads(b);
-}
-
 /// The same across k. In aligned quads by microseconds in a graph, fitted to 278 products of 2 to 16 rows drawn at
 /// random in f16 and bf16 (H200), at which the choice is 1.11 times as quick as cuBLASLt alone and 0.975 of the best;
 /// else where it keeps the device busy for a moment.
 bool is_across_of_few_rows(const VendorCall& call) {
-  constexpr int64_t kBlocks = 264, kColumnsOfBlock = 32, kRowsOfBlock = 8, kMostTerms = 256, kTermsInARow = 4000;
+  constexpr int64_t kBlocks = 264, kMostTerms = 256, kTermsInARow = 4000;
   const Tensor &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
   const int64_t rows = y.size(1), columns = y.size(2), k = b.size(1);
-  const int64_t blocks_of_rows = y.size(0) * over(columns, kColumnsOfBlock);
+  const int64_t blocks_of_rows = y.size(0) * over(columns, FewRows::kColumnsOfQuads);
   if (b.strides()[2] != 1 || columns == 1) return false;
-  if (rows < 2 || rows > FewRows::kQuadsAcross || !are_quads_across(a, b)) {
+  if (rows < 2 || rows > FewRows::kQuadsAcross || !is_in_quads(a, 2) || !is_in_quads(b, 2)) {
     return rows <= FewRows::kAcross && k < kMostTerms && blocks_of_rows <= kBlocks;
   }
-  const double blocks = real(blocks_of_rows * over(rows, kRowsOfBlock)), terms = real(k),
+  const double blocks = real(blocks_of_rows * over(rows, FewRows::kRowsOfQuads)), terms = real(k),
                megabytes = 2e-6 * real(y.size(0) * columns) * terms, in_a_row = real(std::min(k, kTermsInARow));
-  const bool is_deep = k > FewRows::kFewTerms && blocks * FewRows::kTermsOfBlock <= terms;
+  const bool is_deep = FewRows::are_quads_deep(blocks, terms);
   const double ours = is_deep ? 1.75 + 1.66e-3 * terms + (2e-5 * terms + 8.8e-3) * blocks
                               : 1.47 + 3.08e-3 * terms + (3e-5 * terms + 2.5e-3) * blocks;
   constexpr int64_t kAligned = 8;

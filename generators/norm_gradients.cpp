@@ -1,4 +1,5 @@
 // The gradients of layer_norm and rms_norm by x, weight and bias in one kernel: each row is read once.
+#include "generators/channels_of_rows.h"
 #include "schedules/lowering/beside.h"
 #include "schedules/lowering/vector_rows.h"
 #include "schedules/row_reduction.h"
@@ -83,8 +84,9 @@ class RowNormGradients : public Kernel<RowNormGradients<T>> {
   Halide::RDom row;
 };
 
-// The same on GPUs: sums[p,0,c] = Σ_r dy z and sums[p,1,c] = Σ_r dy, r in part p of rows_of_part rows. Where x was a
-// sum, a residual stream's next value, to which a gradient dh comes back as well, dx is dh more.
+// The same on GPUs, of rows or of groups of channels: with classes of rows and parts as RowSumStages says,
+// sums[p,0,c] = Σ_r dy z and sums[p,1,c] = Σ_r dy. Where x was a sum, a residual stream's next value, to which a
+// gradient dh comes back as well, dx is dh more.
 template <ElementType T>
 class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
  public:
@@ -92,12 +94,14 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
   Dim rows{"rows"}, columns{"columns"};
   In<T, 2> dy{"dy", {rows, columns}}, x{"x", {rows, columns}};
   In<f32, 1> rstd{"rstd", {rows}}, mean{"mean", {rows}};
-  In<T, 1> weight{"weight", {columns}};
+  In<T, 1> weight{"weight", {any_size}};
   In<T, 2> dh{"dh", {rows, columns}};  // read only where it is upstream, too
   Comptime<Upstream> upstream{"upstream", kUpstreams};
-  Scalar<int32_t> is_centred{"is_centred"}, has_weight{"has_weight"}, rows_of_part{"rows_of_part"};
+  Scalar<int32_t> is_centred{"is_centred"}, has_weight{"has_weight"};
+  ChannelsOfRows channels;
+  Scalar<int32_t> rows_of_part{"rows_of_part"};
   Out<T, 2> dx{"dx", {rows, columns}};
-  Out<f32, 3> sums{"sums", {any_size, constant(2), columns}};
+  Out<f32, 3> sums{"sums", {any_size, constant(2), any_size}};
 
   RowNormGradientsInParts() {
     this->formula(
@@ -109,7 +113,8 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
     const Axis k = columns.reduce();
     const auto centred = [&](const Value& of_row) { return select(Value(is_centred) != 0, of_row, 0.0); };
     const auto z = [&](const auto& row, const auto& at) { return (x(row, at) - centred(mean(row))) * rstd(row); };
-    const auto g = [&](const auto& at) { return dy(r, at) * select(Value(has_weight) != 0, weight(at), 1.0); };
+    scale = channels.each("scale", weight, has_weight, 1.0);
+    const auto g = [&](const auto& at) { return dy(r, at) * channels.at(scale, at, r); };
     slope(r) = dsl::mean(k, g(k));
     dot(r) = dsl::mean(k, g(k) * z(r, k));
     const Value of_norm = rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r)));
@@ -117,17 +122,12 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
     const auto along_z = [&](const auto& row) { return dy(row, c) * z(row, c); };
     const auto plain = [&](const auto& row) { return dy(row, c); };
     terms = {along_z(r).expr(), plain(r).expr()};
-    Axis i(Expr(Value(rows_of_part)), "i");
-    const Value number = Value(p) * Value(rows_of_part) + i;
-    i.where(number < Value(rows.extent()));
-    const Value row = Value(Halide::unsafe_promise_clamped(Expr(number), 0, rows.extent() - 1));
-    total(p, q, c) = sum(i, select(Value(q) == 0, along_z(row), plain(row)));
-    sums(p, q, c) = total(p, q, c);
+    sums(p, q, c) = 0.0;
   }
   void schedule(auto) {
     plans.schedule({.reductions = {slope, dot},
                     .inputs = {Halide::Func(dy), Halide::Func(x)},
-                    .of_columns = {Halide::Func(weight)},
+                    .of_columns = {scale},
                     .out = dx.func(),
                     .terms = terms,
                     .sums = sums.func(),
@@ -137,25 +137,21 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
                     .part = p,
                     .rows = rows.extent(),
                     .columns = columns.extent(),
+                    .classes = channels.classes(),
                     .rows_of_part = Expr(Value(rows_of_part))});
   }
 
  private:
   bool of_sum() const { return upstream.value() == Upstream::of_norm_and_sum; }
-  // Whether each row is a whole number of aligned vectors of 4.
   Expr is_aligned() const {
-    const auto parameter = [](const Halide::Func& input) {
-      return values_of(input)[0].template as<Halide::Internal::Call>()->param;
-    };
-    const Expr others = columns.extent() % 4 == 0 && lines_are_aligned(parameter(Halide::Func(dy)), 4) &&
-                        lines_are_aligned(parameter(Halide::Func(x)), 4) &&
-                        hidden_min(parameter(Halide::Func(weight))) % 4 == 0 && lines_are_aligned(dx.func(), 4);
-    return of_sum() ? others && lines_are_aligned(parameter(Halide::Func(dh)), 4) : others;
+    const auto begins = [](const auto& input) { return begins_aligned(Halide::Func(input), 4); };
+    return of_sum() ? begins(dy) && begins(x) && begins(dh) : begins(dy) && begins(x);
   }
 
   RowSumPlans plans;
   Var p{"p"}, q{"q"}, r{"r"}, c{"c"};
-  Stage slope{"slope"}, dot{"dot"}, total{"total"};
+  Stage slope{"slope"}, dot{"dot"};
+  Halide::Func scale;
   std::vector<Expr> terms;
 };
 

@@ -9,6 +9,8 @@
 #include "ashlar/ops/norm_gradients.h"
 #include "ashlar/ops/normalization.h"
 #include "ashlar/ops/reduction.h"
+#include "ashlar/ops/row_norms.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/row_sum_shapes.h"
 #include "runtime/forms/unrounded_reduction.h"
@@ -153,30 +155,86 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
   return forms::Broadcast::call(kernels::norm_gradient_of_elements, {.inputs = inputs, .scalars = scalars})[0];
 }
 
-std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                                      const Tensor& rstd, const Tensor& weight, const Tensor& dh) {
-  const int64_t rows = x.size(0), columns = x.size(1);
+namespace {
+
+/// How a GPU deals out rows of which it reads `matrices` once.
+std::optional<forms::DealtRows> dealt(std::span<const Tensor> matrices, const ChannelsOfRows& channels) {
+  const Tensor& x = matrices[0];
   const DeviceKind kind = x.device().kind;
   constexpr int kVector = 4;
-  const auto is_aligned = [](const Tensor& t) { return t.offset() % kVector == 0; };  // an undefined one is
-  const bool are_vectors = columns % kVector == 0 && is_aligned(x) && is_aligned(dy) && is_aligned(dh);
+  const bool is_aligned = std::ranges::all_of(matrices, [](const Tensor& t) { return t.offset() % kVector == 0; });
   const forms::RowSumShape* shape =
-      kind == DeviceKind::cpu ? nullptr : forms::row_sum_shape(kind, columns, are_vectors);
+      kind == DeviceKind::cpu ? nullptr : forms::row_sum_shape(kind, x.size(1), is_aligned);
   // On OpenCL long rows of single elements are slower than several passes.
   constexpr int64_t kMostOddOfOpenCl = 2048;
-  if (shape == nullptr || (kind == DeviceKind::opencl && !are_vectors && columns > kMostOddOfOpenCl)) return {};
+  if (shape == nullptr || x.numel() > std::numeric_limits<int32_t>::max()) return {};
+  if (kind == DeviceKind::opencl && shape->vector == 1 && x.size(1) > kMostOddOfOpenCl) return {};
+  if (shape->in_shared && shape->shared_bytes() > detail::cuda_shared_bytes(x.device().index)) return {};
   const auto multiprocessors =
       static_cast<int64_t>(detail::plan_device_number(x.device(), PlanDevice::multiprocessors));
-  const int64_t rows_of_part = forms::rows_of_part(*shape, rows, multiprocessors);
+  return forms::dealt_rows(*shape, x.size(0), x.size(1), channels.groups, multiprocessors);
+}
+
+/// sums[part, which, place], of channels' places in each group's parts, as [which, channels].
+Tensor of_channels(const Tensor& sums, const ChannelsOfRows& channels) {
+  const int64_t parts = sums.size(0) / channels.groups;
+  const Tensor by_group = sums.reshape({parts, channels.groups, 2, sums.size(2)});
+  const Tensor over_parts = (parts == 1 ? by_group.select(0, 0) : sum(by_group, {0})).slice(2, 0, channels.columns());
+  if (channels.groups == 1 && channels.space == 1) return over_parts.select(0, 0);
+  const Tensor places = over_parts.reshape({channels.groups, 2, channels.in_group, channels.space});
+  const Tensor each = channels.space == 1 ? places.select(3, 0) : sum(places, {3});
+  return each.transpose(0, 1).reshape({2, channels.groups * channels.in_group});
+}
+
+}  // namespace
+
+std::optional<NormalisedRows> normalised_rows_at_once(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                      const ChannelsOfRows& channels, bool is_centred, double eps) {
+  const std::optional<forms::DealtRows> rows = dealt({&x, 1}, channels);
+  if (!rows) return {};
+  const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, DType::f32, x.device()); };
+  const Tensor y = empty(x.shape()), mean = empty({x.size(0)}), rstd = empty({x.size(0)}),
+               variance = empty({x.size(0)});
+  // What is absent is never used, but there has to be memory.
+  const Tensor absent = x.select(0, 0);
+  const std::array inputs{x, weight.defined() ? weight : absent, bias.defined() ? bias : absent};
+  const std::array<Scalar, 9> scalars{eps,
+                                      int64_t{is_centred},
+                                      int64_t{weight.defined()},
+                                      int64_t{bias.defined()},
+                                      rows->classes,
+                                      channels.groups,
+                                      channels.in_group,
+                                      channels.space,
+                                      rows->rows_of_part};
+  launch(kernels::row_norms_in_parts, kF32, inputs, scalars,
+         std::array{y, mean, rstd, variance, empty({rows->parts, 1, 1})});
+  return NormalisedRows{y, {mean, rstd, variance}};
+}
+
+std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
+                                                      const Tensor& rstd, const Tensor& weight,
+                                                      const ChannelsOfRows& channels, const Tensor& dh) {
+  const std::array matrices{dy, x, dh.defined() ? dh : x};
+  const std::optional<forms::DealtRows> rows = dealt(matrices, channels);
+  // Of few rows the parts' sums are as much memory as the rows.
+  constexpr int64_t kLeastRowsOfClass = 8;
+  if (!rows || (channels.groups > 1 && x.size(0) < rows->classes * kLeastRowsOfClass)) return {};
+  constexpr int64_t kVector = 4;
+  const int64_t columns = x.size(1);
+  // A row that begins inside a vector ends as much later.
+  const int64_t places = columns % kVector == 0 ? columns : detail::round_up(columns + kVector - 1, kVector);
   const Tensor dx = Tensor::empty(x.shape(), DType::f32, x.device()),
-               sums = Tensor::empty({detail::over(rows, rows_of_part), 2, columns}, DType::f32, x.device());
+               sums = Tensor::empty({rows->parts, 2, places}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.
   const std::array inputs{
       dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0), dh.defined() ? dh : dy};
-  const std::array<Scalar, 3> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows_of_part};
+  const std::array<Scalar, 7> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows->classes,
+                                      channels.groups,         channels.in_group,         channels.space,
+                                      rows->rows_of_part};
   const KernelKey key{.elements = {DType::f32}, .variant = uint16_t{dh.defined()}};
   launch(kernels::row_norm_grads_in_parts, key, inputs, scalars, std::array{dx, sums});
-  const Tensor both = sums.size(0) == 1 ? sums.select(0, 0) : sum(sums, {0});
+  const Tensor both = of_channels(sums, channels);
   return RowGradients{dx, both.select(0, 0), both.select(0, 1)};
 }
 

@@ -34,16 +34,31 @@ Tensor normalised(const Tensor& x, const Tensor& mean, const Tensor& rstd, const
 Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                               const Tensor& weight, const GradientSums& sums, double share, bool of_dy);
 
-/// The gradients of layer_norm and rms_norm over rows, from one reading of them.
+/// Row r of a matrix as group r mod `groups` of an image: `in_group` channels of `space` places each. A plain row is
+/// the only group, its columns the channels.
+struct ChannelsOfRows {
+  int64_t groups, in_group, space = 1;
+  int64_t columns() const { return in_group * space; }
+};
+
+/// What follows is of rows that a GPU reads once: none on the CPU, of rows too long for a GPU's registers, and where it
+/// wouldn't be quicker. Dense f32 [rows, columns] with elements, statistics of [rows], weight and bias of
+/// [groups · in_group]; without a mean none is taken off, without a weight it is 1.
+struct NormalisedRows {
+  Tensor y;
+  Moments moments;
+};
+std::optional<NormalisedRows> normalised_rows_at_once(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                      const ChannelsOfRows& channels, bool is_centred, double eps);
+
 struct RowGradients {
   Tensor dx;
-  Tensor dweight, dbias;  ///< Σ_r dy (x - mean) rstd and Σ_r dy, of [columns]
+  Tensor dweight, dbias;  ///< Σ dy (x - mean) rstd and Σ dy, of weight's shape
 };
-/// Dense dy and x[rows, columns] (f32) with elements, rstd and mean of [rows], weight of [columns]; without a mean none
-/// was taken off, without a weight it is 1. A dh, dense as x, is added to dx. None on devices that read rows once for
-/// each of these, and of rows too long for a GPU's registers.
+/// A dh, dense as x, is added to dx.
 std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Tensor& x, const Tensor& mean,
-                                                      const Tensor& rstd, const Tensor& weight, const Tensor& dh = {});
+                                                      const Tensor& rstd, const Tensor& weight,
+                                                      const ChannelsOfRows& channels, const Tensor& dh = {});
 
 /// running += momentum (the batch's - running), in place: f32 of [channels], dense.
 void move_running_moments(const Tensor& running_mean, const Tensor& running_var, const Tensor& mean,

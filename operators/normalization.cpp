@@ -21,6 +21,7 @@ namespace ashlar {
 namespace {
 
 Tensor in_f32(const Tensor& x) { return x.defined() ? x.to(DType::f32) : x; }
+Tensor flat(const Tensor& x) { return x.defined() ? in_f32(x).contiguous() : x; }
 
 /// What one call normalises: x[batch, channels, …], seen as [batch, groups, channels of a group, space].
 struct Call {
@@ -123,6 +124,16 @@ std::array<Tensor, 3> by_groups(const Call& call, double eps, Tensor* variance =
     const auto [y, moments] = normalised_groups(*own, eps, 1);
     if (variance != nullptr) *variance = moments.variance;
     return {own->as_given(y).reshape(call.x.shape()), moments.mean, moments.rstd};
+  }
+  if (call.x.dtype() == DType::f32) {
+    if (const auto own = normalised_rows_at_once(call.x.contiguous().reshape({batch * groups, size}), flat(call.weight),
+                                                 flat(call.bias), {groups, call.shape[2], call.space()}, true, eps)) {
+      const auto each = [&](const Tensor& t) { return t.reshape({batch, groups}); };
+      const auto& [mean, rstd, biased] = own->moments;
+      const auto count = static_cast<double>(size);
+      if (variance != nullptr) *variance = each(affine(biased, count / (count - 1), 0));
+      return {own->y.reshape(call.x.shape()), each(mean), each(rstd)};
+    }
   }
   const Tensor rows = in_f32(call.x.contiguous()).reshape({batch * groups, size, 1});
   const Moments moments = moments_of(rows, eps, 1);

@@ -1,5 +1,6 @@
 // Family: rows of a matrix that are reduced to values, from which each element of an output is computed, while sums
-// over rows are taken of each column: gradients of normalisations, of which one reading of memory has all. For GPUs.
+// over rows are taken of each column: normalisations of rows and groups and their gradients, of which one reading of
+// memory has all. For GPUs.
 #pragma once
 
 #include <vector>
@@ -10,29 +11,33 @@
 namespace ashlar::dsl {
 
 /// The stages of such a kernel: `reductions` as RowStages has them, `out` of indices (row, column), and
-/// sums[p,q,c] = Σ_r terms[q] at column c and row r of part p, which has the `rows_of_part` rows from p · rows_of_part
-/// on.
+/// sums[p,q,c] = Σ_r terms[q] at column c and row r of part p. Rows that are as many `classes` apart are of one class,
+/// and have equal values in of_columns: part p has the rows r = (p div classes · rows_of_part + i) · classes + p mod
+/// classes, i < rows_of_part. There may be no terms, and nothing in `sums` then.
 struct RowSumStages {
   std::vector<std::reference_wrapper<Stage>> reductions;
-  std::vector<Halide::Func> inputs;      ///< of rank 2, read once
-  std::vector<Halide::Func> of_columns;  ///< of rank 1, an element for each column
+  std::vector<Halide::Func> inputs;      ///< of (column, row), dense, read once
+  std::vector<Halide::Func> of_columns;  ///< of (column, class)
   Halide::Func out;
+  std::vector<Halide::Func> of_rows = {};  ///< further outputs, of (row)
   std::vector<Halide::Expr> terms;
-  Halide::Func sums;  ///< its plain definition is replaced
+  Halide::Func sums;  ///< of (column, which, part); its plain definition is replaced
   Var row, column, which, part;
-  Halide::Expr rows, columns, rows_of_part;
+  Halide::Expr rows, columns, classes, rows_of_part;
 };
 
 /// The plans of such a kernel: a warp, or a block, goes through the rows of a part, which it holds in registers. Rows
 /// have up to 8192 columns: longer ones are refused by an error.
 class RowSumPlans {
  public:
-  /// To be called in algorithm(). `aligned`: each row is a whole number of aligned vectors of 4.
+  /// To be called in algorithm(). `aligned`: the first row of everything begins at a multiple of 4 elements; the
+  /// columns of all rows of a class, one after the other, come to one.
   void declare(const Halide::Expr& columns, const Halide::Expr& aligned);
   void schedule(const RowSumStages& stages) const;
 
  private:
   Plans plans_;
+  std::vector<Halide::Expr> conditions_;  ///< of each
 };
 
 }  // namespace ashlar::dsl

@@ -16,15 +16,20 @@ namespace ashlar::forms {
 struct RowSumShape {
   const char* name;
   int threads, steps, vector;
-  int members = 1;    ///< rows that are under way at once
-  int warps = 0;      ///< in a block, each with a part of its own; 0: a block for each part
-  int registers = 0;  ///< at most so many for a thread; 0: any number
-  int at_work = 512;  ///< threads that a multiprocessor has at once
+  int members = 1;         ///< rows that are under way at once
+  int warps = 0;           ///< in a block, each with a part of its own; 0: a block for each part
+  int registers = 0;       ///< at most so many for a thread; 0: any number
+  int at_work = 512;       ///< threads that a multiprocessor has at once
+  bool in_shared = false;  ///< rows and what is of columns lie in shared memory, not in registers
+  bool is_run = false;     ///< rows may begin inside a vector: all of them are one run of vectors
   constexpr int columns() const { return threads * steps * vector; }
+  /// Of shared memory, for at most two matrices and what threads add up.
+  constexpr int shared_bytes() const { return in_shared ? (3 * columns() + 4 * threads) * 4 : 0; }
 };
 
-// Narrow ones first; those for rows of any length and alignment after those of whole vectors. What a row's shape isn't
-// filled by is work for nothing: 131072 to 4096 rows of 64 to 8191 columns on an H200 say which there are.
+// Narrow ones first; those for rows of any length after those of whole vectors, and those of any alignment last. What a
+// row's shape isn't filled by is work for nothing: 131072 to 4096 rows of 64 to 8191 columns on an H200 say which there
+// are.
 inline constexpr RowSumShape kRowSumShapesOfCuda[] = {
     {.name = "warp_of_32", .threads = 32, .steps = 1, .vector = 1, .members = 4, .warps = 8, .registers = 128},
     {.name = "warp_of_64", .threads = 32, .steps = 1, .vector = 2, .members = 4, .warps = 8, .registers = 128},
@@ -45,19 +50,34 @@ inline constexpr RowSumShape kRowSumShapesOfCuda[] = {
     {.name = "odd_warp_of_256", .threads = 32, .steps = 8, .vector = 1, .warps = 8, .registers = 80},
     {.name = "odd_warp_of_384", .threads = 32, .steps = 12, .vector = 1, .warps = 8, .registers = 104},
     {.name = "odd_warp_of_512", .threads = 32, .steps = 16, .vector = 1, .warps = 8, .registers = 128},
-    {.name = "odd_warp_of_640", .threads = 32, .steps = 20, .vector = 1, .warps = 4, .registers = 200},
-    {.name = "odd_warp_of_768", .threads = 32, .steps = 24, .vector = 1, .warps = 4, .registers = 255},
+    {.name = "run_warp_of_640", .threads = 32, .steps = 5, .vector = 4, .warps = 4, .registers = 200, .is_run = true},
+    {.name = "run_warp_of_768", .threads = 32, .steps = 6, .vector = 4, .warps = 4, .registers = 255, .is_run = true},
+    {.name = "run_warp_of_1024", .threads = 32, .steps = 8, .vector = 4, .warps = 4, .registers = 255, .is_run = true},
+    {.name = "run_block_of_1536", .threads = 128, .steps = 3, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_2048", .threads = 128, .steps = 4, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_3072", .threads = 256, .steps = 3, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_4096", .threads = 256, .steps = 4, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_6144", .threads = 512, .steps = 3, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_8192", .threads = 512, .steps = 4, .vector = 4, .registers = 128, .is_run = true},
+    {.name = "run_block_of_12288",
+     .threads = 1024,
+     .steps = 3,
+     .vector = 4,
+     .registers = 64,
+     .at_work = 1024,
+     .in_shared = true,
+     .is_run = true},
+    {.name = "run_block_of_16384",
+     .threads = 1024,
+     .steps = 4,
+     .vector = 4,
+     .registers = 64,
+     .at_work = 1024,
+     .in_shared = true,
+     .is_run = true},
     {.name = "odd_warp_of_1024", .threads = 32, .steps = 32, .vector = 1, .warps = 4, .registers = 255},
-    {.name = "odd_block_of_1280", .threads = 256, .steps = 5, .vector = 1, .registers = 72, .at_work = 768},
-    {.name = "odd_block_of_1536", .threads = 256, .steps = 6, .vector = 1, .registers = 72, .at_work = 768},
-    {.name = "odd_block_of_1792", .threads = 256, .steps = 7, .vector = 1, .registers = 80, .at_work = 768},
     {.name = "odd_block_of_2048", .threads = 256, .steps = 8, .vector = 1, .registers = 80, .at_work = 768},
-    {.name = "odd_block_of_2304", .threads = 256, .steps = 9, .vector = 1, .registers = 96},
-    {.name = "odd_block_of_2560", .threads = 256, .steps = 10, .vector = 1, .registers = 96},
-    {.name = "odd_block_of_3072", .threads = 256, .steps = 12, .vector = 1, .registers = 104},
     {.name = "odd_block_of_4096", .threads = 1024, .steps = 4, .vector = 1, .registers = 64, .at_work = 1024},
-    {.name = "odd_block_of_5120", .threads = 1024, .steps = 5, .vector = 1, .registers = 64, .at_work = 1024},
-    {.name = "odd_block_of_6144", .threads = 1024, .steps = 6, .vector = 1, .registers = 64, .at_work = 1024},
     {.name = "odd_block_of_8192", .threads = 1024, .steps = 8, .vector = 1, .registers = 64, .at_work = 1024},
 };
 // OpenCL has no lanes: narrow rows have small work-groups of their own, which meet once for a few of them.
@@ -90,20 +110,33 @@ constexpr std::span<const RowSumShape> row_sum_shapes(DeviceKind kind) {
   return kRowSumShapesOfCuda;
 }
 
-/// That of rows of so many columns, which `are_vectors`, each a whole number of aligned ones of 4, or not. Null: longer
-/// than any.
-constexpr const RowSumShape* row_sum_shape(DeviceKind kind, int64_t columns, bool are_vectors) {
+/// That of rows of so many columns, the first of which begins at a multiple of 4 elements, or not. Null: longer than
+/// any.
+constexpr const RowSumShape* row_sum_shape(DeviceKind kind, int64_t columns, bool is_aligned) {
   for (const RowSumShape& shape : row_sum_shapes(kind)) {
-    if (columns <= shape.columns() && (shape.vector == 1 || are_vectors)) return &shape;
+    const bool are_whole = columns % shape.vector == 0;
+    const int64_t places = are_whole ? columns : columns + shape.vector - 1;
+    const bool is_served = shape.vector == 1 || (is_aligned && (shape.is_run || are_whole));
+    if (places <= shape.columns() && is_served) return &shape;
   }
   return nullptr;
 }
 
-/// So many rows a part that all threads at work begin one, a multiple of what a warp has under way.
-constexpr int64_t rows_of_part(const RowSumShape& shape, int64_t rows, int64_t multiprocessors) {
-  constexpr int64_t kMembers = 4;
-  const int64_t most = std::max<int64_t>(1, multiprocessors * shape.at_work / shape.threads);
-  return detail::round_up(detail::over(rows, most), kMembers);
+/// How rows are dealt out as parts: part p has rows of class p mod `classes`, `rows_of_part` of them (RowSumStages).
+struct DealtRows {
+  int64_t classes, rows_of_part, parts;
+};
+
+/// So many parts that all threads at work begin one. Rows of one of the `groups` in turn have a class of their own, or
+/// several, so that all rows of a class begin at the same distance from a multiple of 4 elements.
+constexpr DealtRows dealt_rows(const RowSumShape& shape, int64_t rows, int64_t columns, int64_t groups,
+                               int64_t multiprocessors) {
+  constexpr int64_t kVector = 4, kMembers = 4;
+  int64_t classes = groups;
+  while (classes * columns % kVector != 0) classes *= 2;
+  const int64_t of_class = detail::over(rows, classes), most = multiprocessors * shape.at_work / shape.threads;
+  const int64_t rows_of_part = detail::round_up(detail::over(of_class, std::max<int64_t>(1, most / classes)), kMembers);
+  return {classes, rows_of_part, detail::over(of_class, rows_of_part) * classes};
 }
 
 }  // namespace ashlar::forms

@@ -13,6 +13,8 @@ using Halide::Func;
 // value_beside(value, column, index, other value, is per row, condition, …): the value to store, its column, and for
 // each of the others where its element goes, what it is, whether a row has one, and where it is to be stored at all.
 constexpr const char* kBeside = "ashlar_beside";
+// value_stored_at(value, index, condition)
+constexpr const char* kStoredAt = "ashlar_stored_at";
 constexpr size_t kFirstOther = 2, kPartsOfOther = 4;
 
 class StoreBeside : public IRMutator {
@@ -44,6 +46,11 @@ class StoreBeside : public IRMutator {
       value = let->body;
     }
     const auto* marker = value.as<Call>();
+    if (marker != nullptr && marker->name == kStoredAt) {
+      const Stmt there =
+          Store::make(store->name, marker->args[0], marker->args[1], store->param, const_true(), ModulusRemainder());
+      return in_lets(lets, IfThenElse::make(marker->args[2] && store->predicate, there));
+    }
     if (marker == nullptr || marker->name != kBeside) return store;
     std::vector<Stmt> stores{
         Store::make(store->name, marker->args[0], store->index, store->param, store->predicate, store->alignment)};
@@ -57,16 +64,38 @@ class StoreBeside : public IRMutator {
         of_row.push_back(Store::make(other.name, first_lane(element), first_lane(index), other.buffer, const_true(),
                                      ModulusRemainder()));
       } else {
-        const Stmt one =
-            Store::make(other.name, element, simplify(index), other.buffer, store->predicate, store->alignment);
-        const Expr condition = first_lane(part[3]);
-        stores.push_back(is_const_one(condition) ? one : IfThenElse::make(condition, one));
+        stores.push_back(stored_where(part[3], Store::make(other.name, element, simplify(index), other.buffer,
+                                                           store->predicate, store->alignment)));
       }
     }
     if (!of_row.empty()) stores.push_back(IfThenElse::make(is_first, Block::make(of_row)));
-    Stmt result = Block::make(stores);
-    for (size_t i = lets.size(); i-- > 0;) result = LetStmt::make(lets[i].first, lets[i].second, result);
-    return result;
+    return in_lets(lets, Block::make(stores));
+  }
+
+  static Stmt in_lets(const std::vector<std::pair<std::string, Expr>>& lets, Stmt body) {
+    for (size_t i = lets.size(); i-- > 0;) body = LetStmt::make(lets[i].first, lets[i].second, body);
+    return body;
+  }
+
+  // A vector of which some lanes are to be stored is worked out as all others are, and stored lane by lane.
+  static Stmt stored_where(const Expr& condition, const Stmt& whole) {
+    const auto* store = whole.as<Store>();
+    const int lanes = store->value.type().lanes();
+    const Expr first = first_lane(condition);
+    if (is_const_one(first)) return whole;
+    const Expr last = lanes == 1 || condition.type().is_scalar() ? first : simplify(lane_of(condition, lanes - 1));
+    if (equal(first, last)) return IfThenElse::make(first, whole);
+    const std::string name = unique_name("beside");
+    const Expr vector = Variable::make(store->value.type(), name);
+    std::vector<Stmt> single;
+    for (int i = 0; i < lanes; i++) {
+      single.push_back(
+          IfThenElse::make(simplify(lane_of(condition, i)),
+                           Store::make(store->name, Shuffle::make_extract_element(vector, i), lane_of(store->index, i),
+                                       store->param, const_true(), ModulusRemainder())));
+    }
+    const Stmt all = Store::make(store->name, vector, store->index, store->param, store->predicate, store->alignment);
+    return LetStmt::make(name, store->value, IfThenElse::make(first && last, all, Block::make(single)));
   }
 
   static Expr first_lane(const Expr& value) { return value.type().is_scalar() ? value : simplify(lane_of(value, 0)); }
@@ -138,10 +167,17 @@ void compute_rows_beside(const Func& out, const std::vector<Func>& others) {
   value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
 }
 
-Expr value_and_store(const Expr& value, const Func& other, const Expr& index, const Expr& element,
-                     const Expr& condition) {
-  leave_to_others(other);
-  return Call::make(value.type(), kBeside, {value, 0, index, element, 0, condition}, Call::PureExtern);
+Expr value_and_store(const Expr& value, const Expr& column, const std::vector<StoredBeside>& others) {
+  std::vector<Expr> parts{value, column};
+  for (const auto& [output, index, element, condition, once_a_row] : others) {
+    leave_to_others(output);
+    parts.insert(parts.end(), {index, element, Expr(once_a_row ? 1 : 0), condition});
+  }
+  return Call::make(value.type(), kBeside, parts, Call::PureExtern);
+}
+
+Expr value_stored_at(const Expr& value, const Expr& index, const Expr& condition) {
+  return Call::make(value.type(), kStoredAt, {value, index, condition}, Call::PureExtern);
 }
 
 void store_beside(const std::vector<Func>& others) {

@@ -18,9 +18,17 @@ void compute_beside(const Halide::Func& out, const std::vector<Halide::Func>& ot
 void compute_rows_beside(const Halide::Func& out, const std::vector<Halide::Func>& others);
 void store_beside(const std::vector<Halide::Func>& others);
 
-/// `value`, to be stored by whatever stage: with it, where `condition` holds, goes `element` to place `index` of
-/// `other`, an output that from here on has nothing else. Vectors are of one condition.
-Halide::Expr value_and_store(const Halide::Expr& value, const Halide::Func& other, const Halide::Expr& index,
-                             const Halide::Expr& element, const Halide::Expr& condition);
+/// What goes along with a stored value: where `condition` holds, `element` to place `index` of an output that from here
+/// on has nothing else. Of a vector the condition holds for all lanes, for none, or for lanes side by side.
+struct StoredBeside {
+  Halide::Func output;
+  Halide::Expr index, element, condition = Halide::Internal::const_true();
+  bool once_a_row = false;  ///< with the value of column 0 alone, whatever the condition
+};
+/// `value`, to be stored by whatever stage, and what goes along: in the order of store_beside(), all of those.
+Halide::Expr value_and_store(const Halide::Expr& value, const Halide::Expr& column,
+                             const std::vector<StoredBeside>& others);
+/// `value` of an output, to be stored at `index` and where `condition` holds alone; a scalar, with store_beside().
+Halide::Expr value_stored_at(const Halide::Expr& value, const Halide::Expr& index, const Halide::Expr& condition);
 
 }  // namespace ashlar::dsl

@@ -288,6 +288,10 @@ int lanes_of_access(const Func& func) {
   return widest > 4 ? 1 : elements_of_access(widest);
 }
 
+Expr begins_aligned(const Func& input, int lanes) {
+  return hidden_min(values_of(input)[0].as<Call>()->param) % lanes == 0;
+}
+
 Expr lines_are_aligned(const Parameter& input, int lanes) {
   Expr aligned = hidden_min(input) % lanes == 0;
   for (int d = 1; d + 1 < input.dimensions(); d++) aligned = aligned && stride_of(input, d) % lanes == 0;

@@ -123,6 +123,8 @@ int lanes_of_access(const Halide::Func& func);
 
 /// An input's hidden outermost dimension starts at minus its view's offset: this is that start.
 Halide::Expr hidden_min(const Halide::Parameter& input);
+/// Whether the view of an input that this Func reads begins at a multiple of `lanes`.
+Halide::Expr begins_aligned(const Halide::Func& input, int lanes);
 /// True where every line along the innermost dimension begins at a multiple of `lanes`: of an input, of an output, or
 /// of dense inputs that `out` reads and of `out` itself, whose lines are whole numbers of such runs as well.
 Halide::Expr lines_are_aligned(const Halide::Parameter& input, int lanes);

@@ -126,6 +126,12 @@ void in_lanes(Func func, const Halide::LoopLevel& level, const Var& lane) {
   func.compute_at(level).store_in(Halide::MemoryType::Register).bound(lane, 0, kWarp).gpu_lanes(lane);
 }
 
+Expr warp_exchanged(const Expr& value, int distance) {
+  constexpr int kAllLanes = -1, kLastLane = kWarp - 1;
+  return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.shfl.sync.bfly.f32",
+                                      {kAllLanes, value, distance, kLastLane}, Halide::Internal::Call::PureExtern);
+}
+
 void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) {
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared);
   share.func.compute_at(share.kept, group.over_threads(share.kept, x, y));

@@ -36,6 +36,9 @@ std::vector<Halide::Func> make_rotation(const ReductionStage& stage, Halide::Fun
 /// A stage of make_rotation(), or what it combines, in registers.
 void in_lanes(Halide::Func func, const Halide::LoopLevel& level, const Halide::Var& lane);
 
+/// On CUDA: the f32 `value` that the lane u xor `distance` of the same warp has, for code that all lanes run at once.
+Halide::Expr warp_exchanged(const Halide::Expr& value, int distance);
+
 /// On a GPU: one thread for each (x, y) of a block sums up in a register, then stores `kept` in shared memory.
 void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Halide::Var& x,
                     const Halide::Var& y);

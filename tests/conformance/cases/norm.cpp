@@ -290,15 +290,30 @@ void add_residual_norm(bool is_rms) {
 // ---- the gradients' kernels: dy, x, rstd, weight, and of layer_norm the mean
 // -----------------------------------------
 
+// Rows that are groups of channels of `space` places, dealt out in parts (operators/norm_passes.h).
+struct RowsOfGroups {
+  int64_t groups = 1, in_group = 0, space = 1, classes = 4, rows_of_part = 4;
+  int64_t channel(int64_t row, int64_t column) const { return row % groups * in_group + column / space; }
+  int64_t part(int64_t row) const { return row / classes / rows_of_part * classes + row % classes; }
+  int64_t parts(int64_t rows) const {
+    const int64_t of_class = (rows + classes - 1) / classes;
+    return (of_class + rows_of_part - 1) / rows_of_part * classes;
+  }
+  std::string str() const {
+    return (groups == 1 ? "" : std::to_string(groups) + " groups of " + std::to_string(in_group) + " channels ") +
+           "by " + std::to_string(rows_of_part) + " of " + std::to_string(classes);
+  }
+};
+
 // g = dy weight, z = (x - mean) rstd:  dx = rstd (g - Σ_k g / n - z Σ_k g z / n), of rms_norm without the first sum
 // Of a sum with a residual its own upstream is added, which comes last.
-std::vector<Expected> exact_gradient(HostTensors in, bool is_rms, bool has_residual) {
+std::vector<Expected> exact_gradient(HostTensors in, bool is_rms, bool has_residual, const RowsOfGroups& of = {}) {
   const int64_t rows = in[0].shape[0], columns = in[0].shape[1];
   const auto n = static_cast<double>(columns);
   Expected dx{in[0].shape, {}, {}, {}, {}};
   for (int64_t r = 0; r < rows; ++r) {
     const double rstd = in[2].values[r], mean = is_rms ? 0 : in[4].values[r];
-    const auto g = [&](int64_t c) { return in[0].values[r * columns + c] * in[3].values[c]; };
+    const auto g = [&](int64_t c) { return in[0].values[r * columns + c] * in[3].values[of.channel(r, c)]; };
     const auto z = [&](int64_t c) { return (in[1].values[r * columns + c] - mean) * rstd; };
     double slope = 0, dot = 0, slope_size = 0, dot_size = 0;
     for (int64_t c = 0; c < columns; ++c) {
@@ -395,18 +410,18 @@ void add_weight_sums(const Shape& shape, bool has_mean, Pattern pattern = Patter
 }
 
 // dx as above and, over parts of rows, Σ_r dy z and Σ_r dy. in: as the gradients' kernels
-std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, int64_t rows_of_part = 16,
+std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, const RowsOfGroups& of,
                                           bool has_stream = false) {
-  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = (rows + rows_of_part - 1) / rows_of_part;
+  const int64_t rows = in[0].shape[0], columns = in[0].shape[1], parts = of.parts(rows);
   const auto size = static_cast<size_t>(parts * columns);
-  std::vector<Expected> all = exact_gradient(in, is_rms, has_stream);
+  std::vector<Expected> all = exact_gradient(in, is_rms, has_stream, of);
   for (const bool is_weight : {true, false}) {
     Expected sums{{parts, columns}, std::vector<double>(size), std::vector<double>(size), DType::f32};
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < columns; ++c) {
         const double dy = in[0].values[r * columns + c], x = in[1].values[r * columns + c];
         const double mean = is_rms ? 0 : in[4].values[r], rstd = in[2].values[r];
-        const int64_t at = r / rows_of_part * columns + c;
+        const int64_t at = of.part(r) * columns + c;
         sums.values[at] += is_weight ? dy * (x - mean) * rstd : dy;
         sums.magnitudes[at] += std::abs(dy) * (is_weight ? rstd * (std::abs(x) + std::abs(mean)) : 1);
       }
@@ -418,24 +433,25 @@ std::vector<Expected> exact_row_gradients(HostTensors in, bool is_rms, int64_t r
 
 void add_row_gradients(bool is_rms) {
   const auto add = [&](const Shape& shape, Pattern pattern) {
-    Case item{.kernel = "row_norm_grads",
-              .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
-                      (pattern == Pattern::special ? "_special" : ""),
-              .inputs = {{shape, {pattern}},
-                         {.shape = shape},
-                         {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
-                         {.shape = {shape[1]}}},
-              .dtypes = {DType::f32},
-              .call =
-                  [is_rms](Tensors in) {
-                    return forms::Rows::call(
-                        ashlar::kernels::row_norm_grads,
-                        {.inputs = std::array{in[0], in[1], in[2], is_rms ? Tensor() : in[4], in[3]},
-                         .scalars = std::array<Scalar, 1>{int64_t{!is_rms}},
-                         .options = std::array<OptionValue, 1>{int64_t{-1}}});
-                  },
-              .reference = [is_rms](HostTensors in) { return exact_row_gradients(in, is_rms); },
-              .tolerance = terms()};
+    Case item{
+        .kernel = "row_norm_grads",
+        .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
+                (pattern == Pattern::special ? "_special" : ""),
+        .inputs = {{shape, {pattern}},
+                   {.shape = shape},
+                   {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
+                   {.shape = {shape[1]}}},
+        .dtypes = {DType::f32},
+        .call =
+            [is_rms](Tensors in) {
+              return forms::Rows::call(ashlar::kernels::row_norm_grads,
+                                       {.inputs = std::array{in[0], in[1], in[2], is_rms ? Tensor() : in[4], in[3]},
+                                        .scalars = std::array<Scalar, 1>{int64_t{!is_rms}},
+                                        .options = std::array<OptionValue, 1>{int64_t{-1}}});
+            },
+        .reference =
+            [is_rms](HostTensors in) { return exact_row_gradients(in, is_rms, {.classes = 1, .rows_of_part = 16}); },
+        .tolerance = terms()};
     if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
     add_case(item);
   };
@@ -448,43 +464,61 @@ void add_row_gradients(bool is_rms) {
   add({40, 70}, Pattern::special);
 }
 
-// The same for GPUs, whose sums are one tensor, [parts, 2, columns]; with `has_stream` dh, the last input, is added.
-void add_row_gradients_in_parts(bool has_stream, bool is_rms, const Shape& shape, int64_t rows_of_part,
-                                bool has_weight = true, Pattern pattern = Pattern::uniform,
-                                Layout layout = Layout::dense) {
-  const int64_t parts = (shape[0] + rows_of_part - 1) / rows_of_part;
+// A call of the kernels that GPUs have of rows which are read once.
+struct RowCase {
+  Shape shape;
+  RowsOfGroups of = {};
+  bool is_rms = false, has_stream = false, has_weight = true;
+  Pattern pattern = Pattern::uniform;
+  Layout layout = Layout::dense;
+
+  RowsOfGroups rows() const {
+    RowsOfGroups all = of;
+    if (all.in_group == 0) all.in_group = shape[1];
+    return all;
+  }
+  std::string name() const {
+    return std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + " " +
+           rows().str() + (has_weight ? "" : " without weight") + (pattern == Pattern::special ? " special" : "") +
+           (layout == Layout::dense ? "" : " offset") + (has_stream ? " of sum" : "");
+  }
+};
+
+// The same for GPUs, whose sums are one tensor, [parts, 2, places]; with `has_stream` dh, the last input, is added.
+void add_row_gradients_in_parts(const RowCase& one) {
+  const RowsOfGroups rows = one.rows();
+  const int64_t parts = rows.parts(one.shape[0]), columns = one.shape[1];
   Case item{.kernel = "row_norm_grads_in_parts",
-            .name = std::string(is_rms ? "rms_" : "") + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
-                    " by " + std::to_string(rows_of_part) + (has_weight ? "" : " without weight") +
-                    (pattern == Pattern::special ? " special" : "") + (layout == Layout::dense ? "" : " offset") +
-                    (has_stream ? " of sum" : ""),
-            .inputs = {{shape, {pattern}, layout},
-                       {shape, {}, layout},
-                       {{shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
-                       {.shape = {shape[1]}, .layout = layout}},
+            .name = one.name(),
+            .inputs = {{one.shape, {one.pattern}, one.layout},
+                       {one.shape, {}, one.layout},
+                       {{one.shape[0]}, {.low = 0.5, .high = 2}, Layout::dense, DType::f32},
+                       {.shape = {rows.groups * rows.in_group}, .layout = one.layout}},
             .dtypes = {DType::f32},
             .call =
                 [=](Tensors in) {
                   const Device device = in[0].device();
-                  const std::vector<Tensor> outputs{Tensor::empty(shape, DType::f32, device),
-                                                    Tensor::empty({parts, 2, shape[1]}, DType::f32, device)};
-                  const Tensor &mean = is_rms ? in[2] : in[4], &dh = has_stream ? in.back() : in[0];
+                  const Tensor dx = Tensor::empty(one.shape, DType::f32, device),
+                               sums = Tensor::empty({parts, 2, columns + 3}, DType::f32, device);
+                  const Tensor &mean = one.is_rms ? in[2] : in[4], &dh = one.has_stream ? in.back() : in[0];
                   const std::array inputs{in[0], in[1], in[2], mean, in[3], dh};
-                  const std::array<Scalar, 3> scalars{int64_t{!is_rms}, int64_t{has_weight}, rows_of_part};
-                  const KernelKey key{.elements = {DType::f32, DType::f32}, .variant = uint16_t{has_stream}};
-                  launch(ashlar::kernels::row_norm_grads_in_parts, key, inputs, scalars, outputs);
-                  return outputs;
+                  const std::array<Scalar, 7> scalars{int64_t{!one.is_rms}, int64_t{one.has_weight}, rows.classes,
+                                                      rows.groups,          rows.in_group,           rows.space,
+                                                      rows.rows_of_part};
+                  const KernelKey key{.elements = {DType::f32, DType::f32}, .variant = uint16_t{one.has_stream}};
+                  launch(ashlar::kernels::row_norm_grads_in_parts, key, inputs, scalars, std::array{dx, sums});
+                  return std::vector{dx, sums.slice(2, 0, columns).contiguous()};
                 },
             .reference =
                 [=](HostTensors given) {
                   std::vector<HostTensor> in(given.begin(), given.end());
-                  if (!has_weight) std::ranges::fill(in[3].values, 1.0);
-                  const std::vector<Expected> all = exact_row_gradients(in, is_rms, rows_of_part, has_stream);
-                  Expected sums{{parts, 2, shape[1]}, {}, {}, DType::f32};
+                  if (!one.has_weight) std::ranges::fill(in[3].values, 1.0);
+                  const std::vector<Expected> all = exact_row_gradients(in, one.is_rms, rows, one.has_stream);
+                  Expected sums{{parts, 2, columns}, {}, {}, DType::f32};
                   for (int64_t p = 0; p < parts; ++p) {
                     for (const size_t which : {1, 2}) {
-                      for (int64_t c = 0; c < shape[1]; ++c) {
-                        const auto at = static_cast<size_t>(p * shape[1] + c);
+                      for (int64_t c = 0; c < columns; ++c) {
+                        const auto at = static_cast<size_t>(p * columns + c);
                         sums.values.push_back(all[which].values[at]);
                         sums.magnitudes.push_back(all[which].magnitudes[at]);
                       }
@@ -495,25 +529,118 @@ void add_row_gradients_in_parts(bool has_stream, bool is_rms, const Shape& shape
             .tolerance = terms()};
   item.fixed_shapes = true;
   item.is_drawn = false;
-  if (!is_rms) item.inputs.push_back({{shape[0]}, {}, Layout::dense, DType::f32});
-  if (has_stream) item.inputs.push_back({.shape = shape, .layout = layout});
+  if (!one.is_rms) item.inputs.push_back({{one.shape[0]}, {}, Layout::dense, DType::f32});
+  if (one.has_stream) item.inputs.push_back({.shape = one.shape, .layout = one.layout});
   add_case(item);
 }
 
-void add_row_gradients_in_parts(bool has_stream) {
-  for (const bool is_rms : {false, true}) {
-    // A row of each plan, whole and with threads left over, of quads and of single elements.
-    for (const int64_t columns : {1,    31,   32,   36,   64,   100, 128, 132, 256, 500, 512,  516,  1024,
-                                  2000, 2048, 4096, 4100, 8192, 33,  127, 129, 511, 513, 2047, 2049, 8191}) {
-      add_row_gradients_in_parts(has_stream, is_rms, {13, columns}, 8);
+// {y, mean, rstd, variance} of rows. in: x, weight, bias
+std::vector<Expected> exact_row_norms(HostTensors in, const RowCase& one) {
+  const int64_t rows = one.shape[0], columns = one.shape[1];
+  const auto n = static_cast<double>(columns);
+  Expected y{one.shape, {}, {}, {}, {}};
+  std::array<Expected, 3> moments;
+  for (Expected& moment : moments) moment = {{rows}, {}, {}, DType::f32};
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto x = [&](int64_t c) { return in[0].values[r * columns + c]; };
+    double mean = 0, variance = 0, size = 0;
+    for (int64_t c = 0; c < columns; ++c) {
+      mean += one.is_rms ? 0 : x(c) / n;
+      size += std::abs(x(c)) / n;
     }
-    for (const int64_t rows : {1, 4, 5, 300}) add_row_gradients_in_parts(has_stream, is_rms, {rows, 48}, 16);
-    for (const int64_t columns : {48, 200, 1024}) {
-      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, false);
-      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, true, Pattern::uniform, Layout::offset);
-      add_row_gradients_in_parts(has_stream, is_rms, {9, columns}, 4, true, Pattern::special);
+    for (int64_t c = 0; c < columns; ++c) variance += (x(c) - mean) * (x(c) - mean) / n;
+    const double rstd = 1 / std::sqrt(variance + kEps);
+    const double values[] = {mean, rstd, variance}, magnitudes[] = {size, rstd, variance};
+    for (size_t i = 0; i < moments.size(); i++) {
+      moments[i].values.push_back(values[i]);
+      moments[i].magnitudes.push_back(magnitudes[i]);
     }
-    add_row_gradients_in_parts(has_stream, is_rms, {70000, 8}, 400);
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t channel = one.rows().channel(r, c);
+      const double weight = one.has_weight ? in[1].values[channel] : 1,
+                   bias = one.has_weight ? in[2].values[channel] : 0;
+      y.values.push_back((x(c) - mean) * rstd * weight + bias);
+      y.magnitudes.push_back((std::abs(x(c)) + size) * rstd * std::abs(weight) + std::abs(bias));
+    }
+  }
+  return {y, moments[0], moments[1], moments[2]};
+}
+
+void add_row_norms_in_parts(const RowCase& one) {
+  const RowsOfGroups rows = one.rows();
+  const Shape of_channels{rows.groups * rows.in_group};
+  Case item{
+      .kernel = "row_norms_in_parts",
+      .name = one.name(),
+      .inputs = {{one.shape, {one.pattern}, one.layout}, {.shape = of_channels}, {.shape = of_channels}},
+      .dtypes = {DType::f32},
+      .call =
+          [=](Tensors in) {
+            const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, DType::f32, in[0].device()); };
+            const Shape each{one.shape[0]};
+            const std::vector<Tensor> outputs{empty(one.shape), empty(each), empty(each), empty(each),
+                                              empty({rows.parts(one.shape[0]), 1, 1})};
+            const std::array<Scalar, 9> scalars{kEps,
+                                                int64_t{!one.is_rms},
+                                                int64_t{one.has_weight},
+                                                int64_t{one.has_weight},
+                                                rows.classes,
+                                                rows.groups,
+                                                rows.in_group,
+                                                rows.space,
+                                                rows.rows_of_part};
+            launch(ashlar::kernels::row_norms_in_parts, KernelKey{.elements = {DType::f32}}, in, scalars, outputs);
+            return std::vector<Tensor>(outputs.begin(), outputs.end() - 1);
+          },
+      .reference = [=](HostTensors in) { return exact_row_norms(in, one); },
+      .tolerance = terms()};
+  item.fixed_shapes = true;
+  item.is_drawn = false;
+  add_case(item);
+}
+
+/// Rows that each plan of the kernels that read them once is for, whole and with threads left over, of quads and of
+/// single elements; rows of a run that begin at each place of a quad, and groups of channels.
+std::vector<RowCase> rows_read_once() {
+  std::vector<RowCase> all;
+  for (const int64_t columns : {1,   2,   3,   31,   32,   36,   64,   100,  128,  132,  256,  500,  512,  516,
+                                641, 700, 766, 1021, 1024, 1026, 2000, 2045, 2046, 2048, 4096, 4100, 8192, 33,
+                                127, 129, 511, 513,  1533, 2047, 2049, 3070, 4093, 4097, 6141, 8189, 8191}) {
+    all.push_back({.shape = {37, columns}, .of = {.rows_of_part = 8}});
+  }
+  for (const int64_t rows : {1, 2, 3, 4, 5, 300}) {
+    for (const int64_t columns : {48, 701, 2047}) all.push_back({.shape = {rows, columns}, .of = {.rows_of_part = 16}});
+  }
+  for (const int64_t columns : {48, 200, 701, 1024, 1533, 4099}) {
+    all.push_back({.shape = {19, columns}, .has_weight = false});
+    all.push_back({.shape = {19, columns}, .layout = Layout::offset});
+    all.push_back({.shape = {19, columns}, .pattern = Pattern::special});
+  }
+  all.push_back({.shape = {70000, 8}, .of = {.classes = 1, .rows_of_part = 400}});
+  using Groups = RowsOfGroups;
+  for (const Groups& of : {Groups{.groups = 4, .in_group = 3, .space = 16, .classes = 4},
+                           Groups{.groups = 3, .in_group = 5, .space = 9, .classes = 12},
+                           Groups{.groups = 2, .in_group = 1, .space = 777, .classes = 8},
+                           Groups{.groups = 6, .in_group = 7, .space = 190, .classes = 12},
+                           Groups{.groups = 1, .in_group = 3, .space = 1501, .classes = 4},
+                           Groups{.groups = 5, .in_group = 64, .space = 1, .classes = 5}}) {
+    all.push_back({.shape = {of.groups * 14, of.in_group * of.space}, .of = of});
+    all.push_back({.shape = {of.groups * 5, of.in_group * of.space}, .of = of, .layout = Layout::offset});
+  }
+  return all;
+}
+
+void add_rows_read_once() {
+  for (const RowCase& one : rows_read_once()) {
+    for (const bool is_rms : {false, true}) {
+      RowCase of_kernel = one;
+      of_kernel.is_rms = is_rms;
+      add_row_norms_in_parts(of_kernel);
+      for (const bool has_stream : {false, true}) {
+        of_kernel.has_stream = has_stream;
+        add_row_gradients_in_parts(of_kernel);
+      }
+    }
   }
 }
 
@@ -538,7 +665,7 @@ void add_norm_cases() {
     for (const bool has_residual : {false, true}) add_gradient_kernels(is_rms, has_residual);
     add_row_gradients(is_rms);
   }
-  for (const bool has_stream : {false, true}) add_row_gradients_in_parts(has_stream);
+  add_rows_read_once();
   add_weight_sums();
 }
 

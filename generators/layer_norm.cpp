@@ -1,5 +1,4 @@
 // Layer normalisation (Ba, Kiros and Hinton 2016) along a row, with its gradients.
-#include "operators/normalised_rows.h"
 #include "schedules/row_reduction.h"
 
 namespace ashlar::dsl {
@@ -18,7 +17,8 @@ struct LayerNorm : Kernel<LayerNorm<T>> {
   Var r{"r"}, c{"c"};
   LayerNorm() {
     this->formula("layer_norm(x)[r,c] = (x[r,c] - mean[r]) rstd[r] weight[c] + bias[c], rstd = 1 / √(variance + eps)");
-    this->form(forms::NormalisedRows::signature).of_none(OfNone::zero).flops("8.0 * shapes[0].numel()");
+    this->flops("8.0 * shapes[0].numel()");
+    this->form(Form::rows).of_none(OfNone::zero);
     this->gradient(kAllInputs, "layer_norm_gradients(dy, x, mean, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {

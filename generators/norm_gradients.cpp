@@ -99,7 +99,7 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
   Comptime<Upstream> upstream{"upstream", kUpstreams};
   Scalar<int32_t> is_centred{"is_centred"}, has_weight{"has_weight"};
   ChannelsOfRows channels;
-  Scalar<int32_t> rows_of_part{"rows_of_part"};
+  Scalar<int32_t> classes{"classes"}, rows_of_part{"rows_of_part"};
   Out<T, 2> dx{"dx", {rows, columns}};
   Out<f32, 3> sums{"sums", {any_size, constant(2), any_size}};
 
@@ -113,8 +113,9 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
     const Axis k = columns.reduce();
     const auto centred = [&](const Value& of_row) { return select(Value(is_centred) != 0, of_row, 0.0); };
     const auto z = [&](const auto& row, const auto& at) { return (x(row, at) - centred(mean(row))) * rstd(row); };
-    scale = channels.each("scale", weight, has_weight, 1.0);
-    const auto g = [&](const auto& at) { return dy(r, at) * channels.at(scale, at, r); };
+    scale(c, r) = channels.of_row(weight, has_weight, 1.0, c, r).expr();
+    const Expr of_class = r % Value(classes).expr();
+    const auto g = [&](const auto& at) { return dy(r, at) * Value(Expr(scale(Value(at).expr(), of_class))); };
     slope(r) = dsl::mean(k, g(k));
     dot(r) = dsl::mean(k, g(k) * z(r, k));
     const Value of_norm = rstd(r) * (g(c) - centred(slope(r)) - z(r, c) * Value(dot(r)));
@@ -127,6 +128,7 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
   void schedule(auto) {
     plans.schedule({.reductions = {slope, dot},
                     .inputs = {Halide::Func(dy), Halide::Func(x)},
+                    .beside = of_sum() ? std::vector{Halide::Func(dh)} : std::vector<Halide::Func>(),
                     .of_columns = {scale},
                     .out = dx.func(),
                     .terms = terms,
@@ -137,7 +139,7 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
                     .part = p,
                     .rows = rows.extent(),
                     .columns = columns.extent(),
-                    .classes = channels.classes(),
+                    .classes = Value(classes).expr(),
                     .rows_of_part = Expr(Value(rows_of_part))});
   }
 
@@ -151,7 +153,7 @@ class RowNormGradientsInParts : public Kernel<RowNormGradientsInParts<T>> {
   RowSumPlans plans;
   Var p{"p"}, q{"q"}, r{"r"}, c{"c"};
   Stage slope{"slope"}, dot{"dot"};
-  Halide::Func scale;
+  Halide::Func scale{"scale"};
   std::vector<Expr> terms;
 };
 

@@ -303,7 +303,7 @@ const std::vector<DType> kFloats{DType::f32, DType::f16, DType::bf16};
 const std::vector<std::string> kCalls{
     "moments_of_parts",       "moments_of_all", "norm_of_elements",          "lerp",
     "running_moments",        "norm_sums",      "norm_gradient_of_elements", "norm_of_groups",
-    "norm_of_groups_grad",    "norm_of_runs",   "norm_gradient_of_runs",     "row_norms_in_parts",
+    "norm_of_groups_grad",    "norm_of_runs",   "norm_gradient_of_runs",     "norm_of_group_rows",
     "row_norm_grads_in_parts"};
 const std::vector<OperatorTensor> kSaved{{"y"}, {"mean", DType::f32}, {"rstd", DType::f32}};
 

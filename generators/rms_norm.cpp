@@ -1,5 +1,4 @@
 // Root-mean-square normalisation (Zhang and Sennrich 2019) along a row, with its gradients.
-#include "operators/normalised_rows.h"
 #include "schedules/row_reduction.h"
 
 namespace ashlar::dsl {
@@ -19,7 +18,7 @@ struct RmsNorm : Kernel<RmsNorm<T>> {
 
   RmsNorm() {
     this->formula("rms_norm(x)[r,c] = x[r,c] rstd[r] weight[c], rstd[r] = 1 / √(Σ_k x[r,k]² / n + eps)");
-    this->form(forms::NormalisedRows::signature).of_none(OfNone::zero).flops("5.0 * shapes[0].numel()");
+    this->form(Form::rows).of_none(OfNone::zero).flops("5.0 * shapes[0].numel()");
     this->gradient(kAllInputs, "rms_norm_gradients(dy, x, rstd, weight, eps, axis, needs)");
   }
   void algorithm() {

@@ -7,9 +7,9 @@
 
 #include "ashlar/ops/grouped_norm.h"
 #include "ashlar/ops/norm_gradients.h"
+#include "ashlar/ops/norm_of_group_rows.h"
 #include "ashlar/ops/normalization.h"
 #include "ashlar/ops/reduction.h"
-#include "ashlar/ops/row_norms.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/forms/broadcast.h"
 #include "runtime/forms/row_sum_shapes.h"
@@ -157,11 +157,17 @@ Tensor gradient_of_normalised(const Tensor& dy, const Tensor& x, const Tensor& m
 
 namespace {
 
+/// Of the kernels that read rows once; what they sum up has whole ones for each part.
+constexpr int64_t kVector = 4;
+
+/// A column's channel is column · ⌈2³² / space⌉ div 2³², for columns of 16 bits.
+bool has_inverse(const ChannelsOfRows& channels) { return channels.columns() < 1 << 16; }
+int64_t inverse_of(int64_t space) { return detail::over(int64_t{1} << 32, space); }
+
 /// How a GPU deals out rows of which it reads `matrices` once.
 std::optional<forms::DealtRows> dealt(std::span<const Tensor> matrices, const ChannelsOfRows& channels) {
   const Tensor& x = matrices[0];
   const DeviceKind kind = x.device().kind;
-  constexpr int kVector = 4;
   const bool is_aligned = std::ranges::all_of(matrices, [](const Tensor& t) { return t.offset() % kVector == 0; });
   const forms::RowSumShape* shape =
       kind == DeviceKind::cpu ? nullptr : forms::row_sum_shape(kind, x.size(1), is_aligned);
@@ -188,27 +194,27 @@ Tensor of_channels(const Tensor& sums, const ChannelsOfRows& channels) {
 
 }  // namespace
 
-std::optional<NormalisedRows> normalised_rows_at_once(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                      const ChannelsOfRows& channels, bool is_centred, double eps) {
-  const std::optional<forms::DealtRows> rows = dealt({&x, 1}, channels);
-  if (!rows) return {};
+std::optional<NormalisedRows> normalised_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                              const ChannelsOfRows& channels, double eps) {
+  // Few long rows are few blocks: several to each take a second pass.
+  constexpr int64_t kMostColumns = 16384, kManyRows = 128;
+  const bool is_served = x.device().kind != DeviceKind::cpu && has_inverse(channels) &&
+                         (x.size(1) <= kMostColumns || x.size(0) >= kManyRows) &&
+                         x.numel() <= std::numeric_limits<int32_t>::max();
+  if (!is_served) return {};
   const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, DType::f32, x.device()); };
   const Tensor y = empty(x.shape()), mean = empty({x.size(0)}), rstd = empty({x.size(0)}),
                variance = empty({x.size(0)});
   // What is absent is never used, but there has to be memory.
   const Tensor absent = x.select(0, 0);
   const std::array inputs{x, weight.defined() ? weight : absent, bias.defined() ? bias : absent};
-  const std::array<Scalar, 9> scalars{eps,
-                                      int64_t{is_centred},
+  const std::array<Scalar, 6> scalars{eps,
                                       int64_t{weight.defined()},
                                       int64_t{bias.defined()},
-                                      rows->classes,
                                       channels.groups,
                                       channels.in_group,
-                                      channels.space,
-                                      rows->rows_of_part};
-  launch(kernels::row_norms_in_parts, kF32, inputs, scalars,
-         std::array{y, mean, rstd, variance, empty({rows->parts, 1, 1})});
+                                      inverse_of(channels.space)};
+  launch(kernels::norm_of_group_rows, kF32, inputs, scalars, std::array{y, mean, rstd, variance});
   return NormalisedRows{y, {mean, rstd, variance}};
 }
 
@@ -220,7 +226,6 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
   // Of few rows the parts' sums are as much memory as the rows.
   constexpr int64_t kLeastRowsOfClass = 8;
   if (!rows || (channels.groups > 1 && x.size(0) < rows->classes * kLeastRowsOfClass)) return {};
-  constexpr int64_t kVector = 4;
   const int64_t columns = x.size(1);
   // A row that begins inside a vector ends as much later.
   const int64_t places = columns % kVector == 0 ? columns : detail::round_up(columns + kVector - 1, kVector);
@@ -229,8 +234,8 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
   // What is absent is never used, but there has to be memory.
   const std::array inputs{
       dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0), dh.defined() ? dh : dy};
-  const std::array<Scalar, 7> scalars{int64_t{mean.defined()}, int64_t{weight.defined()}, rows->classes,
-                                      channels.groups,         channels.in_group,         channels.space,
+  const std::array<Scalar, 7> scalars{int64_t{mean.defined()}, int64_t{weight.defined()},  channels.groups,
+                                      channels.in_group,       inverse_of(channels.space), rows->classes,
                                       rows->rows_of_part};
   const KernelKey key{.elements = {DType::f32}, .variant = uint16_t{dh.defined()}};
   launch(kernels::row_norm_grads_in_parts, key, inputs, scalars, std::array{dx, sums});

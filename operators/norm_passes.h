@@ -41,15 +41,15 @@ struct ChannelsOfRows {
   int64_t columns() const { return in_group * space; }
 };
 
-/// What follows is of rows that a GPU reads once: none on the CPU, of rows too long for a GPU's registers, and where it
-/// wouldn't be quicker. Dense f32 [rows, columns] with elements, statistics of [rows], weight and bias of
-/// [groups · in_group]; without a mean none is taken off, without a weight it is 1.
+/// What follows is of rows that a GPU reads once: none on the CPU, of rows too long for that, and where it wouldn't be
+/// quicker. Dense f32 [rows, columns] with elements, statistics of [rows], dense weight and bias of [groups ·
+/// in_group]; without a mean none is taken off, without a weight it is 1, without a bias 0.
 struct NormalisedRows {
   Tensor y;
-  Moments moments;
+  Moments moments;  ///< with correction 0
 };
-std::optional<NormalisedRows> normalised_rows_at_once(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                                      const ChannelsOfRows& channels, bool is_centred, double eps);
+std::optional<NormalisedRows> normalised_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                              const ChannelsOfRows& channels, double eps);
 
 struct RowGradients {
   Tensor dx;

@@ -126,8 +126,9 @@ std::array<Tensor, 3> by_groups(const Call& call, double eps, Tensor* variance =
     return {own->as_given(y).reshape(call.x.shape()), moments.mean, moments.rstd};
   }
   if (call.x.dtype() == DType::f32) {
-    if (const auto own = normalised_rows_at_once(call.x.contiguous().reshape({batch * groups, size}), flat(call.weight),
-                                                 flat(call.bias), {groups, call.shape[2], call.space()}, true, eps)) {
+    const ChannelsOfRows channels{groups, call.shape[2], call.space()};
+    if (const auto own = normalised_rows(call.x.contiguous().reshape({batch * groups, size}), flat(call.weight),
+                                         flat(call.bias), channels, eps)) {
       const auto each = [&](const Tensor& t) { return t.reshape({batch, groups}); };
       const auto& [mean, rstd, biased] = own->moments;
       const auto count = static_cast<double>(size);

@@ -173,17 +173,13 @@ class RowSums {
       f.reorder(reduction_, member_, thread_, group_).unroll(reduction_).unroll(member_).gpu_threads(thread_);
     }
   }
-  void store_out() const {
-    std::vector<Func> all{s_.out};
-    all.insert(all.end(), s_.of_rows.begin(), s_.of_rows.end());
-    store_beside(all);
-  }
+  void store_out() const { store_beside({s_.out}); }
 
  private:
   static StagedReader readers(const RowSumStages& stages) { return {stages.inputs, stages.of_columns}; }
   /// Whether a block's threads add up by warps: each warp by shuffles, then every thread the warps'.
   bool has_lanes() const { return !is_warp(shape_) && Descriptor::target.has_feature(Halide::Target::CUDA); }
-  int count() const { return std::max(1, static_cast<int>(s_.terms.size())); }
+  int count() const { return static_cast<int>(s_.terms.size()); }
 
   Expr class_of(const Expr& part) const { return part % s_.classes; }
   /// Beyond the last row, too.
@@ -219,12 +215,15 @@ class RowSums {
     return position(row * s_.columns / shape_.vector + vector, element);
   }
 
+  /// What a thread loads of a row: its column in row 0, whatever Halide knows of that, since of a row's begin only the
+  /// run's alignment is known.
+  Expr element_of(const Func& input, const Expr& row) const {
+    const Expr column = index_of(row, loaded_vector(begin_of(row)), element_);
+    return input(Halide::unsafe_promise_clamped(column, 0, s_.columns - 1), 0, 0);
+  }
   Func staged_rows(const Func& input, const Expr& row) const {
     Func staged(input.name() + "_staged");
-    // Its column in row 0, whatever Halide knows of that: of a row's begin only the run's alignment is known.
-    const Expr column = index_of(row, loaded_vector(begin_of(row)), element_);
-    staged(element_, thread_, step_, member_, group_, part_) =
-        input(Halide::unsafe_promise_clamped(column, 0, s_.columns - 1), 0, 0);
+    staged(element_, thread_, step_, member_, group_, part_) = element_of(input, row);
     return staged;
   }
 
@@ -332,24 +331,20 @@ class RowSums {
     const Expr is_there = number_of(part_, rows_.y, rows_.x) < s_.rows;
     sum_(element_, thread_, step_, which_, part_) = 0.0f;
     const Expr before = sum_(element_, thread_, step_, which_, part_);
-    const auto after = [&](size_t q) {
-      return q < s_.terms.size() ? Halide::select(is_there, before + rewrite(s_.terms[q]), before) : before;
-    };
-    std::vector<StoredBeside> beside{{.output = s_.out,
-                                      .index = index_of(row, number, element_),
-                                      .element = rewrite(values_of(s_.out).at(0)),
-                                      .condition = is_there && is_column(number, element_, begin)}};
-    for (const Func& of_row : s_.of_rows) {
-      beside.push_back(
-          {.output = of_row, .index = row, .element = rewrite(values_of(of_row).at(0)), .once_a_row = true});
+    const auto after = [&](size_t q) { return Halide::select(is_there, before + rewrite(s_.terms[q]), before); };
+    for (const Func& input : s_.beside) {
+      rewrite.calls[input.name()] = [=, this](const std::vector<Expr>&) { return element_of(input, row); };
     }
-    Expr value = value_and_store(after(0), Halide::select(is_there, number, 1), beside);
+    Expr value = value_and_store(after(0), {.output = s_.out,
+                                            .index = index_of(row, number, element_),
+                                            .element = rewrite(values_of(s_.out).at(0)),
+                                            .condition = is_there && is_column(number, element_, begin)});
     for (int q = 1; q < count(); q++) value = Halide::select(which_ == q, after(static_cast<size_t>(q)), value);
     sum_(element_, thread_, step_, which_, part_) = value;
     const Expr p = s_.column;
     const Expr total = sum_(p % vector, p / vector % threads, p / (vector * threads) % steps, s_.which, s_.part);
     values_of(s_.sums).at(0) = total;
-    if (!shape_.is_run || s_.terms.empty()) return;
+    if (!shape_.is_run) return;
     const Halide::OutputImageParam sums = s_.sums.output_buffer();
     const Expr at = p - begin_of(class_of(s_.part));
     values_of(s_.sums).at(0) = value_stored_at(

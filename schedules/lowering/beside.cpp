@@ -167,13 +167,10 @@ void compute_rows_beside(const Func& out, const std::vector<Func>& others) {
   value = Call::make(value.type(), kBeside, parts, Call::PureExtern);
 }
 
-Expr value_and_store(const Expr& value, const Expr& column, const std::vector<StoredBeside>& others) {
-  std::vector<Expr> parts{value, column};
-  for (const auto& [output, index, element, condition, once_a_row] : others) {
-    leave_to_others(output);
-    parts.insert(parts.end(), {index, element, Expr(once_a_row ? 1 : 0), condition});
-  }
-  return Call::make(value.type(), kBeside, parts, Call::PureExtern);
+Expr value_and_store(const Expr& value, const StoredBeside& other) {
+  leave_to_others(other.output);
+  return Call::make(value.type(), kBeside, {value, 0, other.index, other.element, 0, other.condition},
+                    Call::PureExtern);
 }
 
 Expr value_stored_at(const Expr& value, const Expr& index, const Expr& condition) {

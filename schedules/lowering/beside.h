@@ -22,12 +22,10 @@ void store_beside(const std::vector<Halide::Func>& others);
 /// on has nothing else. Of a vector the condition holds for all lanes, for none, or for lanes side by side.
 struct StoredBeside {
   Halide::Func output;
-  Halide::Expr index, element, condition = Halide::Internal::const_true();
-  bool once_a_row = false;  ///< with the value of column 0 alone, whatever the condition
+  Halide::Expr index, element, condition;
 };
-/// `value`, to be stored by whatever stage, and what goes along: in the order of store_beside(), all of those.
-Halide::Expr value_and_store(const Halide::Expr& value, const Halide::Expr& column,
-                             const std::vector<StoredBeside>& others);
+/// `value`, to be stored by whatever stage, and what goes along.
+Halide::Expr value_and_store(const Halide::Expr& value, const StoredBeside& other);
 /// `value` of an output, to be stored at `index` and where `condition` holds alone; a scalar, with store_beside().
 Halide::Expr value_stored_at(const Halide::Expr& value, const Halide::Expr& index, const Halide::Expr& condition);
 

@@ -67,10 +67,9 @@ TEST_P(NormRows, OfGroups) {
     expect_as_on_the_cpu("group_norm", shape, shape[1], [&](const Var& x, const Var& weight, const Var& bias) {
       return ad::group_norm(x, weight, bias, groups).y;
     });
-    expect_as_on_the_cpu("instance_norm", shape.rank() == 2 ? Shape{12, 64, 3} : shape, shape[1],
-                         [](const Var& x, const Var& weight, const Var& bias) {
-                           return ad::instance_norm(x, {}, {}, weight, bias).y;
-                         });
+    expect_as_on_the_cpu(
+        "instance_norm", shape.rank() == 2 ? Shape{12, 64, 3} : shape, shape[1],
+        [](const Var& x, const Var& weight, const Var& bias) { return ad::instance_norm(x, {}, {}, weight, bias).y; });
   }
 }
 

@@ -52,23 +52,21 @@ std::string left(const Stmt& statement) {
 
 const Stmt kOwn = stored("own"), kReadsA = stored("own", loaded("a")), kReadsB = stored("own", loaded("b"));
 
-TEST(Barriers, GoWhereNothingIsShared) {
-  EXPECT_EQ(left(kernel({serial({kOwn, kBarrier, kOwn, kBarrier})})), "..");
-}
+TEST(Barriers, GoWhereNothingIsShared) { EXPECT_EQ(left(kernel({serial({kOwn, kBarrier, kOwn, kBarrier})})), ".."); }
 
 TEST(Barriers, StayBetweenAStoreAndALoadAndBeforeTheNextStore) {
-  EXPECT_EQ(left(kernel({serial({kOwn, kBarrier, stored("a"), kBarrier, kReadsA, kBarrier})})), ".A|a.|");
+  EXPECT_EQ(left(kernel({serial({kOwn, kBarrier, stored("a"), kBarrier, kReadsA, kBarrier})})), ".|A|a.");
 }
 
 TEST(Barriers, OfTwoAllocationsSeparateEachOthersTurns) {
   // What is behind |A|a and before the next A is B's.
-  EXPECT_EQ(left(kernel({serial({stored("a"), kBarrier, kReadsA, kBarrier, stored("b"), kBarrier, kReadsB, kBarrier})})),
-            "A|a.B|b.");
+  EXPECT_EQ(
+      left(kernel({serial({stored("a"), kBarrier, kReadsA, kBarrier, stored("b"), kBarrier, kReadsB, kBarrier})})),
+      "A|a.B|b.");
 }
 
 TEST(Barriers, StayWhereALoopsEndsMeetWhatIsAround) {
-  EXPECT_EQ(left(kernel({stored("a"), serial({kOwn, kBarrier, kReadsA, kBarrier}), kBarrier, stored("a")})),
-            "A.|a.|A");
+  EXPECT_EQ(left(kernel({stored("a"), serial({kOwn, kBarrier, kReadsA, kBarrier}), kBarrier, stored("a")})), "A.|a.|A");
   EXPECT_EQ(left(kernel({kReadsA, serial({kOwn, kBarrier, kOwn, kBarrier, stored("a")})})), "a...|A");
 }
 

@@ -294,6 +294,7 @@ void add_residual_norm(bool is_rms) {
 struct RowsOfGroups {
   int64_t groups = 1, in_group = 0, space = 1, classes = 4, rows_of_part = 4;
   int64_t channel(int64_t row, int64_t column) const { return row % groups * in_group + column / space; }
+  int64_t inverse_space() const { return ((int64_t{1} << 32) + space - 1) / space; }
   int64_t part(int64_t row) const { return row / classes / rows_of_part * classes + row % classes; }
   int64_t parts(int64_t rows) const {
     const int64_t of_class = (rows + classes - 1) / classes;
@@ -499,11 +500,11 @@ void add_row_gradients_in_parts(const RowCase& one) {
                 [=](Tensors in) {
                   const Device device = in[0].device();
                   const Tensor dx = Tensor::empty(one.shape, DType::f32, device),
-                               sums = Tensor::empty({parts, 2, columns + 3}, DType::f32, device);
+                               sums = Tensor::empty({parts, 2, (columns + 6) / 4 * 4}, DType::f32, device);
                   const Tensor &mean = one.is_rms ? in[2] : in[4], &dh = one.has_stream ? in.back() : in[0];
                   const std::array inputs{in[0], in[1], in[2], mean, in[3], dh};
-                  const std::array<Scalar, 7> scalars{int64_t{!one.is_rms}, int64_t{one.has_weight}, rows.classes,
-                                                      rows.groups,          rows.in_group,           rows.space,
+                  const std::array<Scalar, 7> scalars{int64_t{!one.is_rms}, int64_t{one.has_weight}, rows.groups,
+                                                      rows.in_group,        rows.inverse_space(),    rows.classes,
                                                       rows.rows_of_part};
                   const KernelKey key{.elements = {DType::f32, DType::f32}, .variant = uint16_t{one.has_stream}};
                   launch(ashlar::kernels::row_norm_grads_in_parts, key, inputs, scalars, std::array{dx, sums});
@@ -545,7 +546,7 @@ std::vector<Expected> exact_row_norms(HostTensors in, const RowCase& one) {
     const auto x = [&](int64_t c) { return in[0].values[r * columns + c]; };
     double mean = 0, variance = 0, size = 0;
     for (int64_t c = 0; c < columns; ++c) {
-      mean += one.is_rms ? 0 : x(c) / n;
+      mean += x(c) / n;
       size += std::abs(x(c)) / n;
     }
     for (int64_t c = 0; c < columns; ++c) variance += (x(c) - mean) * (x(c) - mean) / n;
@@ -566,11 +567,11 @@ std::vector<Expected> exact_row_norms(HostTensors in, const RowCase& one) {
   return {y, moments[0], moments[1], moments[2]};
 }
 
-void add_row_norms_in_parts(const RowCase& one) {
+void add_norm_of_group_rows(const RowCase& one) {
   const RowsOfGroups rows = one.rows();
   const Shape of_channels{rows.groups * rows.in_group};
   Case item{
-      .kernel = "row_norms_in_parts",
+      .kernel = "norm_of_group_rows",
       .name = one.name(),
       .inputs = {{one.shape, {one.pattern}, one.layout}, {.shape = of_channels}, {.shape = of_channels}},
       .dtypes = {DType::f32},
@@ -578,19 +579,11 @@ void add_row_norms_in_parts(const RowCase& one) {
           [=](Tensors in) {
             const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, DType::f32, in[0].device()); };
             const Shape each{one.shape[0]};
-            const std::vector<Tensor> outputs{empty(one.shape), empty(each), empty(each), empty(each),
-                                              empty({rows.parts(one.shape[0]), 1, 1})};
-            const std::array<Scalar, 9> scalars{kEps,
-                                                int64_t{!one.is_rms},
-                                                int64_t{one.has_weight},
-                                                int64_t{one.has_weight},
-                                                rows.classes,
-                                                rows.groups,
-                                                rows.in_group,
-                                                rows.space,
-                                                rows.rows_of_part};
-            launch(ashlar::kernels::row_norms_in_parts, KernelKey{.elements = {DType::f32}}, in, scalars, outputs);
-            return std::vector<Tensor>(outputs.begin(), outputs.end() - 1);
+            const std::vector<Tensor> outputs{empty(one.shape), empty(each), empty(each), empty(each)};
+            const std::array<Scalar, 6> scalars{kEps,        int64_t{one.has_weight}, int64_t{one.has_weight},
+                                                rows.groups, rows.in_group,           rows.inverse_space()};
+            launch(ashlar::kernels::norm_of_group_rows, KernelKey{.elements = {DType::f32}}, in, scalars, outputs);
+            return outputs;
           },
       .reference = [=](HostTensors in) { return exact_row_norms(in, one); },
       .tolerance = terms()};
@@ -635,7 +628,7 @@ void add_rows_read_once() {
     for (const bool is_rms : {false, true}) {
       RowCase of_kernel = one;
       of_kernel.is_rms = is_rms;
-      add_row_norms_in_parts(of_kernel);
+      if (!is_rms) add_norm_of_group_rows(of_kernel);
       for (const bool has_stream : {false, true}) {
         of_kernel.has_stream = has_stream;
         add_row_gradients_in_parts(of_kernel);

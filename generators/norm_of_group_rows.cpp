@@ -29,7 +29,8 @@ class NormOfGroupRows : public Kernel<NormOfGroupRows<T>> {
     const Axis k = columns.reduce();
     average(r) = dsl::mean(k, x(r, k));
     spread(r) = dsl::mean(k, square(x(r, k) - average(r)));
-    mean(r) = average(r);
+    // An infinity leaves no mean, as where moments of parts are merged: the squares are NaN.
+    mean(r) = select(spread(r) >= 0, Value(average(r)), Value(spread(r)));
     rstd(r) = rsqrt(spread(r) + eps);
     variance(r) = spread(r);
     const Value z = (x(r, c) - average(r)) * rsqrt(spread(r) + eps);

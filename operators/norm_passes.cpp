@@ -160,8 +160,7 @@ namespace {
 /// Of the kernels that read rows once; what they sum up has whole ones for each part.
 constexpr int64_t kVector = 4;
 
-/// A column's channel is column · ⌈2³² / space⌉ div 2³², for columns of 16 bits.
-bool has_inverse(const ChannelsOfRows& channels) { return channels.columns() < 1 << 16; }
+/// ⌈2³² / space⌉: column · that div 2³² is the column's channel.
 int64_t inverse_of(int64_t space) { return detail::over(int64_t{1} << 32, space); }
 
 /// How a GPU deals out rows of which it reads `matrices` once.
@@ -196,10 +195,9 @@ Tensor of_channels(const Tensor& sums, const ChannelsOfRows& channels) {
 
 std::optional<NormalisedRows> normalised_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                               const ChannelsOfRows& channels, double eps) {
-  // Few long rows are few blocks: several to each take a second pass.
-  constexpr int64_t kMostColumns = 16384, kManyRows = 128;
-  const bool is_served = x.device().kind != DeviceKind::cpu && has_inverse(channels) &&
-                         (x.size(1) <= kMostColumns || x.size(0) >= kManyRows) &&
+  // Longer ones, of which a block can't hold enough, are as quick in two passes.
+  constexpr int64_t kMostColumns = 8192;
+  const bool is_served = x.device().kind != DeviceKind::cpu && x.size(1) <= kMostColumns &&
                          x.numel() <= std::numeric_limits<int32_t>::max();
   if (!is_served) return {};
   const auto empty = [&](const Shape& shape) { return Tensor::empty(shape, DType::f32, x.device()); };

@@ -10,7 +10,7 @@ namespace ashlar {
 namespace {
 
 // Per code target. A new kernel may raise it; a kernel that grew by itself may not.
-constexpr int kBudget = 771;
+constexpr int kBudget = 772;
 // Beside them, what the tuned tables of schedules/tuned/ add. Tables that grow beyond it share too few settings.
 constexpr int kTunedBudget = 100;
 

@@ -31,8 +31,8 @@ struct RowSumStages {
 /// have up to 16384 columns: longer ones are refused by an error.
 class RowSumPlans {
  public:
-  /// To be called in algorithm(). `aligned`: the first row of everything begins at a multiple of 4 elements; the
-  /// columns of all rows of a class, one after the other, come to one.
+  /// To be called in algorithm(). `aligned`: the first row of everything begins at a multiple of 4 elements. Callers
+  /// see to it that as many rows as there are classes are a multiple of 4 elements.
   void declare(const Halide::Expr& columns, const Halide::Expr& aligned);
   void schedule(const RowSumStages& stages) const;
 

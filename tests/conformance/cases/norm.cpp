@@ -551,7 +551,8 @@ std::vector<Expected> exact_row_norms(HostTensors in, const RowCase& one) {
     }
     for (int64_t c = 0; c < columns; ++c) variance += (x(c) - mean) * (x(c) - mean) / n;
     const double rstd = 1 / std::sqrt(variance + kEps);
-    const double values[] = {std::isnan(variance) ? variance : mean, rstd, variance}, magnitudes[] = {size, rstd, variance};
+    const double values[] = {std::isnan(variance) ? variance : mean, rstd, variance},
+                 magnitudes[] = {size, rstd, variance};
     for (size_t i = 0; i < moments.size(); i++) {
       moments[i].values.push_back(values[i]);
       moments[i].magnitudes.push_back(magnitudes[i]);

@@ -624,16 +624,14 @@ std::vector<RowCase> rows_read_once() {
   return all;
 }
 
+// Without a mean where a stream's gradient is added.
 void add_rows_read_once() {
   for (const RowCase& one : rows_read_once()) {
-    for (const bool is_rms : {false, true}) {
+    add_norm_of_group_rows(one);
+    for (const bool is_other : {false, true}) {
       RowCase of_kernel = one;
-      of_kernel.is_rms = is_rms;
-      if (!is_rms) add_norm_of_group_rows(of_kernel);
-      for (const bool has_stream : {false, true}) {
-        of_kernel.has_stream = has_stream;
-        add_row_gradients_in_parts(of_kernel);
-      }
+      of_kernel.is_rms = of_kernel.has_stream = is_other;
+      add_row_gradients_in_parts(of_kernel);
     }
   }
 }

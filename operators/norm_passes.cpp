@@ -163,6 +163,8 @@ constexpr int64_t kVector = 4;
 /// ⌈2³² / space⌉: column · that div 2³² is the column's channel.
 int64_t inverse_of(int64_t space) { return detail::over(int64_t{1} << 32, space); }
 
+Tensor dense_or(const Tensor& t, const Tensor& absent) { return t.defined() ? t.contiguous() : absent; }
+
 /// How a GPU deals out rows of which it reads `matrices` once.
 std::optional<forms::DealtRows> dealt(std::span<const Tensor> matrices, const ChannelsOfRows& channels) {
   const Tensor& x = matrices[0];
@@ -206,7 +208,7 @@ std::optional<NormalisedRows> normalised_rows(const Tensor& x, const Tensor& wei
                variance = empty({x.size(0)});
   // What is absent is never used, but there has to be memory.
   const Tensor absent = x.select(0, 0);
-  const std::array inputs{x, weight.defined() ? weight : absent, bias.defined() ? bias : absent};
+  const std::array inputs{x, dense_or(weight, absent), dense_or(bias, absent)};
   const std::array<Scalar, 6> scalars{eps,
                                       int64_t{weight.defined()},
                                       int64_t{bias.defined()},
@@ -232,7 +234,7 @@ std::optional<RowGradients> gradients_of_rows_at_once(const Tensor& dy, const Te
                sums = Tensor::empty({rows->parts, 2, places}, DType::f32, x.device());
   // What is absent is never used, but there has to be memory.
   const std::array inputs{
-      dy, x, rstd, mean.defined() ? mean : rstd, weight.defined() ? weight : dy.select(0, 0), dh.defined() ? dh : dy};
+      dy, x, rstd, mean.defined() ? mean : rstd, dense_or(weight, dy.select(0, 0)), dh.defined() ? dh : dy};
   const std::array<Scalar, 7> scalars{int64_t{mean.defined()}, int64_t{weight.defined()},  channels.groups,
                                       channels.in_group,       inverse_of(channels.space), rows->classes,
                                       rows->rows_of_part};

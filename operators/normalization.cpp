@@ -21,7 +21,6 @@ namespace ashlar {
 namespace {
 
 Tensor in_f32(const Tensor& x) { return x.defined() ? x.to(DType::f32) : x; }
-Tensor flat(const Tensor& x) { return x.defined() ? in_f32(x).contiguous() : x; }
 
 /// What one call normalises: x[batch, channels, …], seen as [batch, groups, channels of a group, space].
 struct Call {
@@ -127,8 +126,8 @@ std::array<Tensor, 3> by_groups(const Call& call, double eps, Tensor* variance =
   }
   if (call.x.dtype() == DType::f32) {
     const ChannelsOfRows channels{groups, call.shape[2], call.space()};
-    if (const auto own = normalised_rows(call.x.contiguous().reshape({batch * groups, size}), flat(call.weight),
-                                         flat(call.bias), channels, eps)) {
+    if (const auto own = normalised_rows(call.x.contiguous().reshape({batch * groups, size}), in_f32(call.weight),
+                                         in_f32(call.bias), channels, eps)) {
       const auto each = [&](const Tensor& t) { return t.reshape({batch, groups}); };
       const auto& [mean, rstd, biased] = own->moments;
       const auto count = static_cast<double>(size);

@@ -127,10 +127,9 @@ std::vector<Tensor> gradients_of_rows(const Tensor& dy, const Tensor& x, const T
     if (!is_last || !x.is_contiguous()) return {};
     const Shape matrix{x.numel() / x.size(-1), x.size(-1)};
     const auto of_rows = [&](const Tensor& t) { return t.defined() ? t.contiguous().reshape({matrix[0]}) : t; };
-    const std::optional<RowGradients> all =
-        gradients_of_rows_at_once(dy.contiguous().reshape(matrix), x.reshape(matrix), of_rows(mean), of_rows(rstd),
-                                  weight.defined() ? weight.contiguous() : weight, {.groups = 1, .in_group = matrix[1]},
-                                  dh.defined() ? dh.contiguous().reshape(matrix) : dh);
+    const std::optional<RowGradients> all = gradients_of_rows_at_once(
+        dy.contiguous().reshape(matrix), x.reshape(matrix), of_rows(mean), of_rows(rstd), weight,
+        {.groups = 1, .in_group = matrix[1]}, dh.defined() ? dh.contiguous().reshape(matrix) : dh);
     if (!all) return {};
     return {all->dx.reshape(x.shape()), needs(1) ? all->dweight : Tensor(), needs(2) ? all->dbias : Tensor()};
   }
@@ -272,8 +271,7 @@ std::vector<Tensor> normalised_grad(const Tensor& dy, const Tensor& x, const Ten
     const Shape rows{batch * groups, in_group * space};
     const auto of_rows = [&](const Tensor& t) { return t.contiguous().reshape({rows[0]}); };
     if (const auto all = gradients_of_rows_at_once(dys.reshape(rows), xs.reshape(rows), of_rows(mean), of_rows(rstd),
-                                                   scale.defined() ? scale.contiguous() : scale,
-                                                   {.groups = groups, .in_group = in_group, .space = space})) {
+                                                   scale, {.groups = groups, .in_group = in_group, .space = space})) {
       return {all->dx.reshape(x.shape()).to(x.dtype()), all->dweight.to(x.dtype()), all->dbias.to(x.dtype())};
     }
   }

@@ -5,10 +5,12 @@
 #include "schedules/lowering/index_arithmetic.h"
 #include "schedules/lowering/tree.h"
 #include "schedules/row_reduction.h"
+#include "schedules/row_reduction_runs.h"
 #include "schedules/row_reduction_staged.h"
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace ashlar::dsl {
 
@@ -20,6 +22,8 @@ using Halide::TailStrategy;
 using rows::KeptSteps;
 using rows::rewritten;
 using rows::rows_of;
+using rows::RunRows;
+using rows::RunShape;
 using rows::StagedBlockRows;
 using rows::StagedWarpRows;
 
@@ -203,6 +207,7 @@ class WarpRows {
 };
 
 // Shapes and their limits are the best of a sweep of softmax on an H200, 10 to 50257 columns in f32 and bf16.
+constexpr int kFewRows = 16;  // which clusters share
 constexpr int kColumnsOfThread = 16, kColumnsOfWarp = 512, kColumnsOfFewWarps = 2048, kColumnsOfBlock = 8192;
 
 class RowBranches {
@@ -294,8 +299,9 @@ void add_staged_block_rows(RowBranches& branches, int most_bytes, int vector, co
     if (bytes_of_rows > most_bytes) continue;
     const int bytes = bytes_of_rows + threads * rows * kSharedBytesOfThread;
     // CUDA's threads keep all but one step of a row in registers, where they have enough.
-    const int kept = (steps - 1) * vector * static_cast<int>(inputs_to_stage(stages).size());
-    const bool in_registers = !is_opencl && rows == 1 && kept > 0 && kept <= (threads >= 512 ? 12 : 24);
+    const int inputs = static_cast<int>(inputs_to_stage(stages).size()), kept = (steps - 1) * vector * inputs;
+    const int most = threads < 512 || (threads == 512 && inputs == 1) ? 28 : 12;
+    const bool in_registers = !is_opencl && rows == 1 && kept > 0 && kept <= most;
     const KeptSteps where = in_registers ? KeptSteps{1, steps - 1} : KeptSteps{steps, 0};
     branches.add(layout.columns(), StagedBlockRows(stages, branches.reductions(), layout, {rows, 1}, where),
                  is_opencl && bytes > kLeastSharedOfOpenCl ? aligned && most_shared_bytes() >= bytes : aligned);
@@ -318,7 +324,12 @@ std::vector<WarpShape> warp_shapes(const RowTunables& tunables, int vector) {
   return shapes;
 }
 
-BlockShapes block_shapes(const RowTunables& tunables) {
+BlockShapes block_shapes(const RowStages& stages) {
+  const RowTunables& tunables = stages.tunables;
+  if (tunables.block_vectors == 0 && inputs_to_stage(stages).size() == 1)
+    return {{.threads = 128, .steps = 2}, {.threads = 256, .steps = 2}, {.threads = 256, .steps = 4},
+            {.threads = 256, .steps = 6}, {.threads = 512, .steps = 4}, {.threads = 512, .steps = 6},
+            {.threads = 512, .steps = 8}};
   if (tunables.block_vectors == 0)
     return {{.threads = 128, .steps = 2},
             {.threads = 256, .steps = 2},
@@ -377,6 +388,48 @@ void add_long_rows(RowBranches& branches) {
     // Rows of 16 bits even where a part has to be read again.
     const bool has_registers = !is_crowded || alone.steps <= steps;
     if ((is_kept || vector == 8) && has_registers) add(columns, 1, Halide::Internal::const_true());
+  }
+}
+
+// Whether rows of f32 that begin anywhere in a vector have shapes of their own.
+bool has_run_rows(const RowBranches& branches) {
+  const RowStages& stages = branches.stages();
+  const auto is_f32 = [](const ReductionStage& stage) {
+    return stage.type() == Halide::Float(32) && !stage.has_merge() && !stage.is_ranked();
+  };
+  const bool has_one = inputs_to_stage(stages).size() == 1 && inputs_of_output_alone(stages).empty();
+  return stages.out_has_columns() && has_one && row_vector(stages) == RunShape::kVector &&
+         std::ranges::all_of(branches.reductions(), is_f32) && column_inputs(stages, /*of_reductions=*/true).empty();
+}
+
+// Sixty lengths from 289 to 16381 columns on an H200 say which there are. How many bytes are on their way at once
+// decides, and threads without a column are at work for none.
+void add_run_rows(RowBranches& branches) {
+  const RowStages& stages = branches.stages();
+  // Shorter ones are as many elements for fewer threads, one by one.
+  constexpr int kLeastRun = 288;
+  const Expr are_runs = rows_are_runs(stages, RunShape::kVector);
+  int least = kLeastRun;
+  for (RunShape shape : std::initializer_list<RunShape>{{.threads = 32, .steps = 3, .warps = 8, .registers = 64},
+                                                        {.threads = 32, .steps = 4, .warps = 8, .registers = 80},
+                                                        {.threads = 64, .steps = 3},
+                                                        {.threads = 64, .steps = 4},
+                                                        {.threads = 96, .steps = 3},
+                                                        {.threads = 128, .steps = 3},
+                                                        {.threads = 128, .steps = 4},
+                                                        {.threads = 256, .steps = 3},
+                                                        {.threads = 256, .steps = 4},
+                                                        {.threads = 256, .steps = 5},
+                                                        {.threads = 256, .steps = 6},
+                                                        {.threads = 256, .steps = 8},
+                                                        {.threads = 384, .steps = 6, .registers = 56},
+                                                        {.threads = 384, .steps = 8, .registers = 56},
+                                                        {.threads = 512, .steps = 8, .registers = 64}}) {
+    shape.least = std::exchange(least, shape.columns() + 1);
+    const Expr is_wanted =
+        shape.columns() > kColumnsOfBlock ? rows_of(stages) > kFewRows : Halide::Internal::const_true();
+    branches.add(shape.columns(), RunRows(stages, branches.reductions(), shape),
+                 are_runs && is_wanted && branches.reductions().at(0).extent() >= shape.least);
   }
 }
 
@@ -450,9 +503,10 @@ void row_reduction(Cuda, const RowStages& stages) {
       const RowLayout layout{threads, steps, vector};
       branches.add(layout.columns(), StagedWarpRows(stages, reductions, layout, warps, members), aligned);
     }
-    add_staged_block_rows(branches, kMostSharedOfCuda, vector,
-                          has_columns ? block_shapes(stages.tunables) : of_results);
+    add_staged_block_rows(branches, kMostSharedOfCuda, vector, has_columns ? block_shapes(stages) : of_results);
     if (has_columns) add_long_rows(branches);
+    const bool has_runs = has_run_rows(branches);
+    if (has_runs) add_run_rows(branches);
     // Of any length and alignment, element by element. Instructions are the limit of many rows, so that few lanes share
     // one: as many as make loads of whole sectors, a few rows of short ones under way, and of most rows one for the
     // shortest. Of few rows a warp has one each.
@@ -479,6 +533,7 @@ void row_reduction(Cuda, const RowStages& stages) {
                                                 {.threads = 32, .steps = 1, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 2, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 4, .warps = warps, .members = 1},
+                                                {.threads = 32, .steps = 6, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 8, .warps = warps, .members = 1},
                                                 {.threads = 32, .steps = 16, .warps = warps, .members = 1}});
     // Longer ones by a block, which holds all but a step of a row in registers, so small that another one is at work
@@ -489,17 +544,17 @@ void row_reduction(Cuda, const RowStages& stages) {
                    condition);
     };
     add_block({.threads = 128, .steps = 8}, rows_of(stages) < kManyRows);
-    add_shapes(Halide::Internal::const_true(), {{.threads = 32, .steps = 32, .warps = warps, .members = 1}});
-    for (const BlockShape& shape : BlockShapes{{.threads = 128, .steps = 16},
-                                               {.threads = 512, .steps = 8},
-                                               {.threads = 512, .steps = 12},
-                                               {.threads = 512, .steps = 16}}) {
-      add_block(shape, Halide::Internal::const_true());
-    }
+    // Few are left where rows have shapes as runs of vectors: views.
+    if (!has_runs)
+      add_shapes(Halide::Internal::const_true(), {{.threads = 32, .steps = 32, .warps = warps, .members = 1}});
+    add_block({.threads = 128, .steps = 16}, Halide::Internal::const_true());
+    add_block({.threads = 512, .steps = 8}, Halide::Internal::const_true());
+    if (!has_runs) add_block({.threads = 512, .steps = 12}, Halide::Internal::const_true());
+    add_block({.threads = 512, .steps = 16}, Halide::Internal::const_true());
     // Still longer ones by a cluster of such blocks: where few rows leave most of the device idle, and where a row's
     // bytes wouldn't be in a cache any more when they are read again.
     if (has_columns) {
-      constexpr int kThreads = 512, kCluster = 8, kFewRows = 16, kCachedColumns = 32768;
+      constexpr int kThreads = 512, kCluster = 8, kCachedColumns = 32768;
       const Expr is_few = rows_of(stages) <= kFewRows,
                  is_uncached = vector == 4 && reductions.at(0).extent() > kCachedColumns;
       const auto by_cluster = [&](int steps, const Expr& condition) {
@@ -520,6 +575,7 @@ void row_reduction(Cuda, const RowStages& stages) {
   }
   branches.add(std::nullopt, SharedRows(stages, reductions, 1024, 1));
   branches.choose();
+  aligned_vectors();
   vector_accesses();  // after per_thread(), which takes vectors apart, and so is the next
   index_arithmetic();
 }

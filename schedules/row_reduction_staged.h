@@ -329,6 +329,9 @@ class StagedBlockRows {
       in_vectors(f, kept_steps_.registers);
       per_thread(f);
     }
+    // Two blocks at a time.
+    constexpr int kManySteps = 6, kManyThreads = 512, kRegisters = 64;
+    if (threads_ == kManyThreads && kept_steps_.registers > kManySteps) limit_registers(in_registers_[0], kRegisters);
     for (size_t i = 0; i < shares_.size(); i++) {
       in_shared(kept_[i]);
       kept_[i].bound(member_, 0, threads_);

@@ -245,7 +245,7 @@ class RowSums {
   void add_share(const ReductionStage& stage, const Expr& row) {
     const std::vector<Var> index{thread_, member_, group_, part_};
     shares_.push_back(make_share(stage, index, row));
-    lanes_.push_back(has_lanes() ? over_lanes(stage, shares_.back().func, index) : std::vector<Func>());
+    lanes_.push_back(has_lanes() ? make_exchanges(stage, shares_.back().func, index) : std::vector<Func>());
   }
 
   /// The results of what is pending, whose threads meet at once.
@@ -270,7 +270,7 @@ class RowSums {
         meeting_of_.push_back(meetings_.size() - 1);
         Func own(stage.name() + "_shares");
         own(index) = kept(thread_, static_cast<int>(n), member_, group_, part_);
-        trees_.push_back(has_lanes() ? std::vector{over_warps(stage, own, index)}
+        trees_.push_back(has_lanes() ? std::vector{make_sum_of_warps(stage, own, index, shape_.threads)}
                                      : make_tree(stage, own, shape_.threads, {member_, group_, part_}));
       }
       reader_.results.emplace_back(stage.name(), trees_.back().back());
@@ -294,26 +294,6 @@ class RowSums {
     share.func(at) =
         stage.combine(share.func(at), Halide::select(is_there, stage.value(column, rewrite), stage.start()));
     return share;
-  }
-
-  /// After d = 16, 8, 4, 2, 1, t(u) = t'(u) ∘ t'(u xor d), every lane has its warp's result.
-  static std::vector<Func> over_lanes(const ReductionStage& stage, Func func, const std::vector<Var>& index) {
-    std::vector<Func> all;
-    const std::vector<Expr> at(index.begin(), index.end());
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-      Func next(stage.name() + "_lanes" + std::to_string(distance));
-      next(index) = stage.combine(func(at), warp_exchanged(func(at), distance));
-      all.push_back(next);
-      func = next;
-    }
-    return all;
-  }
-  Func over_warps(const ReductionStage& stage, const Func& kept, const std::vector<Var>& index) const {
-    std::vector<Expr> of_warps;
-    for (int first = 0; first < shape_.threads; first += kWarp) of_warps.push_back(kept(first, member_, group_, part_));
-    Func total(stage.name() + "_warps");
-    total(index) = stage.combine(of_warps);
-    return total;
   }
 
   // sum[…] += terms[which], and beside the first of them the outputs' elements.

@@ -5,6 +5,7 @@
 #include "dsl/descriptor.h"
 #include "dsl/element.h"
 #include "dsl/ptx_markers.h"
+#include "schedules/lowering/beside.h"
 #include "schedules/lowering/kernel_ir.h"
 
 namespace ashlar::dsl {
@@ -321,7 +322,9 @@ class UniformGuards : public IRMutator {
   Stmt visit(const IfThenElse* branch) override {
     if (!branch->else_case.defined()) return IRMutator::visit(branch);
     const Stmt inside = without_bindings(branch->then_case), other = without_bindings(branch->else_case);
-    if (!stored_twice(inside, other)) return IRMutator::visit(branch);
+    const std::optional<StoredTwice> stores = stored_twice(inside, other);
+    if (!stores) return IRMutator::visit(branch);
+    if (has_own_place(stores->plain->value)) return mutate(other);
     return is_text_ ? mutate(other) : IfThenElse::make(branch->condition, mutate(branch->then_case));
   }
   Stmt visit(const LetStmt* let) override {
@@ -331,9 +334,9 @@ class UniformGuards : public IRMutator {
   Stmt visit(const Store* store) override {
     if (is_const_one(store->predicate)) return store;
     const Expr value = common_subexpression_elimination(unguarded(store->value));
-    return IfThenElse::make(Lane(0).mutate(store->predicate),
-                            Store::make(store->name, value, store->index, store->param,
-                                        const_true(store->value.type().lanes()), store->alignment));
+    const Stmt whole = Store::make(store->name, value, store->index, store->param,
+                                   const_true(store->value.type().lanes()), store->alignment);
+    return has_own_place(value) ? whole : IfThenElse::make(Lane(0).mutate(store->predicate), whole);
   }
   bool is_text_;
 };

@@ -43,7 +43,8 @@ std::unique_ptr<Halide::Internal::IRMutator> wide_accesses_pass();
 std::unique_ptr<Halide::Internal::IRMutator> plain_vectors_pass();
 
 /// For kernels whose vectors never cross a tensor's or row's end: a vector's guard, which Halide checks for each of its
-/// lanes, is checked once. The schedule answers for that: it uses vectors only where whole ones fit. A store that
+/// lanes, is checked once. The schedule answers for that: it uses vectors only where whole ones fit. A vector that
+/// value_stored_at() has a place for loses its guard. A store that
 /// Halide writes twice, for vectors wholly inside and for others, is written once: where `is_text`, the one that makes
 /// the shorter text.
 std::unique_ptr<Halide::Internal::IRMutator> uniform_guards_pass(bool is_text);

@@ -46,15 +46,15 @@ class StoreBeside : public IRMutator {
       value = let->body;
     }
     const auto* marker = value.as<Call>();
-    if (marker != nullptr && marker->name == kStoredAt) {
-      const Stmt there =
-          Store::make(store->name, marker->args[0], marker->args[1], store->param, const_true(), ModulusRemainder());
-      return in_lets(lets, IfThenElse::make(marker->args[2] && store->predicate, there));
-    }
+    if (marker != nullptr && marker->name == kStoredAt) return in_lets(lets, stored_at(store, marker));
     if (marker == nullptr || marker->name != kBeside) return store;
+    const auto* own_place = marker->args[0].as<Call>();
+    const bool has_own = own_place != nullptr && own_place->name == kStoredAt;
+    const Expr guard = has_own ? const_true(store->value.type().lanes()) : store->predicate;
     std::vector<Stmt> stores{
-        Store::make(store->name, marker->args[0], store->index, store->param, store->predicate, store->alignment)};
-    const Expr is_first = simplify(first_lane(marker->args[1]) == 0 && first_lane(store->predicate));
+        has_own ? stored_at(store, own_place)
+                : Store::make(store->name, marker->args[0], store->index, store->param, guard, store->alignment)};
+    const Expr is_first = simplify(first_lane(marker->args[1]) == 0 && first_lane(guard));
     std::vector<Stmt> of_row;
     for (size_t i = 0; i < others_.size(); i++) {
       const Expr* const part = &marker->args[kFirstOther + kPartsOfOther * i];
@@ -64,12 +64,18 @@ class StoreBeside : public IRMutator {
         of_row.push_back(Store::make(other.name, first_lane(element), first_lane(index), other.buffer, const_true(),
                                      ModulusRemainder()));
       } else {
-        stores.push_back(stored_where(part[3], Store::make(other.name, element, simplify(index), other.buffer,
-                                                           store->predicate, store->alignment)));
+        stores.push_back(stored_where(part[3], Store::make(other.name, element, simplify(index), other.buffer, guard,
+                                                           has_own ? ModulusRemainder() : store->alignment)));
       }
     }
     if (!of_row.empty()) stores.push_back(IfThenElse::make(is_first, Block::make(of_row)));
     return in_lets(lets, Block::make(stores));
+  }
+
+  static Stmt stored_at(const Store* store, const Call* marker) {
+    return stored_where(marker->args[2],
+                        Store::make(store->name, marker->args[0], simplify(marker->args[1]), store->param,
+                                    const_true(store->value.type().lanes()), ModulusRemainder()));
   }
 
   static Stmt in_lets(const std::vector<std::pair<std::string, Expr>>& lets, Stmt body) {
@@ -88,14 +94,17 @@ class StoreBeside : public IRMutator {
     const std::string name = unique_name("beside");
     const Expr vector = Variable::make(store->value.type(), name);
     std::vector<Stmt> single;
+    Expr any = const_false();
     for (int i = 0; i < lanes; i++) {
-      single.push_back(
-          IfThenElse::make(simplify(lane_of(condition, i)),
-                           Store::make(store->name, Shuffle::make_extract_element(vector, i), lane_of(store->index, i),
-                                       store->param, const_true(), ModulusRemainder())));
+      const Expr there = simplify(lane_of(condition, i));
+      any = any || there;
+      single.push_back(IfThenElse::make(
+          there, Store::make(store->name, Shuffle::make_extract_element(vector, i), lane_of(store->index, i),
+                             store->param, const_true(), ModulusRemainder())));
     }
     const Stmt all = Store::make(store->name, vector, store->index, store->param, store->predicate, store->alignment);
-    return LetStmt::make(name, store->value, IfThenElse::make(first && last, all, Block::make(single)));
+    const Stmt stored = LetStmt::make(name, store->value, IfThenElse::make(first && last, all, Block::make(single)));
+    return IfThenElse::make(simplify(any), stored);
   }
 
   static Expr first_lane(const Expr& value) { return value.type().is_scalar() ? value : simplify(lane_of(value, 0)); }
@@ -177,8 +186,32 @@ Expr value_stored_at(const Expr& value, const Expr& index, const Expr& condition
   return Call::make(value.type(), kStoredAt, {value, index, condition}, Call::PureExtern);
 }
 
+bool has_own_place(const Expr& value) {
+  struct Find : IRVisitor {
+    using IRVisitor::visit;
+    bool found = false;
+    void visit(const Call* op) override {
+      found = found || op->name == kStoredAt;
+      IRVisitor::visit(op);
+    }
+  } find;
+  value.accept(&find);
+  return find.found;
+}
+
+Expr row_stored_at(const Expr& value, const Expr& position, const Expr& index, const Expr& condition) {
+  const auto* marker = value.as<Call>();
+  if (marker == nullptr || marker->name != kBeside) return value_stored_at(value, index, condition);
+  std::vector<Expr> parts = marker->args;
+  parts[0] = value_stored_at(parts[0], index, condition);
+  parts[1] = position;
+  for (size_t i = kFirstOther; i < parts.size(); i += kPartsOfOther) {
+    if (!is_const_one(parts[i + 2])) parts[i + 3] = condition;
+  }
+  return Call::make(value.type(), kBeside, parts, Call::PureExtern);
+}
+
 void store_beside(const std::vector<Func>& others) {
-  if (others.empty()) return;
   Descriptor::current->lowering_passes.push_back(std::make_shared<StoreBeside>(others));
 }
 

@@ -26,7 +26,13 @@ struct StoredBeside {
 };
 /// `value`, to be stored by whatever stage, and what goes along.
 Halide::Expr value_and_store(const Halide::Expr& value, const StoredBeside& other);
-/// `value` of an output, to be stored at `index` and where `condition` holds alone; a scalar, with store_beside().
+/// `value` of an output, to be stored at `index` and where `condition` holds alone, whatever its loops' guards say;
+/// with store_beside(). Of a vector the condition holds as above.
 Halide::Expr value_stored_at(const Halide::Expr& value, const Halide::Expr& index, const Halide::Expr& condition);
+bool has_own_place(const Halide::Expr& value);
+/// The same for a `value` that compute_beside() may have changed, and for the elements that go along. `position` is 0
+/// for one element of a row, in whose place the row's own values are stored.
+Halide::Expr row_stored_at(const Halide::Expr& value, const Halide::Expr& position, const Halide::Expr& index,
+                           const Halide::Expr& condition);
 
 }  // namespace ashlar::dsl

@@ -131,6 +131,36 @@ Expr rows_are_aligned(const RowStages& stages, int vector) {
   return simplify(aligned);
 }
 
+Expr rows_are_runs(const RowStages& stages, int vector) {
+  Expr runs = const_true();
+  for (const Parameter& input : inputs_of(stages.out)) {
+    if (input.dimensions() != 3) continue;
+    runs = runs && stride_of(input, 1) == extent_of(input, 0) && hidden_min(input) % vector == 0;
+  }
+  for (const Func& input : column_inputs(stages)) {
+    runs = runs && hidden_min(values_of(input)[0].as<Call>()->param) % vector == 0;
+  }
+  std::vector<Func> outputs = stages.beside;
+  outputs.push_back(stages.out);
+  for (const Func& output : outputs) {
+    if (output.dimensions() != 2) continue;
+    const Halide::OutputImageParam out = Func(output).output_buffers()[0];
+    runs = runs && out.dim(1).stride() == out.dim(0).extent();
+  }
+  return simplify(runs);
+}
+
+Expr value_where(const ReductionStage& stage, const Expr& column, const Expr& is_there, const Rewrite& rewrite) {
+  Expr value = stage.value(column, rewrite);
+  const auto only_where = [&](const Expr& condition) {
+    if (!is_const_one(condition)) value = Halide::select(condition, value, stage.start());
+  };
+  only_where(is_there);
+  if (stage.has_length()) only_where(column < stage.length(rewrite));
+  only_where(stage.condition(column, rewrite));
+  return value;
+}
+
 Func stage_rows(const Func& input, const RowLayout& layout, const Expr& columns, const Var& element, const Var& thread,
                 const Expr& thread_in_row, const Var& step, const std::vector<Var>& rest, const Expr& row, int first,
                 const std::string& name) {
@@ -157,12 +187,8 @@ StagedShare make_staged_share(
     // Beyond the last vector that one again, as in stage_rows(): other tensors are read at this column, too.
     const Expr column = Halide::min(vector, vectors - 1) * layout.vector + each.x;
     const Rewrite rewrite = reading(part, each, column);
-    Expr value = stage.value(column, rewrite);
-    const auto only_where = [&](const Expr& condition) { value = Halide::select(condition, value, stage.start()); };
-    if (!stage.is_idempotent()) only_where(vector < vectors);
-    if (stage.has_length()) only_where(column < stage.length(rewrite));
-    if (const Expr condition = stage.condition(column, rewrite); !is_const_one(condition)) only_where(condition);
-    share.func(at) = stage.combine(share.func(at), value);
+    const Expr is_there = stage.is_idempotent() ? const_true() : vector < vectors;
+    share.func(at) = stage.combine(share.func(at), value_where(stage, column, is_there, rewrite));
     share.each.push_back(each);
   }
   return share;

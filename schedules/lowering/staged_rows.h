@@ -34,6 +34,14 @@ Halide::Func stage_rows(const Halide::Func& input, const RowLayout& layout, cons
                         const std::vector<Var>& rest, const Halide::Expr& row, int first = 0,
                         const std::string& name = "");
 
+/// True where all these are dense and begin at a multiple of `vector`, so that what lies before and behind a row is
+/// another one.
+Halide::Expr rows_are_runs(const RowStages& stages, int vector);
+
+/// What `stage` reduces at `column`: nothing where `is_there` is false or its axis leaves the column out.
+Halide::Expr value_where(const ReductionStage& stage, const Halide::Expr& column, const Halide::Expr& is_there,
+                         const Rewrite& rewrite);
+
 /// Steps [first, first + count) of a layout.
 struct Steps {
   int first, count;

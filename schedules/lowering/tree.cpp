@@ -132,6 +132,29 @@ Expr warp_exchanged(const Expr& value, int distance) {
                                       {kAllLanes, value, distance, kLastLane}, Halide::Internal::Call::PureExtern);
 }
 
+std::vector<Func> make_exchanges(const ReductionStage& stage, Func func, const std::vector<Var>& index) {
+  std::vector<Func> all;
+  const std::vector<Expr> at(index.begin(), index.end());
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    Func next(stage.name() + "_lanes" + std::to_string(distance));
+    next(index) = stage.combine(func(at), warp_exchanged(func(at), distance));
+    all.push_back(next);
+    func = next;
+  }
+  return all;
+}
+
+Func make_sum_of_warps(const ReductionStage& stage, const Func& kept, const std::vector<Var>& index, int threads) {
+  std::vector<Expr> of_warps, at(index.begin(), index.end());
+  for (int first = 0; first < threads; first += kWarp) {
+    at[0] = first;
+    of_warps.emplace_back(kept(at));
+  }
+  Func total(stage.name() + "_warps");
+  total(index) = stage.combine(of_warps);
+  return total;
+}
+
 void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Var& x, const Var& y) {
   share.kept.compute_at(level).store_in(Halide::MemoryType::GPUShared);
   share.func.compute_at(share.kept, group.over_threads(share.kept, x, y));

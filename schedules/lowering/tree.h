@@ -39,6 +39,16 @@ void in_lanes(Halide::Func func, const Halide::LoopLevel& level, const Halide::V
 /// On CUDA: the f32 `value` that the lane u xor `distance` of the same warp has, for code that all lanes run at once.
 Halide::Expr warp_exchanged(const Halide::Expr& value, int distance);
 
+/// Stages that combine `func`, whose first index is a thread of a block: after t(u) = t'(u) ∘ t'(u xor d), d = 16, 8,
+/// 4, 2, 1, every thread has its warp's result. By shuffles; to be computed by all threads at once. The final one is
+/// last.
+std::vector<Halide::Func> make_exchanges(const ReductionStage& stage, Halide::Func func,
+                                         const std::vector<Halide::Var>& index);
+/// Every thread's own copy of the combined results of the warps that `threads` are, of which `kept` has one at each
+/// thread of a warp.
+Halide::Func make_sum_of_warps(const ReductionStage& stage, const Halide::Func& kept,
+                               const std::vector<Halide::Var>& index, int threads);
+
 /// On a GPU: one thread for each (x, y) of a block sums up in a register, then stores `kept` in shared memory.
 void share_in_block(const GroupShape& group, Share& share, const Halide::LoopLevel& level, const Halide::Var& x,
                     const Halide::Var& y);

@@ -19,6 +19,7 @@ void add_reduction_cases();
 void add_integer_sum_cases();
 void add_row_cases();
 void add_norm_cases();
+void add_norm_kernel_cases();
 void add_quantize_cases();
 void add_channel_norm_cases();
 void add_scan_cases();
@@ -76,6 +77,7 @@ inline void add_all_cases() {
   add_integer_sum_cases();
   add_row_cases();
   add_norm_cases();
+  add_norm_kernel_cases();
   add_quantize_cases();
   add_channel_norm_cases();
   add_scan_cases();

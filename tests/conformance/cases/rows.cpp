@@ -96,6 +96,9 @@ void add_function(const Function& f) {
   for (const Shape& shape : kManyRows) {
     add_case(example(f, name_of_rows(shape), {shape, {.low = -8, .high = 8}}));
   }
+  for (const Shape& shape : kRowsOfViews) {
+    add_case(example(f, "view_of_" + name_of_rows(shape), {shape, {.low = -8, .high = 8}, Layout::offset}));
+  }
   // Whole vectors in every shape that keeps a row in registers or shared memory, and rows beyond the last group of
   // rows.
   for (const int64_t n : {24,   40,    72,    136,   264,   520,   1032,  2048,  2056,  4096, 8192,

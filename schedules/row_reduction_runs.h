@@ -34,9 +34,8 @@ class RunRows {
     for (const Func& input : reader_.inputs) {
       staged_.emplace_back(input.name() + "_staged");
       const Expr last = (begin_of(row) + columns_ - 1) / kVector;
-      const Expr vector =
-          row * columns_ / kVector +
-          Halide::select(is_full(step_), vector_number(), Halide::min(vector_number(), last));
+      const Expr vector = row * columns_ / kVector +
+                          Halide::select(is_full(step_), vector_number(), Halide::min(vector_number(), last));
       staged_.back()(element_, thread_, step_, unit_) =
           input(Halide::unsafe_promise_clamped(vector * kVector + element_, 0, columns_ - 1), 0, 0);
     }
@@ -175,8 +174,8 @@ class RunRows {
     return (step > 0 || column >= 0) && (is_full(step) || column < columns_);
   }
 
-  /// What an input of columns alone has for each position, out of two of its own aligned vectors: that of the position's
-  /// number and the one before.
+  /// What an input of columns alone has for each position, out of two of its own aligned vectors: that of the
+  /// position's number and the one before.
   struct OfPosition {
     Func vectors, value;
   };
@@ -215,8 +214,8 @@ class RunRows {
   RunShape shape_;
   Expr columns_;
   StagedReader reader_;
-  Var element_{"element"}, thread_{"thread"}, step_{"step"}, which_{"which"}, vector_{"vector"}, unit_{"row_of_thread"}, block_{"block"},
-      warp_{"warp_in_block"}, whole_{"whole"}, position_{"position"}, loop_step_{"step_of_row"},
+  Var element_{"element"}, thread_{"thread"}, step_{"step"}, which_{"which"}, vector_{"vector"}, unit_{"row_of_thread"},
+      block_{"block"}, warp_{"warp_in_block"}, whole_{"whole"}, position_{"position"}, loop_step_{"step_of_row"},
       loop_thread_{"thread_of_row"}, loop_element_{"element_of_vector"};
   std::vector<Func> staged_, kept_, sums_;
   std::vector<OfPosition> of_columns_;

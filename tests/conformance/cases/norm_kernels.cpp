@@ -1,4 +1,5 @@
-// The kernels of norms that their operators call: gradients of rows, sums of them, and rows that are groups of channels.
+// The kernels of norms that their operators call: gradients of rows, sums of them, and rows that are groups of
+// channels.
 #include <algorithm>
 #include <array>
 #include <cmath>

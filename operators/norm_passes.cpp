@@ -198,9 +198,12 @@ Tensor of_channels(const Tensor& sums, const ChannelsOfRows& channels) {
 std::optional<NormalisedRows> normalised_rows(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                               const ChannelsOfRows& channels, double eps) {
   // Longer ones, of which a block can't hold enough, and short ones of single elements are quicker in two passes.
-  constexpr int64_t kMostOfCuda = 16381, kMostOfOpenCl = 8192, kLeastOdd = 192;
-  const int64_t most_columns = x.device().kind == DeviceKind::cuda ? kMostOfCuda : kMostOfOpenCl;
-  const bool has_shape = x.size(1) <= most_columns && (x.size(1) % kVector == 0 || x.size(1) >= kLeastOdd);
+  constexpr int64_t kMostOfCuda = 16384, kMostOfOpenCl = 8192, kLeastOdd = 192;
+  const bool is_whole = x.size(1) % kVector == 0;
+  const int64_t most_columns = x.device().kind == DeviceKind::opencl ? kMostOfOpenCl
+                               : is_whole                            ? kMostOfCuda
+                                                                     : kMostOfCuda - (kVector - 1);
+  const bool has_shape = x.size(1) <= most_columns && (is_whole || x.size(1) >= kLeastOdd);
   const bool is_served =
       x.device().kind != DeviceKind::cpu && has_shape && x.numel() <= std::numeric_limits<int32_t>::max();
   if (!is_served) return {};

@@ -405,7 +405,7 @@ bool has_run_rows(const RowBranches& branches) {
          column_inputs(stages, /*of_reductions=*/true).empty();
 }
 
-// Sixty lengths from 289 to 16381 columns on an H200 say which there are. How many bytes are on their way at once
+// Fifty lengths from 289 to 16381 columns on an H200 say which there are. How many bytes are on their way at once
 // decides, and threads without a column are at work for none.
 void add_run_rows(RowBranches& branches) {
   const RowStages& stages = branches.stages();

@@ -2,9 +2,6 @@
 // stored once, by the aligned vectors of four that it lies in, whatever element of one it begins at.
 #pragma once
 
-#include <memory>
-
-#include "schedules/lowering/accesses.h"
 #include "schedules/lowering/beside.h"
 #include "schedules/lowering/per_thread.h"
 #include "schedules/row_reduction_staged.h"

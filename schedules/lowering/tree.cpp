@@ -127,9 +127,15 @@ void in_lanes(Func func, const Halide::LoopLevel& level, const Var& lane) {
 }
 
 Expr warp_exchanged(const Expr& value, int distance) {
-  constexpr int kAllLanes = -1, kLastLane = kWarp - 1;
-  return Halide::Internal::Call::make(Halide::Float(32), "llvm.nvvm.shfl.sync.bfly.f32",
-                                      {kAllLanes, value, distance, kLastLane}, Halide::Internal::Call::PureExtern);
+  using Halide::Internal::Call;
+  constexpr int kAllLanes = -1, kLastLane = kWarp - 1, kSynchronised = 70;  // from that capability on
+  const auto shuffled = [](const char* name, const std::vector<Expr>& arguments) {
+    return Call::make(Halide::Float(32), name, arguments, Call::PureExtern);
+  };
+  if (Descriptor::target.get_cuda_capability_lower_bound() < kSynchronised) {
+    return shuffled("llvm.nvvm.shfl.bfly.f32", {value, distance, kLastLane});
+  }
+  return shuffled("llvm.nvvm.shfl.sync.bfly.f32", {kAllLanes, value, distance, kLastLane});
 }
 
 std::vector<Func> make_exchanges(const ReductionStage& stage, Func func, const std::vector<Var>& index) {

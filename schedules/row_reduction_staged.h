@@ -329,10 +329,9 @@ class StagedBlockRows {
       in_vectors(f, kept_steps_.registers);
       per_thread(f);
     }
-    // Two blocks at a time. Without a word the assembler takes fewer, and loads one vector after the other.
+    // Two blocks at a time. Without a word the assembler takes fewer, and loads one after the other.
     constexpr int kManySteps = 4, kManyThreads = 512, kRegisters = 64;
-    const bool is_full = threads_ == kManyThreads && vector > 1 && kept_steps_.registers > kManySteps;
-    if (is_full && blocks_.cluster == 1) limit_registers(in_registers_[0], kRegisters);
+    if (threads_ == kManyThreads && kept_steps_.registers > kManySteps) limit_registers(in_registers_[0], kRegisters);
     for (size_t i = 0; i < shares_.size(); i++) {
       in_shared(kept_[i]);
       kept_[i].bound(member_, 0, threads_);

@@ -1,14 +1,9 @@
 // layer_norm and rms_norm along an axis, with and without a weight and a bias, and of a sum with a residual.
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 
 #include "ashlar/ad.h"
 #include "ashlar/ops.h"
 #include "autograd/recipes/norm.h"
-#include "runtime/forms/rows.h"
-#include "runtime/launch/launch.h"
 #include "tests/conformance/cases/cases.h"
 #include "tests/conformance/cases/many_rows.h"
 #include "tests/conformance/draw.h"
